@@ -53,11 +53,14 @@ pub enum EffectState {
 }
 
 impl EffectState {
+    /// The word for an effect of which it is not known whether it was done.
+    pub const INTENT: &'static str = "intent";
+
     /// The word for it.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::Intent { .. } => "intent",
+            Self::Intent { .. } => Self::INTENT,
             Self::Done { .. } => "done",
         }
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::agent::{Sighting, liveness};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, to_json};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, page, to_json};
 use crate::recovery::settled_fate;
 use crate::remote::Offline;
 
@@ -255,9 +255,12 @@ impl Operation for ListEffects {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Effect>> {
         let mission = desk.mission(self.mission.as_deref())?;
-        let mut effects = desk.tx.find::<Effect>(Find::Mission(mission.id))?;
-        effects
-            .retain(|effect| !self.in_doubt || matches!(effect.state, EffectState::Intent { .. }));
-        Ok(effects)
+        let find = Find::Mission(mission.id);
+        let in_doubt = |status: &str| !self.in_doubt || status == EffectState::INTENT;
+        if let Some(page) = page(desk, find, |row| in_doubt(&row.status))? {
+            return Ok(page);
+        }
+        let fits = |effect: &Effect| in_doubt(effect.state.as_str());
+        Ok(desk.tx.find_those(find, fits)?)
     }
 }

@@ -30,6 +30,7 @@ use self::act::{Act, Acting, Spec, Text};
 pub use self::authority::ActsFor;
 pub use self::thing::{Thing, Unless};
 pub use self::window::{Part, Window};
+pub(crate) use self::window::{documents, newest, page, wanted};
 pub use flightline_core::token::Scope;
 
 /// A project's fleet: a store here or elsewhere, the policy it is run by, and the work tree it is run in,

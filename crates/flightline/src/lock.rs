@@ -24,7 +24,7 @@ use crate::agent::{Sighting, last_sign, look_around, sight};
 use crate::checkpoint::trigger::{own_mission, record_failure};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull, page};
 use crate::mission::short;
 use crate::note::failure::settle_locks;
 
@@ -317,12 +317,13 @@ impl Operation for ListLocks {
     }
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
-        let locks = match &self.agent {
-            Some(reference) => {
-                let agent = desk.find_agent(reference)?;
-                desk.tx.find::<Lock>(Find::Agent(agent.id))?
-            }
-            None => desk.tx.find::<Lock>(Find::All)?,
+        let find = match &self.agent {
+            Some(reference) => Find::Agent(desk.find_agent(reference)?.id),
+            None => Find::All,
+        };
+        let locks: Vec<Lock> = match page(desk, find, |_| true)? {
+            Some(page) => page,
+            None => desk.tx.find(find)?,
         };
         locks.into_iter().map(|lock| view(desk, lock)).collect()
     }

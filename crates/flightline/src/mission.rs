@@ -12,7 +12,7 @@ use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::Note;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Name, Refusal, Subject, Time, Title};
-use flightline_store::{Find, Order};
+use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use crate::checkpoint::take::Taking;
 use crate::checkpoint::trigger::{first_of, try_take};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, newest};
 use crate::lock::LockView;
 use crate::lock::release::release_all_of;
 use crate::sortie::add::{NewSortie, add_all};
@@ -261,23 +261,7 @@ impl Operation for ListMissions {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MissionSummary>> {
         let current = desk.current_mission()?.map(|mission| mission.id);
         let archived = (!self.archived).then_some(MissionStatus::Archived.as_str());
-        let rows = match desk.caller.window.clone() {
-            None => {
-                let order = Order::NEWEST;
-                desk.tx
-                    .some_rows(Kind::Mission, archived, order, self.limit)?
-            }
-            Some(window) => {
-                let Some(born) = window.place(desk, Kind::Mission, archived)? else {
-                    return Ok(Vec::new());
-                };
-                let order = Order::NewestBefore(born.unwrap_or(u64::MAX));
-                let limit = window.one_more();
-                let rows = desk.tx.some_rows(Kind::Mission, archived, order, limit)?;
-                let counts = desk.tx.counts_by_status(Kind::Mission)?;
-                window.cut(rows, &counts, archived)
-            }
-        };
+        let rows = newest(desk, Kind::Mission, archived, self.limit)?;
         rows.into_iter()
             .map(|row| {
                 let id: MissionId = row.typed_id()?;

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, documents, wanted};
 use crate::mission::short;
 use crate::recovery::undone::Undone;
 use crate::remote::Offline;
@@ -161,10 +161,33 @@ impl Operation for ListNotes {
 
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Note>> {
         let mission = desk.mission(self.mission.as_deref())?;
+        if desk.caller.window.is_some() && !(self.all && self.kind.is_some()) {
+            return self.page(desk, mission.id);
+        }
         let mut notes = all_of_mission(desk, mission.id)?;
         notes.retain(|note| {
             (self.all || note.holds()) && self.kind.is_none_or(|kind| note.kind == kind)
         });
+        Ok(notes)
+    }
+}
+
+impl ListNotes {
+    /// The notes of the caller's window. The status of a note that holds is its kind.
+    fn page(&self, desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
+        let mut rows = desk.tx.rows(Kind::Note, Find::Mission(mission))?;
+        rows.retain(|row| {
+            let holds = NoteKind::from_word(&row.status);
+            self.all || holds.is_some_and(|kind| self.kind.is_none_or(|it| it == kind))
+        });
+        let rows = wanted(desk, rows, u64::MAX);
+        let mut notes: Vec<Note> = documents(desk, &rows)?;
+        let undone = Undone::of(desk, mission)?;
+        let born: BTreeMap<&str, u64> = rows.iter().map(|row| (&*row.id, row.born)).collect();
+        for note in &mut notes {
+            let written = born.get(note.key().as_str());
+            note.after_cut = written.and_then(|rev| undone.at(*rev));
+        }
         Ok(notes)
     }
 }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::readable;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, wanted};
 use crate::lock::LockView;
 
 /// Lists the sorties of a mission, in its order.
@@ -146,16 +146,17 @@ impl Operation for ListSorties {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<SortieSummary>> {
         let mission = desk.mission(self.mission.as_deref())?;
         let owner = match &self.agent {
-            Some(reference) => Some(desk.find_agent(reference)?.name.to_string()),
+            Some(reference) => Some(desk.find_agent(reference)?.key()),
             None => None,
         };
-        let mut sorties = summaries(desk, mission.id)?;
-        sorties.retain(|sortie| {
-            self.status.is_none_or(|status| sortie.status == status)
-                && (owner.is_none() || sortie.assigned_to == owner)
+        let mut rows = ordered_rows(desk, mission.id)?;
+        rows.retain(|row| {
+            self.status
+                .is_none_or(|status| row.status == status.as_str())
+                && (owner.is_none() || row.agent == owner)
         });
-        sorties.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
-        Ok(sorties)
+        let rows = wanted(desk, rows, self.limit);
+        summarised(desk, mission.id, rows)
     }
 }
 
@@ -177,9 +178,26 @@ impl Operation for ShowSortie {
 
 /// The sorties of a mission as a list shows them. Loads no sortie's document, but for those with a task id.
 pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<SortieSummary>> {
-    let tasks = task_ids(desk, Some(mission))?;
+    let rows = ordered_rows(desk, mission)?;
+    summarised(desk, mission, rows)
+}
+
+/// The rows of a mission's sorties, in their order.
+fn ordered_rows(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<SubjectRow>> {
     let mut rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
     in_order(desk, mission, &mut rows)?;
+    Ok(rows)
+}
+
+fn summarised(
+    desk: &mut Desk<'_, '_>,
+    mission: MissionId,
+    rows: Vec<SubjectRow>,
+) -> Result<Vec<SortieSummary>> {
+    let tasks = match rows.is_empty() {
+        true => BTreeMap::new(),
+        false => task_ids(desk, Some(mission))?,
+    };
     let owners = rows.iter().filter_map(|row| row.agent.as_deref());
     let owners = owners.filter_map(|id| id.parse().ok()).collect();
     let names = desk.names_of(&owners)?;

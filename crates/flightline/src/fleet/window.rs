@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flightline_core::Kind;
-use flightline_store::SubjectRow;
+use flightline_core::{Kind, Subject};
+use flightline_store::{Find, Order, SubjectRow};
 
 use crate::desk::Desk;
 use crate::error::Result;
@@ -75,6 +75,25 @@ impl Window {
         Ok(listed.map(|row| Some(row.born)))
     }
 
+    /// This part of all rows of a list, in the list's order.
+    fn part_of(&self, rows: Vec<SubjectRow>) -> Vec<SubjectRow> {
+        let last = |after: &String| rows.iter().position(|row| row.id == *after);
+        let from = match self.after.as_ref().map(last) {
+            None => 0,
+            Some(Some(at)) => at + 1,
+            Some(None) => {
+                self.give(Part::Gone);
+                return Vec::new();
+            }
+        };
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        self.give(Part::Given {
+            total: rows.len() as u64,
+            more: rows.len() - from > limit,
+        });
+        rows.into_iter().skip(from).take(limit).collect()
+    }
+
     /// How many are read, to know whether there are more.
     pub(crate) fn one_more(&self) -> u64 {
         self.limit.saturating_add(1)
@@ -97,4 +116,65 @@ impl Window {
         rows.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
         rows
     }
+}
+
+/// The newest rows of a kind, without those of one status: those of the caller's window, or the first `limit`. No others are read.
+pub(crate) fn newest(
+    desk: &mut Desk<'_, '_>,
+    kind: Kind,
+    without: Option<&str>,
+    limit: u64,
+) -> Result<Vec<SubjectRow>> {
+    let Some(window) = desk.caller.window.clone() else {
+        return Ok(desk.tx.some_rows(kind, without, Order::NEWEST, limit)?);
+    };
+    let Some(born) = window.place(desk, kind, without)? else {
+        return Ok(Vec::new());
+    };
+    let order = Order::NewestBefore(born.unwrap_or(u64::MAX));
+    let rows = desk.tx.some_rows(kind, without, order, window.one_more())?;
+    let counts = desk.tx.counts_by_status(kind)?;
+    Ok(window.cut(rows, &counts, without))
+}
+
+/// The rows of a list that the caller wants: those of its window, or the first `limit` where it has none.
+pub(crate) fn wanted(
+    desk: &Desk<'_, '_>,
+    mut rows: Vec<SubjectRow>,
+    limit: u64,
+) -> Vec<SubjectRow> {
+    match &desk.caller.window {
+        Some(window) => window.part_of(rows),
+        None => {
+            rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+            rows
+        }
+    }
+}
+
+/// The subjects of the caller's window, oldest first, of those whose rows fit: documents are read of these alone. Nothing when it
+/// has no window.
+pub(crate) fn page<S: Subject>(
+    desk: &mut Desk<'_, '_>,
+    find: Find<'_>,
+    fits: impl Fn(&SubjectRow) -> bool,
+) -> Result<Option<Vec<S>>> {
+    let Some(window) = desk.caller.window.clone() else {
+        return Ok(None);
+    };
+    let mut rows = desk.tx.rows(S::KIND, find)?;
+    rows.retain(fits);
+    documents(desk, &window.part_of(rows)).map(Some)
+}
+
+/// Reads the documents of these rows.
+pub(crate) fn documents<S: Subject>(
+    desk: &mut Desk<'_, '_>,
+    rows: &[SubjectRow],
+) -> Result<Vec<S>> {
+    let mut documents = Vec::with_capacity(rows.len());
+    for row in rows {
+        documents.extend(desk.tx.get::<S>(&row.id)?);
+    }
+    Ok(documents)
 }

@@ -1,13 +1,16 @@
 //! Looking through all mail.
 
+use std::collections::BTreeSet;
+
 use flightline_core::message::Message;
+use flightline_core::{Kind, Subject};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
 use super::{MessageView, view};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, documents, newest, wanted};
 
 /// Lists messages, newest first, without marking anything.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -41,12 +44,23 @@ impl Operation for ListMessages {
             Some(reference) => Some(desk.find_agent(reference)?.id),
             None => None,
         };
-        let mut messages = desk.tx.find::<Message>(find)?;
-        messages.retain(|message| {
-            agent.is_none_or(|agent| message.from_id == Some(agent) || message.to.contains(&agent))
-        });
-        messages.reverse();
-        messages.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        let rows = match (&self.mission, agent) {
+            (None, None) => newest(desk, Kind::Message, None, self.limit)?,
+            _ => {
+                let mut rows = desk.tx.rows(Kind::Message, find)?;
+                rows.reverse();
+                if let Some(agent) = agent {
+                    // Whom a message is from and to, only its text says.
+                    let messages = desk.tx.find_those(find, |message: &Message| {
+                        message.from_id == Some(agent) || message.to.contains(&agent)
+                    })?;
+                    let ids: BTreeSet<String> = messages.iter().map(Message::key).collect();
+                    rows.retain(|row| ids.contains(&row.id));
+                }
+                wanted(desk, rows, self.limit)
+            }
+        };
+        let messages: Vec<Message> = documents(desk, &rows)?;
         messages
             .into_iter()
             .map(|message| view(desk, message))

@@ -1,7 +1,7 @@
 //! Recoveries that were done: looking at them, and taking one of them back by its id.
 
 use flightline_core::setting::Recovery;
-use flightline_core::{Code, RecoveryId, Refusal};
+use flightline_core::{Code, Kind, RecoveryId, Refusal};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use super::undo::Undo;
 use crate::agent::Sighting;
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, Operation, Scope, documents, wanted};
 use crate::mission::short;
 
 /// Lists recoveries, newest first.
@@ -54,9 +54,15 @@ impl Operation for ListRecoveries {
             Some(reference) => Find::Mission(desk.mission(Some(reference))?.id),
             None => Find::All,
         };
-        let mut recoveries = desk.tx.find::<Recovery>(find)?;
-        recoveries.reverse();
-        Ok(recoveries)
+        if desk.caller.window.is_none() {
+            let mut recoveries = desk.tx.find::<Recovery>(find)?;
+            recoveries.reverse();
+            return Ok(recoveries);
+        }
+        let mut rows = desk.tx.rows(Kind::Recovery, find)?;
+        rows.reverse();
+        let rows = wanted(desk, rows, u64::MAX);
+        documents(desk, &rows)
     }
 }
 

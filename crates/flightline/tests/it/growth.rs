@@ -10,11 +10,12 @@ use flightline::core::policy::Policy;
 use flightline::errand::AfterWrite;
 use flightline::ids::ShortenIds;
 use flightline::mission::{ChangeMission, ListMissions};
-use flightline::registry::Registered;
+use flightline::note::AddNote;
+use flightline::registry::{Ask, Registered, call, value_of};
 use flightline::sortie::report::UpdateSortie;
 use flightline::status::ShowStatus;
 use flightline::store::{Error, Find, OpenOptions, Reads, Steps, Store};
-use flightline::{Caller, Fleet, Window};
+use flightline::{Caller, Fleet, Part, Window};
 use flightline_testkit::story::Story;
 use flightline_testkit::value::{agent_id, mission};
 use flightline_testkit::{World, both_engines, caller};
@@ -192,6 +193,50 @@ both_engines! {
                 assert!(work <= 30 * all, "{name}: {work} more steps with {MANY} agents");
             }
         }
+    }
+
+    fn a_page_of_a_list_reads_the_documents_of_that_page(world: &World) {
+        world.forget();
+        let story = Story::new(world);
+        let titles: Vec<String> = (0..40).map(|number| format!("Part {number}")).collect();
+        let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+        story.mission("Add login", &titles);
+        story.claim("bob", "Part 0").unwrap();
+        for number in 0..40 {
+            story.lock("ada", &[&format!("src/{number}.rs")]).unwrap();
+            let lesson: AddNote = serde_json::from_value(json!({ "kind": "lesson", "text": format!("Lesson {number}") })).unwrap();
+            story.run("ada", &lesson).unwrap();
+            story.send("ada", &["bob"], &format!("Message {number}")).unwrap();
+        }
+        let mut counted = Counted::new(world);
+        let mut page = |operation: &str, request: serde_json::Value| {
+            let read = |counted: &mut Counted, after: Option<String>| {
+                let window = Window::new(4, after);
+                let caller = Caller { window: Some(window.clone()), ..caller("") };
+                let ask = Ask { caller: &caller, folder: world.folder(), rehearse: false };
+                let _ = counted.steps.take_reads();
+                let called = call(&mut counted.fleet, operation, &request.to_string(), &ask);
+                let given = value_of(&called.outcome.unwrap()).unwrap();
+                (given, window.given().unwrap(), counted.steps.take_read())
+            };
+            let (first, part, _) = read(&mut counted, None);
+            let last = &first.as_array().unwrap()[3];
+            let key = ["/id", "/lock/id", "/message/id"].into_iter().find_map(|at| last.pointer(at)?.as_str());
+            assert_eq!(part, Part::Given { total: 40, more: true }, "{operation}");
+            let (second, part, reads) = read(&mut counted, key.map(str::to_owned));
+            assert_eq!((second.as_array().unwrap().len(), part), (4, Part::Given { total: 40, more: true }), "{operation}");
+            assert_ne!(first, second, "{operation}");
+            let (_, part, _) = read(&mut counted, Some("gone".to_owned()));
+            assert_eq!(part, Part::Gone, "{operation}");
+            // Four documents and what is said beside each, not forty.
+            assert!(reads.queries <= 30, "{operation}: {reads:?}");
+        };
+        page("list_sorties", json!({ "limit": 9 }));
+        page("list_locks", json!({}));
+        page("list_notes", json!({ "all": false }));
+        page("list_notes", json!({ "all": false, "kind": "lesson" }));
+        page("list_messages", json!({ "limit": 9 }));
+        page("list_messages", json!({ "limit": 9, "agent": "bob" }));
     }
 
     fn what_follows_a_write_is_one_look_when_there_is_nothing_to_do(world: &World) {
