@@ -38,7 +38,7 @@ pub struct Store {
     repaired: Vec<String>,
     noticed: Vec<Damage>,
     losses: Vec<Loss>,
-    /// What was acknowledged last, as it was kept when this project was entered, before anything was read of it.
+    /// The last acknowledged revision, as it was kept when this project was entered, before anything was read of it.
     acknowledged: Option<Acknowledged>,
     /// The writes that will be committed together.
     group: Option<Group>,
@@ -106,7 +106,7 @@ impl Store {
         create: bool,
     ) -> Result<Self, Error> {
         let (mut driver, repaired) = drive(location, &options, create)?;
-        // What is damaged there is the doctor's: it says nothing of the database.
+        // A damaged anchor is the doctor's: it says nothing of the database.
         let acknowledged = driver.acknowledged(project).unwrap_or(None);
         Ok(Self {
             driver,
@@ -124,7 +124,7 @@ impl Store {
         })
     }
 
-    /// What was found wrong with the files' modes on opening, and repaired.
+    /// The modes of files that were wrong on opening, and repaired.
     #[must_use]
     pub fn repaired(&self) -> &[String] {
         &self.repaired
@@ -136,7 +136,7 @@ impl Store {
         std::mem::take(&mut self.noticed)
     }
 
-    /// What is lost, as far as transactions came upon it and did not say so themselves.
+    /// The losses that transactions came upon and did not report themselves.
     pub fn take_losses(&mut self) -> Vec<Loss> {
         std::mem::take(&mut self.losses)
     }
@@ -215,7 +215,7 @@ impl Store {
     pub fn enter(&mut self, project: &str) {
         if self.project != project {
             project.clone_into(&mut self.project);
-            // What was found damaged there is nobody's business here.
+            // Damage of the other project is not reported here.
             self.noticed.clear();
             self.losses.clear();
             self.acknowledged = self.driver.acknowledged(project).unwrap_or(None);
@@ -223,17 +223,11 @@ impl Store {
     }
 
     /// The projects in this store.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn projects(&mut self) -> Result<Vec<String>, Error> {
         project::list(self.driver.as_mut())
     }
 
     /// The store's own time.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn now(&mut self) -> Result<Time, Error> {
         match &self.options.clock {
             Clock::System => Ok(self
@@ -395,7 +389,7 @@ impl Store {
         }
     }
 
-    /// Refuses to write to a store that nobody trusted, or to take its word for anything.
+    /// Refuses to write to a store that is not trusted, or to take its word for anything.
     ///
     /// # Errors
     /// When it is not trusted.
@@ -440,8 +434,8 @@ impl Store {
         }
     }
 
-    /// Runs `f`. Should it panic, the transaction is rolled back before the panic goes on: whoever
-    /// catches it has a connection that holds nobody up.
+    /// Runs `f`. Should it panic, the transaction is rolled back before the panic goes on: the connection is usable
+    /// afterwards and blocks no other.
     fn guarded<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         match catch_unwind(AssertUnwindSafe(|| f(self))) {
             Ok(result) => result,
@@ -474,11 +468,11 @@ impl Store {
         Ok((verdict, Written { trace, project }))
     }
 
-    /// Reads what a commit claims to have written, before anybody is told.
+    /// Reads back what a commit claims to have written, before the caller is told.
     fn read_back(&mut self, trace: &Trace) -> Result<(), Error> {
         for (first, last) in trace.spans() {
             let found = event::between(self.driver.as_mut(), &self.project, first, last)
-                // The commit was made: whatever keeps us from seeing it, nobody may take it for undone.
+                // The commit was made: whatever keeps us from seeing it, the caller must not take it for undone.
                 .map_err(|error| Error::CommitUnknown(error.to_string()))?;
             if found != last - first + 1 {
                 let problem = "the written data cannot be read back";
@@ -521,11 +515,11 @@ impl Store {
 /// What a transaction may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Look.
+    /// Read, and nothing else.
     Read,
     /// Note signs of life.
     Pulse,
-    /// Change state.
+    /// Change the state.
     Write,
 }
 

@@ -1,6 +1,6 @@
-//! Thinning: what becomes of values that later ones have replaced. Only their text goes; the event and its
-//! hash stay, and the last value of a subject always does. The text of a whole value against which others are told stays until
-//! the last of them is thinned, and is given to nobody.
+//! Thinning of values that later ones have replaced. Only their text goes; the event and its hash stay, and the last value
+//! of a subject always does. The text of a whole value against which others are told stays until the last of them is
+//! thinned, and is shown to no reader.
 
 use std::collections::BTreeSet;
 

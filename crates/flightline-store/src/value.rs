@@ -47,7 +47,7 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// The same, to be kept.
+/// Like `params!`, as owned values.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { vec![$($crate::value::Value::from($value)),*] };
 }

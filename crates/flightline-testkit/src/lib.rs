@@ -70,16 +70,16 @@ macro_rules! both_engines {
 /// A store of its own, and everything needed to open it again.
 pub struct World {
     folder: TempDir,
-    /// Its engine.
+    /// The engine of its store.
     pub engine: Engine,
     /// Where it is.
     pub location: Location,
-    /// Its project.
+    /// The id of its project.
     pub project: String,
     /// Its clock: stands at 2026-01-04T12:00:00Z until it is moved.
     pub clock: Clock,
     ids: Ids,
-    /// Whether its stores remember what they wrote: until somebody damages them.
+    /// Whether its stores remember what they wrote: until a test damages them.
     remember: Arc<AtomicBool>,
 }
 
@@ -115,7 +115,7 @@ impl World {
         world
     }
 
-    /// The same world with its store elsewhere: that project must be there.
+    /// This world with its store elsewhere: that project must be there.
     #[must_use]
     pub fn at(self, location: Location, project: &str) -> Self {
         let engine = match &location {
@@ -167,9 +167,6 @@ impl World {
     }
 
     /// Runs an operation as `agent`, or as a person when it is empty.
-    ///
-    /// # Errors
-    /// What the operation refuses with.
     pub fn run<O: Registered>(&self, agent: &str, operation: &O) -> Result<O::Outcome, Refusal> {
         self.fleet()
             .run(operation, &caller(agent))
@@ -189,7 +186,7 @@ impl World {
             .collect()
     }
 
-    /// From now on its stores remember nothing: somebody changes the tables behind their back.
+    /// From now on its stores remember nothing: a test changes the tables behind their back.
     pub fn forget(&self) {
         self.remember
             .store(false, std::sync::atomic::Ordering::Relaxed);
@@ -202,7 +199,7 @@ impl World {
     }
 }
 
-/// Who asks, in a test: an agent, or a person when the name is empty.
+/// The caller in a test: an agent, or a person when the name is empty.
 #[must_use]
 pub fn caller(agent: &str) -> Caller {
     Caller {

@@ -16,7 +16,7 @@ use super::{Errand, Grouped, Hand, Order, Place};
 /// How many writes share a commit at most.
 const TOGETHER: usize = 64;
 
-/// How often they are decided again when another node wrote meanwhile; the last time nobody can.
+/// How often they are decided again when another node wrote meanwhile; the last time no other node can.
 const AGAIN: usize = 2;
 
 /// How many are looked at for that: those of other projects wait meanwhile.
@@ -44,7 +44,7 @@ pub(super) fn live(orders: &Receiver<Order>, place: &Place, grouped: &Grouped) {
                 _ => return,
             }
         }
-        // Whatever came while the last commit was under way; nobody is waited for.
+        // Takes the requests that came while the last commit was under way, and waits for no further ones.
         while !ending && waiting.len() < LOOKED_AT {
             match orders.try_recv() {
                 Ok(Order::Do(errand)) => waiting.push_back(errand),
@@ -88,8 +88,8 @@ pub(super) fn gather(waiting: &mut VecDeque<Errand>) -> Vec<Errand> {
     group
 }
 
-/// Those for whom there was no time wait on, before what their project was asked later, and behind the others who waited
-/// as long.
+/// Puts writes that did not fit into this commit back into the queue: ahead of newer writes of the same project, behind
+/// other projects.
 pub(super) fn put_back(rest: Vec<Errand>, waiting: &mut VecDeque<Errand>) {
     let Some(first) = rest.first() else {
         return;
@@ -130,7 +130,7 @@ fn run(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> usize {
     group.len()
 }
 
-/// Whether one alone is a group as well: then it holds nobody up while it is decided.
+/// Whether one alone is a group as well: then it delays no other writer while it is decided.
 fn is_better_a_group(hand: &mut Hand<'_>, group: &[Errand]) -> bool {
     let welcome = |errand: &Errand| errand.company == Company::Welcome;
     let store = hand.kept.as_mut().and_then(|fleet| fleet.store().ok());
@@ -155,12 +155,12 @@ fn together(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> Optio
     }
     match committed {
         Ok(()) => Some(done),
-        // Whether it was made cannot be found out, or nobody gets to write: the same for all who took part.
+        // The commit is in doubt, or the turn to write was not had: all members get this answer.
         Err(flightline::Error::Store(
             error @ (Error::CommitUnknown(_) | Error::Corrupt(_) | Error::Busy(_)),
         )) => {
             let refusal = Refusal::from(error);
-            // Where nobody got to write, all of them have waited long enough.
+            // Where the turn to write was not had, all of them have waited long enough.
             let told = if done > 0 { done } else { group.len() };
             for errand in group.iter_mut().take(told) {
                 errand.task.refuse(refusal.clone());

@@ -102,7 +102,7 @@ impl Store {
         Ok(newest.is_none_or(|seen| self.is_pause(seen, now)))
     }
 
-    /// Whether so much lies between one time and another, in either direction, that nobody could notice anything.
+    /// Whether so much lies between one time and another, in either direction, that no sign of life could be noticed.
     pub(super) fn is_pause(&self, seen: Time, now: Time) -> bool {
         let downtime = self.options.downtime_ms;
         now.since(seen) > downtime || seen.since(now) > downtime

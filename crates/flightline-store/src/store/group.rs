@@ -1,6 +1,7 @@
-//! Several writes that are committed together: one trip to the disk for all who wait, and a place to come back to for
-//! each, so that one that is refused takes nothing from its neighbours. Where it is a journey to the disk, they are decided on what is
-//! known of the project, and all of them are one journey; where somebody else wrote meanwhile, they are decided again.
+//! Several writes that are committed together: one trip to the disk for all that wait, and a place to come back to for each,
+//! so that one that is refused takes nothing from its neighbours. Where a commit is a round trip, they are decided on what
+//! is known of the project, and all of them are one round trip; where another process wrote meanwhile, they are decided
+//! again.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -30,7 +31,7 @@ pub(super) struct Group {
     lost: bool,
 }
 
-/// After so many groups in a row that somebody else overtook, the project is held from the beginning …
+/// After so many groups in a row that another process overtook, the project is held from the beginning …
 const OVERTAKEN: u32 = 2;
 /// … for so many groups: where several nodes write to one project all the time, waiting costs less than deciding again.
 const HOLDING: u32 = 16;
@@ -65,9 +66,6 @@ impl Ahead {
 impl Store {
     /// From now on writes are members of a group: they are done when [`Store::commit_group`] says so, and
     /// what their closures return until then is a promise. Reads see what the members before have written.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn begin_group(&mut self) -> Result<(), Error> {
         self.check_trust()?;
         self.ahead.last = false;
@@ -102,13 +100,14 @@ impl Store {
         self.driver.name() == "postgres"
     }
 
-    /// Whether the last group was not committed because somebody else wrote to the project meanwhile: it may be decided again.
+    /// Whether the last group was not committed because another process wrote to the project meanwhile: it may be decided
+    /// again.
     #[must_use]
     pub fn was_overtaken(&self) -> bool {
         self.ahead.last
     }
 
-    /// How many groups somebody else overtook.
+    /// The number of groups that another process overtook.
     #[must_use]
     pub fn times_overtaken(&self) -> u64 {
         self.ahead.overtaken

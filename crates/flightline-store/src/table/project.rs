@@ -91,7 +91,7 @@ impl Project {
             id: id.to_owned(),
             name: row.text(0)?,
             history: row.text(1)?,
-            // What is no revision is none that was ever handed out, and fails the sum.
+            // An unreadable revision was never handed out, and fails the sum.
             rev: row.unsigned(2).unwrap_or(0),
             created_at: Time::from_millis(row.int(3)?),
             seen_at: Time::from_millis(row.int(4)?),
@@ -159,7 +159,7 @@ impl Project {
         self.held_sum() + &heard(&self.id, self.seen_at, self.awake_since)
     }
 
-    /// The sum that is written. Nobody knows which column of a damaged row is wrong: it must not pass for a sound one.
+    /// The sum that is written. Which column of a damaged row is wrong is not known: the row must not pass for a sound one.
     fn stored_sum(&self) -> String {
         match self.intact {
             true => self.sum(),
@@ -250,8 +250,7 @@ pub(crate) fn mend(driver: &mut dyn Driver, project: &Project) -> Result<(), Err
     driver.execute(MEND, columns).map(drop)
 }
 
-/// Notes that nobody could notice anything before `now`. Touches nothing else of the row: a heartbeat
-/// does not hold it.
+/// Notes that no sign of life could be noticed before `now`. Touches nothing else of the row: a heartbeat does not hold it.
 pub(crate) fn wake(driver: &mut dyn Driver, id: &str, now: Time) -> Result<(), Error> {
     let params = params![id, now.as_millis(), heard(id, now, now)];
     driver.execute(WAKE, params).map(drop)

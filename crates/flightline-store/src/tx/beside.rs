@@ -1,4 +1,4 @@
-//! What is kept beside the journal: where files are, signs of life, requests that were answered.
+//! Rows beside the journal: files of checkpoints, signs of life, answered requests.
 
 use flightline_core::checkpoint::Backup;
 use flightline_core::event::sha256_hex;
@@ -16,34 +16,22 @@ use crate::table::{backup, pulse, request, watch};
 
 impl Tx<'_> {
     /// Says what became of a checkpoint's copy in a file.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn set_backup(&mut self, checkpoint: CheckpointId, backup: &Backup) -> Result<(), Error> {
         backup::set(self.driver, &self.project.id, checkpoint, backup, self.now)
     }
 
-    /// What became of a checkpoint's copy in a file. One that nobody has said anything of is to be written.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// The state of a checkpoint's file. Without a row it is to be written.
     pub fn backup_of(&mut self, checkpoint: CheckpointId) -> Result<Backup, Error> {
         let found = backup::of(self.driver, &self.project.id, checkpoint)?;
         Ok(found.unwrap_or(Backup::Pending))
     }
 
     /// What became of every checkpoint's copy in a file.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn backups(&mut self) -> Result<Vec<(CheckpointId, Backup)>, Error> {
         backup::all(self.driver, &self.project.id)
     }
 
     /// What became of the copies in files of a mission's newest checkpoints, without those of one status.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn backups_of_newest(
         &mut self,
         mission: MissionId,
@@ -54,25 +42,16 @@ impl Tx<'_> {
     }
 
     /// Checkpoints whose copy in a file is yet to be written.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn unsettled_backups(&mut self) -> Result<Vec<CheckpointId>, Error> {
         backup::unsettled(self.driver, &self.project.id)
     }
 
-    /// The checkpoints whose copies in files are not settled, those first that nobody tried to write.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// The checkpoints whose files are not settled, those first that were never tried.
     pub fn waiting_backups(&mut self, limit: u64) -> Result<Vec<WaitingBackup>, Error> {
         backup::waiting(self.driver, &self.project.id, limit)
     }
 
     /// Which of the newest checkpoints of a mission have their copies in files.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn written_backups(
         &mut self,
         mission: MissionId,
@@ -83,9 +62,6 @@ impl Tx<'_> {
 
     /// The revision of the record of a mission's newest checkpoint that has its copy in a file, if that is after `born`. Of many
     /// newer ones whose newest wait for their files, one counts as if it had its file already.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn backup_written_after(
         &mut self,
         mission: MissionId,
@@ -95,17 +71,11 @@ impl Tx<'_> {
     }
 
     /// Forgets the copy of a checkpoint that is gone.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn forget_backup(&mut self, checkpoint: CheckpointId) -> Result<(), Error> {
         backup::forget(self.driver, &self.project.id, checkpoint)
     }
 
     /// Notes a sign of life.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn beat(&mut self, agent: AgentId, epoch: u64, data: &Json) -> Result<(), Error> {
         let memory = self.memory.as_mut();
         let news = memory.is_none_or(|it| it.beat(&agent.to_string(), epoch, self.now, data));
@@ -117,9 +87,6 @@ impl Tx<'_> {
     }
 
     /// Notes a sign of life that an agent gave at [`Tx::now`], the moment that is told of. One that came later stays.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn beat_then(&mut self, agent: AgentId, epoch: u64) -> Result<(), Error> {
         let at = self.now();
         pulse::beat_then(self.driver, &self.project.id, agent, epoch, at)?;
@@ -130,9 +97,6 @@ impl Tx<'_> {
     }
 
     /// The last sign of life of every agent.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn pulses(&mut self) -> Result<Vec<Pulse>, Error> {
         let Some(memory) = &mut self.memory else {
             return pulse::all(self.driver, &self.project.id);
@@ -151,9 +115,6 @@ impl Tx<'_> {
     }
 
     /// The last signs of life of these agents; perhaps others' as well.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn pulses_of(&mut self, agents: &[AgentId]) -> Result<Vec<Pulse>, Error> {
         let is_known = |memory: &mut Memory| memory.pulses().is_some();
         let known = self.memory.as_deref_mut().is_some_and(is_known);
@@ -167,34 +128,22 @@ impl Tx<'_> {
     }
 
     /// The last sign of life of one agent.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn pulse(&mut self, agent: AgentId) -> Result<Option<Pulse>, Error> {
         pulse::of(self.driver, &self.project.id, agent)
     }
 
     /// Makes sure, until the end of this transaction, that an agent gave no sign of life after `since`.
     /// False when it did: it is alive after all.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn hold_pulse(&mut self, agent: AgentId, since: Time) -> Result<bool, Error> {
         pulse::take(self.driver, &self.project.id, agent, since)
     }
 
-    /// Since when somebody has been waiting for a lock; nothing when nobody has.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// Since when an agent has been waiting for a lock; none when no agent has.
     pub fn watch_of(&mut self, lock: LockId) -> Result<Option<Watch>, Error> {
         watch::of(self.driver, &self.project.id, lock)
     }
 
-    /// Notes that somebody waits for a lock, and forgets who was waited for before.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// Notes that an agent waits for a lock, and forgets its earlier note.
     pub fn set_watch(&mut self, lock: LockId, watch: Watch) -> Result<(), Error> {
         if watch.since == watch.at {
             watch::forget(self.driver, &self.project.id)?;
@@ -202,18 +151,12 @@ impl Tx<'_> {
         watch::set(self.driver, &self.project.id, lock, watch)
     }
 
-    /// Nobody waits for a lock any more: it was granted anew.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// Ends the watch of a lock: it was granted anew.
     pub fn end_watch(&mut self, lock: LockId) -> Result<(), Error> {
         watch::end(self.driver, &self.project.id, lock)
     }
 
     /// What an earlier request of this actor with this key left behind.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn past(&mut self, actor: &str, key: &str, request: &str) -> Result<Past, Error> {
         let found = request::get(self.driver, &self.project.id, actor, &sha256_hex(key))?;
         Ok(match found {
@@ -226,25 +169,16 @@ impl Tx<'_> {
     }
 
     /// Whether requests are remembered that need not be any longer, by the clock.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn has_old_requests(&mut self) -> Result<bool, Error> {
         request::any_old(self.driver, &self.project, self.now)
     }
 
     /// Forgets requests that were remembered for long enough as of this time.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn forget_requests(&mut self, as_of: Time) -> Result<u64, Error> {
         request::forget(self.driver, &self.project, as_of.min(self.now))
     }
 
     /// Remembers a request and its outcome under a key.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn remember(
         &mut self,
         actor: &str,

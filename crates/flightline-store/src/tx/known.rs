@@ -33,7 +33,7 @@ fn is_checked(driver: &dyn Driver) -> bool {
     cfg!(debug_assertions) && !driver.is_blind()
 }
 
-/// What is remembered is what was found, or somebody else wrote to the project meanwhile.
+/// The cached value is the one that was found, or another process wrote to the project meanwhile.
 fn check<T: PartialEq + std::fmt::Debug>(
     driver: &mut dyn Driver,
     (known, found): (&T, &T),
@@ -72,9 +72,6 @@ impl Tx<'_> {
     }
 
     /// The subject with this id, if that need not be asked for.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn remembered<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
         Ok(self.known_value(id)?.flatten())
     }
@@ -163,7 +160,7 @@ impl Tx<'_> {
                     counts.into_iter().collect()
                 })
             }
-            // All others are counted by nobody.
+            // No caller counts by the other ways.
             Find::All | Find::AgentStatus(..) | Find::AgentName(_) | Find::EffectKey(..) => None,
         };
         let Some(known): Option<Vec<(String, u64)>> = known else {
@@ -215,9 +212,6 @@ impl Tx<'_> {
 
     /// The newest work on a mission that fits, however much came after it. Events are shown to `fits` from the newest on, perhaps more than
     /// once; what is no work ([`Event::is_work`]) does not fit.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn newest_work(
         &mut self,
         mission: MissionId,
@@ -265,9 +259,6 @@ impl Tx<'_> {
     }
 
     /// The work on a mission before `rev`, newest first.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn work_before(
         &mut self,
         mission: MissionId,
@@ -385,7 +376,7 @@ impl Tx<'_> {
         Ok(Some(known))
     }
 
-    /// The same with the texts, by kind and id; `None` when one of them is damaged.
+    /// The lines of a cut with the texts, by kind and id; `None` when one of them is damaged.
     pub(super) fn known_cut(
         &mut self,
         mission: MissionId,

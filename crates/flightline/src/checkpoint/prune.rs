@@ -37,7 +37,7 @@ pub struct PlanPrune {
     /// Believe the clock, however far it is ahead of what confirms it.
     #[serde(default)]
     pub force: bool,
-    /// Judge ages as of this time, when nobody asked: the clock may be wrong. Else as of now.
+    /// Judge ages as of this time, in automatic retention: the clock may be wrong. Else as of now.
     #[serde(skip)]
     pub as_of: Option<Time>,
 }
@@ -46,7 +46,7 @@ pub struct PlanPrune {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApplyPrune {
-    /// The same policy as the plan's.
+    /// The policy of the plan.
     pub plan: PlanPrune,
     /// What the plan named.
     pub delete: Vec<CheckpointId>,
@@ -78,7 +78,7 @@ pub struct Pruned {
     /// How many of them their files have.
     #[serde(default)]
     pub file_bytes: u64,
-    /// Which.
+    /// The checkpoints that go, and why.
     pub details: Vec<PrunedCheckpoint>,
     /// Those that are archived instead, because there are too many of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -114,7 +114,7 @@ pub enum Space {
     },
     /// The store uses it again; giving it back would be worth it, but not now.
     Later {
-        /// Why not.
+        /// Why it was not given back.
         why: String,
     },
     /// The database server uses it again after it has cleaned up.
@@ -136,7 +136,7 @@ impl Space {
                 why: why.to_owned(),
             },
             Ok(Compaction::ByServer) => Self::Server,
-            // It is free all the same: what was to be done is done.
+            // The space is free all the same: the pruning itself is done.
             Err(error) => Self::Later {
                 why: error.to_string(),
             },
@@ -145,7 +145,7 @@ impl Space {
 }
 
 impl Pruned {
-    /// The same with what leaves the journal.
+    /// Adds the values that leave the journal.
     #[must_use]
     fn with(mut self, journal: Thinned) -> Self {
         self.freed_bytes += journal.bytes;
@@ -186,9 +186,9 @@ impl Pruned {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PrunedCheckpoint {
-    /// Its id.
+    /// The checkpoint's id.
     pub id: CheckpointId,
-    /// Its mission.
+    /// The mission whose state it is.
     pub mission_id: MissionId,
     /// When it was taken.
     pub timestamp: Time,
@@ -202,7 +202,7 @@ pub struct PrunedCheckpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptCheckpoint {
-    /// Its id.
+    /// The checkpoint's id.
     pub id: CheckpointId,
     /// What forbids deleting it.
     pub guard: Guard,
@@ -266,7 +266,7 @@ impl Operation for PruneCheckpoints {
     }
 }
 
-/// What was decided, by which policy, and whether the clock can be believed so far.
+/// The decision, its policy, and whether the clock can be believed so far.
 struct Decided {
     policy: Retention,
     plan: Plan,
@@ -363,8 +363,8 @@ impl PlanPrune {
             (checkpoint.status != CheckpointStatus::Archived || ages(checkpoint, &policy))
                 && only.is_none_or(|only| checkpoint.cut.mission_id == only)
         });
-        // Damage keeps more of a mission's checkpoints, and never fewer: where nothing goes even if all are sound, nobody
-        // has to read them.
+        // Damage keeps more of a mission's checkpoints, and never fewer: where nothing goes even if all are sound, they
+        // need not be read.
         let by_status: Vec<Candidate> = checkpoints.iter().map(candidate_of).collect();
         let if_sound = plan(&by_status, &missions, &policy, desk.now());
         let touched: BTreeSet<MissionId> = if_sound
@@ -430,8 +430,8 @@ fn state_of(mission: &Mission) -> MissionState {
     }
 }
 
-/// Whether an archived checkpoint goes when its time is over: where being archived is what comes before
-/// that. What was brought in from elsewhere is nobody's surplus.
+/// Whether an archived checkpoint goes when its time is over: where archiving comes before deletion. An imported one is no
+/// surplus.
 fn ages(checkpoint: &Checkpoint, policy: &Retention) -> bool {
     policy.surplus == Surplus::Archive && checkpoint.imported.is_none()
 }
@@ -470,7 +470,7 @@ pub(crate) fn archive_surplus(desk: &mut Desk<'_, '_>, mission: &Mission) -> Res
         .collect();
     let missions = BTreeMap::from([(mission.id, state_of(mission))]);
     let plan = plan(&candidates, &missions, &policy, desk.now());
-    // Whoever takes one does not archive the others: that is housekeeping.
+    // Housekeeping, no act of the caller that takes a checkpoint.
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
     archive(desk, &plan.archive)?;
@@ -496,7 +496,7 @@ pub(super) fn surplus_plan(
     Ok(plan.delete.iter().map(|candidate| candidate.id).collect())
 }
 
-/// What retention needs to know of a checkpoint that nobody has found damaged.
+/// A checkpoint as retention sees it, when no damage is known.
 pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
     Candidate {
         id: checkpoint.id,
@@ -512,9 +512,9 @@ pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
     }
 }
 
-/// Which of these checkpoints stay only because something forbids deleting them, and what. What
-/// becomes of one depends on newer ones alone, so the newest are enough for a list. Takes those for sound
-/// that nobody has found damaged: a list does not read every value of every checkpoint.
+/// Which of these checkpoints stay only because a guard forbids deleting them, and which guard. The fate of a
+/// checkpoint depends on newer ones alone, so the newest are enough for a list. Takes checkpoints without known damage
+/// for sound: a list does not read every value of every checkpoint.
 pub(crate) fn expired(
     desk: &Desk<'_, '_>,
     mission: &Mission,
@@ -591,14 +591,14 @@ pub fn apply_all(
     request: &PlanPrune,
     plan: &Pruned,
 ) -> Result<Pruned> {
-    // The same key would be used for several requests.
+    // The caller's key would be used for several requests.
     let keyless = Caller {
         idempotency_key: None,
         ..caller.clone()
     };
     let mut done = None;
     for apply in in_parts(request, plan) {
-        // Whoever comes again after dying on the way finds the rest of it.
+        // A caller that died on the way and comes again finds the rest of it.
         done = Some(match done {
             None => fleet.run(&apply, caller)?,
             Some(done) => Pruned::and(done, fleet.run(&apply, &keyless)?),
@@ -619,7 +619,7 @@ pub fn apply_all(
     Ok(done)
 }
 
-/// So many checkpoints go in one transaction: whoever wants to write waits for it.
+/// So many checkpoints go in one transaction: other writers wait for it.
 pub(super) const AT_ONCE: usize = 100;
 
 /// What a plan names, for one transaction each.

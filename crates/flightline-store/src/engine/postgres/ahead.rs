@@ -20,7 +20,7 @@ const MOST: usize = 4_096;
 /// So many kinds of such statements are prepared at most.
 const KINDS: usize = 256;
 
-// The number of the transaction that wrote the row stands for all that is in it: whoever writes to a project writes its row.
+// The number of the transaction that wrote the row stands for all that is in it: every writer of a project writes its row.
 const PEEK: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum, \
      CAST(CAST(xmin AS TEXT) AS BIGINT), CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT) FROM project WHERE id = $1";
 const HOLD: &str = "SELECT CAST(CAST(xmin AS TEXT) AS BIGINT), history, rev, sum FROM project WHERE id = $1 FOR NO KEY UPDATE";
@@ -33,7 +33,7 @@ const IF_KNOWN: &str = " AND history = ?9 AND rev = ?10 AND sum = ?11 AND CAST(C
 const PARAMS: usize = 12;
 /// The columns of the row, as the rest of the statement knows them.
 const ROW: &str = "(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10)";
-/// What comes of it: the row, the time, and how many events were added.
+/// The outcome: the row, the time, and how many events were added.
 const OUTCOME: &str = "SELECT a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, \
      CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT), ";
 

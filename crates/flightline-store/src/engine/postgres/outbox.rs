@@ -1,4 +1,4 @@
-//! Writes that nobody waits for. Each would be a journey to the server and back; here they wait until something has to
+//! Writes whose result no caller needs. Each would be a round trip to the server; here they wait until something has to
 //! see them, and then travel together, many rows in one statement.
 
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ impl Outbox {
         self.0.push(Letter::Save(anchor));
     }
 
-    /// Forgets a place, and those within it, if nobody has heard of it; false when it was sent.
+    /// Forgets a savepoint, and those within it, if it was not sent yet; false when it was sent.
     pub(super) fn unsave(&mut self, anchor: Anchor) -> bool {
         let Some(at) = self.position(anchor) else {
             return false;
@@ -117,7 +117,7 @@ impl Outbox {
         }
         let writes = self.0.drain(..).filter_map(|letter| match letter {
             Letter::Write(write) => Some(write),
-            // Nobody comes back any more to a place that nobody heard of.
+            // A savepoint that was never sent is never returned to.
             Letter::Save(_) | Letter::Release(_) => None,
         });
         Some(gather(writes.collect()))
@@ -388,7 +388,7 @@ pub(super) fn rows(types: &[&str], first: usize) -> String {
     format!("unnest({}) AS r ({})", arrays.join(", "), names.join(", "))
 }
 
-/// What is said with parameters, said with the columns of such rows.
+/// A statement with parameters, rewritten with the columns of such rows.
 pub(super) fn of_rows(sql: &str) -> String {
     sql.replace('?', "r.p")
 }
@@ -480,7 +480,7 @@ mod tests {
         assert!(outbox.go_back(Anchor::Member));
         assert!(outbox.unsave(Anchor::Member));
         assert_eq!(sent(&mut outbox), ["one 2"]);
-        // What is within it and released goes with what is around it.
+        // Writes within a released savepoint go with those around it.
         outbox.save(Anchor::Attempt);
         assert!(!outbox.has_writes());
         written(&mut outbox, TWO, 0..1);
@@ -534,7 +534,7 @@ mod tests {
         let within =
             "SELECT a FROM one WHERE project = ?1 AND mission = ?2 AND b = (SELECT rev FROM event)";
         assert!(outbox.concerns(within, &asks("m2")));
-        // What a row that may be there already was before, nobody knows here.
+        // The earlier state of a row that may be there already is not known here.
         let upsert = "INSERT INTO subject (project, id, mission) VALUES (?1, ?2, ?3) ON CONFLICT (project, id) DO UPDATE SET mission = excluded.mission";
         outbox.write(upsert, vec!["p".into(), "a".into(), "m1".into()]);
         let by_id = "SELECT born FROM subject WHERE project = ?1 AND id = ?2";
