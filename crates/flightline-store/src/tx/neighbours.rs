@@ -10,15 +10,15 @@ use crate::table::statements;
 use crate::value::Value;
 
 statements! {
-    NEIGHBOURS = "WITH asked (id) AS (VALUES (CAST(?3 AS TEXT)), (CAST(?4 AS TEXT)), (CAST(?5 AS TEXT)), (CAST(?6 AS TEXT)), (CAST(?7 AS TEXT)), (CAST(?8 AS TEXT)), (CAST(?9 AS TEXT)), (CAST(?10 AS TEXT)), (CAST(?11 AS TEXT)), (CAST(?12 AS TEXT)), (CAST(?13 AS TEXT)), (CAST(?14 AS TEXT)), (CAST(?15 AS TEXT)), (CAST(?16 AS TEXT)), (CAST(?17 AS TEXT)), (CAST(?18 AS TEXT)), (CAST(?19 AS TEXT)), (CAST(?20 AS TEXT)), (CAST(?21 AS TEXT)), (CAST(?22 AS TEXT)), (CAST(?23 AS TEXT)), (CAST(?24 AS TEXT)), (CAST(?25 AS TEXT)), (CAST(?26 AS TEXT)), (CAST(?27 AS TEXT)), (CAST(?28 AS TEXT)), (CAST(?29 AS TEXT)), (CAST(?30 AS TEXT)), (CAST(?31 AS TEXT)), (CAST(?32 AS TEXT)), (CAST(?33 AS TEXT)), (CAST(?34 AS TEXT))) SELECT asked.id, \
+    NEIGHBOURS = "WITH asked (id) AS (VALUES (CAST(?3 AS TEXT)), (CAST(?4 AS TEXT)), (CAST(?5 AS TEXT)), (CAST(?6 AS TEXT)), (CAST(?7 AS TEXT)), (CAST(?8 AS TEXT)), (CAST(?9 AS TEXT)), (CAST(?10 AS TEXT))) SELECT asked.id, \
         (SELECT s.id FROM subject s WHERE s.project = ?1 AND s.kind = ?2 AND s.id < asked.id AND s.gone IS NULL ORDER BY s.id DESC LIMIT 1), \
         (SELECT s.id FROM subject s WHERE s.project = ?1 AND s.kind = ?2 AND s.id >= asked.id AND s.gone IS NULL ORDER BY s.id LIMIT 1), \
         (SELECT s.id FROM subject s WHERE s.project = ?1 AND s.kind = ?2 AND s.id >= asked.id AND s.gone IS NULL ORDER BY s.id LIMIT 1 OFFSET 1) \
-        FROM asked";
+        FROM asked WHERE asked.id IS NOT NULL";
 }
 
-/// How many ids one statement asks about.
-const NAMED: usize = 32;
+/// How many ids one statement asks about: few enough that it is prepared quickly for a command that shows one.
+const NAMED: usize = 8;
 
 /// What lies around an id, or the beginning of one, among the ids of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Neighbours {
 
 impl Tx<'_> {
     /// What lies around each of these ids, or beginnings of ids, of a kind. Each costs three look-ups in an index, however many
-    /// ids there are, and all of them together one statement for 32 of them.
+    /// ids there are.
     pub fn neighbours(
         &mut self,
         kind: Kind,
@@ -43,11 +43,8 @@ impl Tx<'_> {
                 Value::from(self.project.id.as_str()),
                 Value::from(kind.as_str()),
             ];
-            // A statement names so many; the last one fills the rest.
-            let last = some.last().map(String::as_str).unwrap_or_default();
-            let all = some.iter().map(String::as_str);
-            let all = all.chain(std::iter::repeat(last));
-            names.extend(all.take(NAMED).map(Value::from));
+            let all = some.iter().map(|id| Value::from(id.as_str()));
+            names.extend(all.chain(std::iter::repeat(Value::Null)).take(NAMED));
             for row in self.driver.query(NEIGHBOURS, &names)? {
                 let from = [row.opt_text(2)?, row.opt_text(3)?];
                 let neighbours = Neighbours {
