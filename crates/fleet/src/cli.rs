@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use self::lazy::{Lazy, reading};
+pub use self::lazy::{Lazy, parse};
 use crate::{command, complete};
 
 /// The version, and what this build has beyond every other.
@@ -240,7 +240,7 @@ mod tests {
             "fleet hook claude PreToolUse",
             "/opt/fleet hook codex SessionStart",
         ] {
-            let read = reading(|| Cli::try_parse_from(typed(line))).expect("a command line");
+            let read = parse(&typed(line)).expect("a command line");
             let known = Cli::of_hook(&typed(line)).expect("a hook");
             assert_eq!(format!("{known:?}"), format!("{read:?}"));
         }

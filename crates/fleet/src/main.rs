@@ -17,8 +17,8 @@ mod usage;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
 use flightline::core::{Code, Refusal};
 
 use crate::app::App;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::of_hook(&arguments) {
         Some(cli) => cli,
-        None => match cli::reading(|| Cli::try_parse_from(&arguments)) {
+        None => match cli::parse(&arguments) {
             Ok(cli) => cli,
             Err(error) => return usage(&error, &arguments),
         },

@@ -2,18 +2,49 @@
 //! than most of them run.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 
 use clap::builder::Resettable;
-use clap::error::Error;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Id, Subcommand};
+use clap::error::{Error, ErrorKind};
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Id, Parser, Subcommand};
+
+use super::{Cli, Globals, VERSION};
 
 thread_local! {
     /// Whether a command line is being read: a help page or a list of commands gets all of them at once.
     static READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Reads a command line: the arguments of a command are described only when it is given.
-pub fn reading<T>(read: impl FnOnce() -> T) -> T {
+/// Reads a command line. Only the command that is named in it is described: clap copies the options that every command takes into
+/// each one it knows.
+///
+/// # Errors
+/// What clap says of the whole of the command line, when it cannot be read.
+pub fn parse(arguments: &[OsString]) -> Result<Cli, Error> {
+    reading(|| match alone(arguments) {
+        Ok(cli) => Ok(cli),
+        Err(error) if error.kind() == ErrorKind::DisplayVersion => Err(error),
+        // Help, and mistakes: they are told with all commands in view.
+        Err(_) => Cli::try_parse_from(arguments),
+    })
+}
+
+/// Reads a command line as if there were no command but the first that is named in it. Another word of that name, such as the value
+/// of an option, makes it one that cannot be read.
+fn alone(arguments: &[OsString]) -> Result<Cli, Error> {
+    let whole = Cli::command();
+    let mut named = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let named = named.find_map(|word| whole.find_subcommand(word));
+    let slim = Command::new("fleet")
+        .version(VERSION)
+        .disable_help_subcommand(true)
+        .subcommands(named.cloned());
+    let mut matches = Globals::augment_args(slim).try_get_matches_from(arguments)?;
+    Cli::from_arg_matches_mut(&mut matches)
+}
+
+/// Has the arguments of commands described only when they are given.
+fn reading<T>(read: impl FnOnce() -> T) -> T {
     READING.set(true);
     let done = read();
     READING.set(false);
@@ -85,10 +116,7 @@ impl<T: Subcommand> Subcommand for Lazy<T> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
-
     use super::*;
-    use crate::cli::Cli;
 
     /// The words of every command.
     fn all(command: &Command, above: &[String], found: &mut Vec<Vec<String>>) {
@@ -106,13 +134,47 @@ mod tests {
         assert!(commands.len() > 100, "{}", commands.len());
         for words in commands {
             for more in ["--help", "--no-such-flag"] {
-                let words = || words.iter().map(String::as_str).chain([more]);
-                let said = |error: Error| error.render().to_string();
-                let at_once = Cli::try_parse_from(words()).map_err(said);
-                let late = reading(|| Cli::try_parse_from(words())).map_err(said);
-                assert_eq!(format!("{late:?}"), format!("{at_once:?}"));
+                agree(words.iter().map(String::as_str).chain([more]).collect());
             }
         }
         assert!(!READING.get());
+    }
+
+    #[test]
+    fn a_command_line_means_the_same_where_only_its_command_is_described() {
+        for line in include_str!("../../help/examples.txt").lines() {
+            let line = line.trim();
+            if line.starts_with("fleet ") && !line.contains(['"', '\'', '|', '$', '>']) {
+                agree(line.split_whitespace().collect());
+            }
+        }
+        for line in [
+            "fleet",
+            "fleet --version",
+            "fleet -V status",
+            "fleet --help",
+            "fleet stat",
+            "fleet status status",
+            "fleet --agent status list",
+            "fleet --agent status agents list --json",
+            "fleet agents --agent status list",
+            "fleet -C status status -q --fields a,b",
+            "fleet --json --fields id status --location x --server y",
+            "fleet -- status",
+            "fleet status -- x",
+            "fleet sortie ls",
+            "fleet lock acquire a b --agent ada --quiet --verbose",
+        ] {
+            agree(line.split_whitespace().collect());
+        }
+    }
+
+    /// Whether a command line is read alike, or refused in the same words.
+    fn agree(words: Vec<&str>) {
+        let said = |error: Error| error.render().to_string();
+        let at_once = Cli::try_parse_from(&words).map_err(said);
+        let typed: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let late = parse(&typed).map_err(said);
+        assert_eq!(format!("{late:?}"), format!("{at_once:?}"), "{words:?}");
     }
 }
