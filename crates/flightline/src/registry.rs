@@ -503,7 +503,7 @@ pub(crate) fn decide_part(
 fn decide<O: Registered>(request: &str, desk: &mut Desk<'_, '_>) -> crate::Result<Value> {
     let operation: O = misfit::read("its request", request)?;
     let outcome = crate::fleet::decide_part(&operation, desk)?;
-    Ok(value_of(&*erase(outcome).text()?)?)
+    Ok(value_of(&erase(outcome).text()?)?)
 }
 
 /// A request for an operation.
