@@ -144,8 +144,7 @@ impl World {
             ids: self.ids.clone(),
             patience: Duration::from_secs(10),
             purpose: "test".to_owned(),
-            // `scripts/test fast` leaves the rehearsal of every write to the whole run.
-            rehearse: std::env::var_os("FLEET_TEST_FAST").is_none(),
+            rehearse: rehearses(),
             remember: Arc::clone(&self.remember),
             ..OpenOptions::default()
         }
@@ -221,6 +220,15 @@ pub fn caller(agent: &str) -> Caller {
 pub fn postgres_url() -> String {
     std::env::var("FLEET_TEST_POSTGRES")
         .expect("FLEET_TEST_POSTGRES names a PostgreSQL server: run the tests with `scripts/test`, which starts one")
+}
+
+/// Whether every write is rehearsed before it is done: `scripts/test fast` leaves that to the whole run.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests learn from the environment how they are run"
+)]
+fn rehearses() -> bool {
+    std::env::var_os("FLEET_TEST_FAST").is_none()
 }
 
 /// Reads the file of a checkpoint, wherever it is, and checks everything in it.
