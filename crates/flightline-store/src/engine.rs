@@ -132,10 +132,10 @@ pub(crate) struct Footing {
 pub(crate) enum Landing {
     /// It is made, and durable.
     Made,
-    /// Somebody else wrote to the project meanwhile: nothing was written, and all of it has to be decided again.
+    /// Another process wrote to the project meanwhile: nothing was written, and all of it has to be decided again.
     Overtaken,
     /// It does not fit into one statement. The project is held from now on, and the write goes on as one that held it from its
-    /// beginning: nobody else wrote meanwhile.
+    /// beginning: no other process wrote meanwhile.
     Held,
 }
 
@@ -157,7 +157,7 @@ pub(crate) trait Driver: Send {
     fn begin_write(&mut self, durability: Durability, patience: Duration) -> Result<(), Error>;
 
     /// Begins a write that holds nothing. What it asks for is answered by what is there at that moment; what it writes waits, and
-    /// [`Driver::land`] makes all of it at once, if nobody wrote to the project since the row was found that is returned here. As soon
+    /// [`Driver::land`] makes all of it at once, if no process wrote to the project since the row was found that is returned here. As soon
     /// as it needs more than that, it holds the project's row, or fails with [`Error::Collision`] where that is another by now.
     /// `None` where a write holds the project from its beginning.
     fn begin_ahead(&mut self, _project: &str) -> Result<Option<Footing>, Error> {
@@ -174,12 +174,12 @@ pub(crate) trait Driver: Send {
         false
     }
 
-    /// Has a write that holds nothing hold the project's row. [`Error::Collision`] when somebody else wrote meanwhile.
+    /// Has a write that holds nothing hold the project's row. [`Error::Collision`] when another process wrote meanwhile.
     fn hold(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Whether somebody else wrote to the project while the last write that held nothing was under way.
+    /// Whether another process wrote to the project while the last write that held nothing was under way.
     fn was_overtaken(&self) -> bool {
         false
     }
@@ -203,8 +203,8 @@ pub(crate) trait Driver: Send {
     /// Runs a query.
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error>;
 
-    /// Runs a write whose count nobody asks for. An engine may put it off, at the latest until something is asked that has to see
-    /// it, until its place is released, or until the commit: if it fails, that fails.
+    /// Runs a write whose row count the caller does not need. An engine may put it off, at the latest until a query has
+    /// to see it, until its savepoint is released, or until the commit: if it fails, that fails.
     fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
         self.execute(sql, &params).map(drop)
     }
@@ -299,13 +299,13 @@ pub(crate) trait Driver: Send {
         false
     }
 
-    /// Gives free space back to the file system, when it is worth it and nobody is writing. `loose` bytes
-    /// are known to be free though their pages are not; a store with more than `most` bytes in use is left
-    /// alone. When this fails, the store is as it was.
+    /// Gives free space back to the file system, when it is worth it and no process is writing. `loose` bytes are known
+    /// to be free though their pages are not; a store with more than `most` bytes in use is left alone. When this
+    /// fails, the store is as it was.
     fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error>;
 
-    /// Folds the log beside the database into it, as far as nobody has to wait; with `truncate` takes its
-    /// space back, too, if nobody reads or writes. Returns how large it is afterwards.
+    /// Folds the log beside the database into it, as far as no process has to wait; with `truncate` takes its space
+    /// back, too, if no process reads or writes. Returns how large it is afterwards.
     fn fold_log(&mut self, truncate: bool) -> Result<u64, Error>;
 
     /// The settings of a database server with which a power cut can lose what was acknowledged.

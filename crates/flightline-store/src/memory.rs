@@ -70,7 +70,7 @@ impl Memories {
     ) -> Result<(), Error> {
         let mut memory = match self.of.iter().position(|it| it.project == project.id) {
             Some(at) => self.of.remove(at),
-            // Who writes to many projects in turn would only load and forget.
+            // A connection that writes to many projects in turn would only load and forget.
             None if !self.is_again(&project.id) => return Ok(()),
             None => Memory::new(project),
         };
@@ -94,18 +94,18 @@ impl Memories {
         known.is_some()
     }
 
-    /// What is remembered of a project.
+    /// The cache of a project.
     pub(crate) fn of(&mut self, project: &str) -> Option<&mut Memory> {
         self.of.iter_mut().find(|it| it.project == project)
     }
 
-    /// Forgets everything: what is in the store is not known.
+    /// Forgets everything: the content of the store is not known.
     pub(crate) fn forget(&mut self) {
         self.of.clear();
     }
 }
 
-/// What is remembered of a project.
+/// The cache of a project.
 pub(crate) struct Memory {
     project: String,
     history: String,
@@ -128,7 +128,7 @@ enum Undo {
     Loaded(Kind),
     /// What it was.
     Was(Kind, String, Option<Arc<Entry>>),
-    /// What was known of an agent's signs of life.
+    /// An agent's earlier sign of life.
     Heard(String, Option<Pulse>),
     /// The signs of life were read, with what may be dropped.
     HeardAll,
@@ -248,7 +248,7 @@ impl Memory {
         self.undo.len()
     }
 
-    /// Goes back to a place: what was written since was dropped.
+    /// Goes back to a mark: the writes since were dropped.
     pub(crate) fn go_back(&mut self, mark: usize) {
         while self.undo.len() > mark {
             match self.undo.pop() {

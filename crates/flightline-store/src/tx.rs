@@ -52,13 +52,13 @@ pub struct Tx<'a> {
     pub(crate) began: Instant,
     /// Values of which one copy was found damaged.
     pub(crate) noticed: Vec<Damage>,
-    /// What is lost, and was left out.
+    /// The lost events that were left out.
     pub(crate) losses: Vec<Loss>,
-    /// What was added to the journal.
+    /// The revisions added to the journal.
     pub(crate) trace: Trace,
     /// The last values, where they are remembered.
     pub(crate) memory: Option<&'a mut Memory>,
-    /// What was read before, likewise.
+    /// The documents that were read before, likewise.
     pub(crate) seen: Option<&'a mut Seen>,
 }
 
@@ -83,7 +83,7 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Flightline itself.
+    /// The actor of housekeeping: Flightline itself.
     #[must_use]
     pub fn flightline() -> Self {
         Self {
@@ -98,9 +98,9 @@ impl Actor {
 pub enum Past {
     /// Nothing: the key is new.
     Unknown,
-    /// The same request, and its outcome.
+    /// The key was used for this request, which had this outcome.
     Same(String),
-    /// Another request.
+    /// The key was used for another request.
     Other,
 }
 
@@ -185,7 +185,7 @@ impl Tx<'_> {
         self.actor = actor;
     }
 
-    /// Who acts.
+    /// The author of the next events.
     #[must_use]
     pub fn actor(&self) -> &Actor {
         &self.actor

@@ -88,7 +88,7 @@ pub(crate) struct Postgres {
     ahead: Option<Standing>,
     /// The project's row, as the last such write left it.
     standing: Option<Standing>,
-    /// Somebody else wrote while the last such write was under way.
+    /// Another process wrote while the last such write was under way.
     overtaken: bool,
     /// What such writes are made by, by the statements in each.
     landings: HashMap<Vec<&'static str>, Statement>,
@@ -97,7 +97,7 @@ pub(crate) struct Postgres {
 /// Which life the database is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timeline {
-    /// Nobody asked yet, or it was a replica then.
+    /// It was not read yet, or the server was a replica then.
     Unread,
     /// This one, as long as the connection lives: a server that others take the place of ends it.
     Known(u64),
@@ -178,7 +178,7 @@ impl Postgres {
         let version = self.wire.ask(|client| {
             client.execute(SCHEMA_LOCK, &[])?;
             client.execute(SCHEMA_TABLE, &[])?;
-            // Somebody may have been faster while we waited.
+            // Another process may have been faster while we waited.
             client.query_one(SCHEMA_READ, &[])
         });
         let version: i64 = version.map_err(said)?.get(0);
@@ -206,7 +206,7 @@ impl Postgres {
         if self.timeline != Timeline::Unread {
             return Ok(());
         }
-        // Some let nobody ask which cluster it is.
+        // Some servers do not let a role ask which cluster it is.
         for question in [CLUSTER_AND_TIMELINE, TIMELINE] {
             match self.wire.ask(|client| client.query_one(question, &[])) {
                 Ok(row) => {
@@ -435,8 +435,8 @@ impl Driver for Postgres {
                 self.outbox.release(anchor);
                 Ok(())
             }
-            // Attempts lie within one another and have one name: whoever goes back to the outer one must not find
-            // the inner one there.
+            // Attempts lie within one another and have one name: a rollback to the outer one must not find the inner one
+            // there.
             Anchor::Attempt => self.run(anchor.release()),
         }
     }
@@ -536,7 +536,7 @@ impl Driver for Postgres {
     }
 
     fn compact(&mut self, _loose: u64, _most: u64) -> Result<Compaction, Error> {
-        // The tables are shared by all projects and may belong to somebody else; autovacuum makes room.
+        // The tables are shared by all projects and may belong to another role; autovacuum makes room.
         Ok(Compaction::ByServer)
     }
 
@@ -642,7 +642,7 @@ fn classify(act: &'static str, fault: &Fault) -> Error {
             Error::Busy("another node has been writing to this project for too long".to_owned())
         }
         Some("53100") => Error::Full(cause),
-        // Writers of a project come one after the other: what is there twice was damaged before.
+        // Writers of a project come one after the other: a duplicate was damaged before.
         Some("23505" | "23514") => Error::Corrupt(cause),
         Some("25006" | "42501") => Error::ReadOnly(cause),
         // 25P03: we were silent in the middle of a transaction, which the server has rolled back.

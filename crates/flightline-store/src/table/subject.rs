@@ -122,17 +122,17 @@ pub enum Find<'a> {
 /// A subject without its document: enough for a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectRow {
-    /// Its id.
+    /// The id of the subject.
     pub id: String,
-    /// Its mission.
+    /// The mission that it belongs to.
     pub mission: Option<String>,
     /// What it is part of.
     pub parent: Option<String>,
-    /// Its agent.
+    /// The agent that it belongs to.
     pub agent: Option<String>,
-    /// Its name.
+    /// The name that it is found by.
     pub name: Option<String>,
-    /// Its status.
+    /// The status of the subject.
     pub status: String,
     /// The revision that made it.
     pub born: u64,
@@ -156,7 +156,7 @@ impl SubjectRow {
     }
 }
 
-/// What is written of a subject.
+/// The new value of a subject.
 pub(crate) struct NewValue<'a> {
     pub(crate) project: &'a str,
     pub(crate) kind: Kind,
@@ -534,9 +534,9 @@ fn search(
     }
 }
 
-/// What a checkpoint of `mission` taken now names: each value by its revision and hash.
-/// In no order: by kind and id, both engines would look through every mission of the project instead of using the
-/// index by mission. Whoever hashes them puts them in order.
+/// The lines of a checkpoint of `mission` taken now: each value by its revision and hash. In no order: by kind and id,
+/// both engines would look through every mission of the project instead of using the index by mission. The caller that
+/// hashes them sorts them.
 pub(crate) fn lines(
     driver: &mut dyn Driver,
     project: &str,
@@ -614,7 +614,7 @@ pub(crate) fn document(mut row: Row) -> Result<Document, Error> {
     Ok(Document {
         id: row.take_text(3)?,
         rev: row.unsigned(4)?,
-        // What is nowhere matches no hash.
+        // An absent text matches no hash.
         text: row.take_opt_text(0)?.unwrap_or_default(),
         sha: row.take_text(1)?,
     })
