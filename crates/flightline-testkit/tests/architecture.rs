@@ -511,6 +511,27 @@ fn every_test_that_the_pages_name_is_there() {
     assert!(count > 20, "the pages name {count} tests");
 }
 
+/// A doc comment names its subject (STYLE.md): many of them are the descriptions that clients of the API read.
+#[test]
+fn doc_comments_name_their_subject() {
+    let empty = [
+        "Which.", "When.", "Why.", "What.", "Where.", "How.", "Who.", "Whose.", "Whom.", "Its id.",
+    ];
+    for path in rust_files(&crates()) {
+        let shown = path.display().to_string();
+        let text = fs::read_to_string(&path).unwrap();
+        let docs = text.lines().map(str::trim_start).filter_map(|line| {
+            let doc = line.strip_prefix("/// ");
+            doc.or_else(|| line.strip_prefix("//! "))
+        });
+        for doc in docs.filter(|_| shown.contains("/src/")) {
+            assert!(!empty.contains(&doc), "{shown}: `{doc}`");
+            let repeats = doc.starts_with("The same ") || doc.starts_with("The same,");
+            assert!(!repeats, "{shown}: `{doc}`: say what it is");
+        }
+    }
+}
+
 /// STYLE.md shows code of ours: the first line of a block names the file, and the other lines stand in it.
 #[test]
 fn the_examples_of_the_style_are_from_the_code() {
