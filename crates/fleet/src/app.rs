@@ -19,14 +19,14 @@ use flightline::mirror::{Mirrors, Said};
 use flightline::rebuild::prospect;
 use flightline::recovery::claims::{ListClaims, look};
 use flightline::registry::Registered;
-use flightline::remote::API;
+use flightline::remote::{API, Offline};
 use flightline::store::clock::{Clock, Ids as IdSource};
 use flightline::store::{Error as StoreError, Location, OpenOptions, Steps, Store};
 use flightline::workspace::beneath::Dir;
 use flightline::workspace::{
     Bounds, Fingerprint, Home, STATE_FOLDER, Trust, WorkTree, discover, repo_path, repository_root,
 };
-use flightline::{Access, Caller, Errand, Fleet, not_here};
+use flightline::{Access, Answered, Caller, Errand, Fleet, not_here};
 use serde::Serialize;
 
 pub use self::short::Short;
@@ -564,8 +564,17 @@ impl App {
         }
     }
 
-    /// Runs an operation.
+    /// Runs an operation that does not wait for its server: one that may is run with [`App::run_or_keep`], which the compiler
+    /// sees to.
     pub fn run<O: Registered>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
+        const {
+            assert!(matches!(O::OFFLINE, Offline::Refused));
+        }
+        self.run_now(operation)
+    }
+
+    /// Runs an operation now or not at all, also one that may wait.
+    pub fn run_now<O: Registered>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         if O::ACCESS != Access::Read {
             self.check_fields(O::NAME)?;
         }
@@ -575,6 +584,31 @@ impl App {
         let outcome = outcome.map_err(flightline::Error::into_refusal)?;
         self.ui.written |= O::ACCESS != Access::Read;
         Ok(outcome)
+    }
+
+    /// Runs an operation that may wait for its server. Where the server cannot be reached, it is said what becomes of the request,
+    /// and there is no outcome: the command has done what it can.
+    pub fn run_or_keep<O: Registered>(
+        &mut self,
+        operation: &O,
+    ) -> Result<Option<O::Outcome>, Refusal> {
+        const {
+            assert!(!matches!(O::OFFLINE, Offline::Refused));
+        }
+        self.check_fields(O::NAME)?;
+        let caller = self.caller()?;
+        let answered = self.fleet()?.run_or_keep(operation, &caller);
+        self.say_noticed();
+        match answered.map_err(flightline::Error::into_refusal)? {
+            Answered::Now(done) => {
+                self.ui.written = true;
+                Ok(Some(done.outcome))
+            }
+            Answered::Later(later) => {
+                self.ui.say_later(&later)?;
+                Ok(None)
+            }
+        }
     }
 
     /// Runs an operation that reads checkpoints, with the help of their files where the store is damaged.

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use flightline::core::{Code, Refusal};
+use flightline::core::Refusal;
 
 use crate::app::App;
 use crate::cli::{Cli, ColorWhen, Command, Lazy};
@@ -68,12 +68,6 @@ fn main() -> ExitCode {
     let done = app.and_then(|mut app| command::run(cli.command, &mut app));
     match done {
         Ok(attention) => attention,
-        Err(refusal) if matches!(refusal.code, Code::Queued | Code::Dropped) => {
-            match ui.set_aside(&refusal) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(refusal) => refuse(&ui, &refusal),
-            }
-        }
         Err(refusal) => refuse(&ui, &refusal),
     }
 }

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use anstyle::{AnsiColor, Style};
 use flightline::core::redact::{redact, redact_texts};
 use flightline::core::{Code, Refusal};
+use flightline::remote::Deferred;
 use serde::Serialize;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
@@ -134,10 +135,10 @@ impl Ui {
     }
 
     /// Says what became of a request that could not be brought to the server, and is no failure.
-    pub fn set_aside(&self, aside: &Refusal) -> Result<(), Refusal> {
-        let mut answer = aside.details.clone();
-        answer["message"] = json!(aside.message);
-        let mut first = aside.message.chars();
+    pub fn say_later(&self, later: &Deferred) -> Result<(), Refusal> {
+        let mut answer = later.details.clone();
+        answer["message"] = json!(later.message);
+        let mut first = later.message.chars();
         let text: String = first
             .next()
             .into_iter()

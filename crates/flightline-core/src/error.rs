@@ -70,10 +70,6 @@ pub enum Code {
     Forbidden,
     /// Here and at the server are versions that do not understand one another.
     OtherVersion,
-    /// The server cannot be reached: it is kept on this machine, and delivered later. Nothing failed.
-    Queued,
-    /// The server cannot be reached, and what was to be said is soon said again. Nothing failed.
-    Dropped,
     /// Anything else: a file that cannot be read, a broken pipe.
     Failed,
 }
@@ -100,7 +96,6 @@ impl Code {
             | Self::Changed
             | Self::HistoryChanged
             | Self::HistoryThinned => 4,
-            Self::Queued | Self::Dropped => 0,
             Self::Attention => 5,
             Self::Integrity
             | Self::NewerStore

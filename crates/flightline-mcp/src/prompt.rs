@@ -134,7 +134,7 @@ pub(crate) async fn make(
     let found = match row.call {
         None => Value::Null,
         Some(call) => {
-            let found = door.call(call(given.as_deref())).await.outcome?;
+            let found = door.call(call(given.as_deref())).await.outcome?.now()?;
             let mut found = value_of(&found)?;
             without_nulls(&mut found);
             found

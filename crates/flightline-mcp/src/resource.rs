@@ -126,7 +126,7 @@ pub(crate) async fn read(door: &dyn Door, address: &str) -> Result<ResourceConte
         )
         .hint("list them with `resources/list` and `resources/templates/list`"));
     };
-    let outcome = door.call((row.call)(&id)).await.outcome?;
+    let outcome = door.call((row.call)(&id)).await.outcome?.now()?;
     let mut outcome = value_of(&outcome)?;
     let text = match row.written {
         TEXT => at(&outcome, "/text"),

@@ -7,8 +7,8 @@ mod work;
 
 use std::sync::Arc;
 
-use flightline::core::{Code, Refusal};
-use flightline::registry::{Called, misfit, value_of};
+use flightline::core::Refusal;
+use flightline::registry::{Called, Spoken, misfit, value_of};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool as Described, ToolAnnotations};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -191,21 +191,23 @@ impl Tool {
             Err(refusal) => (Err(refusal), Vec::new()),
             Ok(plan) => {
                 let Called { outcome, warnings } = door.call(plan.call).await;
-                let shown = outcome.and_then(|outcome| {
-                    let mut outcome = value_of(&outcome)?;
-                    without_nulls(&mut outcome);
-                    (plan.show)(outcome)
+                let shown = outcome.and_then(|spoken| match spoken {
+                    Spoken::Outcome(outcome) => {
+                        let mut outcome = value_of(&outcome)?;
+                        without_nulls(&mut outcome);
+                        (plan.show)(outcome)
+                    }
+                    // It is delivered when the server can be reached, or soon said again.
+                    Spoken::Later(later) => {
+                        let content = serde_json::json!({ "later": later.message });
+                        Ok(Shown::object(content, later.message))
+                    }
                 });
                 (shown, warnings)
             }
         };
         match shown {
             Ok(shown) => told(shown, warnings),
-            // Nothing failed: it is delivered when the server can be reached, or soon said again.
-            Err(refusal) if matches!(refusal.code, Code::Queued | Code::Dropped) => {
-                let content = serde_json::json!({ "later": refusal.message });
-                told(Shown::object(content, refusal.message), warnings)
-            }
             Err(refusal) => {
                 let mut text = next::told(&refusal, self.name, loaded);
                 for warning in warnings {

@@ -54,8 +54,6 @@ pub(crate) const fn status(code: Code) -> StatusCode {
             StatusCode::INTERNAL_SERVER_ERROR
         }
         Code::OtherVersion => StatusCode::UPGRADE_REQUIRED,
-        // A client without a server says these, never a server.
-        Code::Queued | Code::Dropped => StatusCode::ACCEPTED,
         Code::Unavailable | Code::CommitUnknown => StatusCode::SERVICE_UNAVAILABLE,
     }
 }

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::lock::watch::note_waiting;
 use crate::registry::Registered;
-use crate::remote::{Call, Offline, Remote};
+use crate::remote::{Call, Deferred, Offline, Remote, Reply};
 
 pub use self::act::Outcome;
 use self::act::{Act, Acting, Spec, Text};
@@ -76,6 +76,38 @@ impl<T> Done<T> {
             since: self.since,
         }
     }
+}
+
+/// What came of a request that was not refused: an outcome, or, where the store is elsewhere and cannot be reached, what becomes of
+/// the request.
+#[derive(Debug)]
+pub enum Answered<T> {
+    /// It was done.
+    Now(Done<T>),
+    /// It was kept on this machine, or dropped because the next one says what it says. Nothing failed.
+    Later(Deferred),
+}
+
+impl<T> Answered<T> {
+    /// What was done; refuses where it was not done yet.
+    ///
+    /// # Errors
+    /// When it was not done yet.
+    pub fn now(self) -> std::result::Result<Done<T>, Refusal> {
+        match self {
+            Self::Now(done) => Ok(done),
+            Self::Later(later) => Err(Refusal::new(Code::Unavailable, later.message)),
+        }
+    }
+}
+
+/// When something is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Now, or it is refused.
+    Now,
+    /// Now; or, where the operation may wait and the store cannot be reached, later.
+    NowOrLater,
 }
 
 /// How an operation went whose outcome is kept elsewhere.
@@ -327,17 +359,31 @@ impl Fleet {
         operation: &O,
         caller: &Caller,
     ) -> Result<Done<O::Outcome>> {
-        operation.run_in(self, caller)
+        Ok(operation.run_in(self, caller, When::Now)?.now()?)
+    }
+
+    /// Runs an operation like [`Fleet::run`]; where the store is elsewhere and cannot be reached, one that may wait is kept until
+    /// it can.
+    ///
+    /// # Errors
+    /// As [`Fleet::run`].
+    pub fn run_or_keep<O: Registered>(
+        &mut self,
+        operation: &O,
+        caller: &Caller,
+    ) -> Result<Answered<O::Outcome>> {
+        operation.run_in(self, caller, When::NowOrLater)
     }
 
     pub(crate) fn act_out<O: Operation>(
         &mut self,
         operation: &O,
         caller: &Caller,
-    ) -> Result<Done<O::Outcome>> {
-        let mut acting = Acting::new(operation);
+        when: When,
+    ) -> Result<Answered<O::Outcome>> {
+        let mut acting = Acting::new(operation, when);
         let went = self.perform(&mut acting, caller)?;
-        Ok(went.with(acting.done(self)?))
+        acting.done(self, went)
     }
 
     /// Runs or rehearses an operation for a door that wants the text of its outcome.
@@ -346,13 +392,13 @@ impl Fleet {
         operation: &O,
         caller: &Caller,
         rehearse: bool,
-    ) -> Result<Done<Box<dyn Outcome>>> {
-        let mut acting = Acting::new(operation);
+    ) -> Result<Answered<Box<dyn Outcome>>> {
+        let mut acting = Acting::new(operation, When::NowOrLater);
         let went = match rehearse {
             true => self.show_act(&mut acting, caller)?,
             false => self.perform(&mut acting, caller)?,
         };
-        Ok(went.with(acting.erased()?))
+        acting.erased(went)
     }
 
     fn perform(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
@@ -419,18 +465,21 @@ impl Fleet {
             access: spec.access,
             rehearse: asked == Asked::ToShow,
             offline: match asked {
-                Asked::ToDo => spec.offline,
-                Asked::ToShow => Offline::Refused,
+                Asked::ToDo if act.may_wait() => spec.offline,
+                Asked::ToDo | Asked::ToShow => Offline::Refused,
             },
             request: act.request()?,
             later: &|asked_at| act.for_later(asked_at),
             caller,
         })?;
-        Ok(answer.map(|text| act.take(Text::Received(text))))
+        Ok(answer.map(|reply| match reply {
+            Reply::Outcome(text) => act.take(Text::Received(text)),
+            Reply::Later(later) => act.wait(later),
+        }))
     }
 
     /// Asks for something where the store is, and gives the outcome as JSON.
-    fn ask(&mut self, call: &Call<'_>) -> Result<Done<String>> {
+    fn ask(&mut self, call: &Call<'_>) -> Result<Done<Reply>> {
         let Place::There(remote) = &mut self.place else {
             return Err(Refusal::new(Code::Failed, "the store is here").into());
         };
@@ -439,7 +488,7 @@ impl Fleet {
         self.noticed.extend(answer.noticed);
         Ok(Done {
             replayed: answer.replayed,
-            ..Done::plain(answer.outcome?)
+            ..Done::plain(answer.reply?)
         })
     }
 
@@ -479,8 +528,13 @@ impl Fleet {
                     later: &|_| to_json(errand),
                     caller,
                 })?;
-                serde_json::from_str(&answer.outcome)
-                    .map_err(|error| self.unreadable(E::NAME, &error))
+                match answer.outcome {
+                    Reply::Outcome(text) => serde_json::from_str(&text)
+                        .map_err(|error| self.unreadable(E::NAME, &error)),
+                    Reply::Later(later) => {
+                        Err(Refusal::new(Code::Unavailable, later.message).into())
+                    }
+                }
             }
         }
     }
@@ -626,9 +680,9 @@ impl Fleet {
         operation: &O,
         caller: &Caller,
     ) -> Result<O::Outcome> {
-        let mut acting = Acting::new(operation);
-        self.show_act(&mut acting, caller)?;
-        acting.done(self)
+        let mut acting = Acting::new(operation, When::Now);
+        let went = self.show_act(&mut acting, caller)?;
+        Ok(acting.done(self, went)?.now()?.outcome)
     }
 
     fn show_act(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
@@ -653,7 +707,7 @@ impl Fleet {
         acts: impl Fn(&mut Desk<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         let policy = self.policy.clone();
-        let acting = Acting::new(operation);
+        let acting = Acting::new(operation, When::Now);
         self.store()?.rehearse(|tx| {
             let scope = authority::check(&acting, tx, caller)?;
             let agent = desk::acting(tx, caller)?;
@@ -755,7 +809,7 @@ pub(crate) fn decide_part<O: Operation>(
     operation: &O,
     desk: &mut Desk<'_, '_>,
 ) -> Result<O::Outcome> {
-    let acting = Acting::new(operation);
+    let acting = Acting::new(operation, When::Now);
     let scope = authority::check(&acting, desk.tx, desk.caller)?;
     let agent = acting_agent(acting.spec(), desk.tx, desk.caller)?;
     operation.decide(&mut Desk {

@@ -46,8 +46,8 @@ pub mod token;
 pub use desk::Desk;
 pub use error::{Error, Result};
 pub use fleet::{
-    Access, ActsFor, Caller, Done, Errand, Fleet, HasSchema, Operation, Outcome, Part, Thing,
-    Unless, WhenFull, Window, not_here,
+    Access, ActsFor, Answered, Caller, Done, Errand, Fleet, HasSchema, Operation, Outcome, Part,
+    Thing, Unless, When, WhenFull, Window, not_here,
 };
 
 pub use flightline_core as core;

@@ -21,8 +21,8 @@ use serde_json::value::RawValue;
 
 use crate::checkpoint::serve::{self, ReadsCheckpoints};
 use crate::desk::Desk;
-use crate::remote::Offline;
-use crate::{Access, Caller, Done, Errand, Fleet, Operation, Outcome};
+use crate::remote::{Deferred, Offline};
+use crate::{Access, Answered, Caller, Done, Errand, Fleet, Operation, Outcome, When};
 use crate::{
     agent, checkpoint, clock, context, dialect, effect, errand, event, figures, hook, ids, late,
     lease, lock, mail, mission, note, recovery, replay, report, sortie, stats, status, task, token,
@@ -67,13 +67,13 @@ pub trait Request: Send {
 /// The result of a request that was run. Nothing of it is JSON yet.
 pub struct Ran {
     /// The outcome, or why it was refused.
-    pub outcome: Result<Done<Box<dyn Outcome>>, Refusal>,
+    pub outcome: Result<Answered<Box<dyn Outcome>>, Refusal>,
     /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
 }
 
-impl From<crate::Result<Done<Box<dyn Outcome>>>> for Ran {
-    fn from(outcome: crate::Result<Done<Box<dyn Outcome>>>) -> Self {
+impl From<crate::Result<Answered<Box<dyn Outcome>>>> for Ran {
+    fn from(outcome: crate::Result<Answered<Box<dyn Outcome>>>) -> Self {
         Self {
             outcome: outcome.map_err(crate::Error::into_refusal),
             warnings: Vec::new(),
@@ -85,7 +85,7 @@ impl From<crate::Result<Done<Box<dyn Outcome>>>> for Ran {
 #[derive(Debug)]
 pub struct Called {
     /// The outcome as JSON text: most callers send it on as it is.
-    pub outcome: Result<Box<RawValue>, Refusal>,
+    pub outcome: Result<Spoken, Refusal>,
     /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
 }
@@ -93,7 +93,10 @@ pub struct Called {
 impl From<Ran> for Called {
     fn from(ran: Ran) -> Self {
         Self {
-            outcome: ran.outcome.and_then(|done| done.outcome.text()),
+            outcome: ran.outcome.and_then(|answered| match answered {
+                Answered::Now(done) => done.outcome.text().map(Spoken::Outcome),
+                Answered::Later(later) => Ok(Spoken::Later(later)),
+            }),
             warnings: ran.warnings,
         }
     }
@@ -102,8 +105,30 @@ impl From<Ran> for Called {
 impl From<Result<Box<RawValue>, Refusal>> for Called {
     fn from(outcome: Result<Box<RawValue>, Refusal>) -> Self {
         Self {
-            outcome,
+            outcome: outcome.map(Spoken::Outcome),
             warnings: Vec::new(),
+        }
+    }
+}
+
+/// What a door says of a request that was not refused.
+#[derive(Debug)]
+pub enum Spoken {
+    /// Its outcome.
+    Outcome(Box<RawValue>),
+    /// It was not done yet, and nothing failed.
+    Later(Deferred),
+}
+
+impl Spoken {
+    /// The outcome; refuses where there is none yet.
+    ///
+    /// # Errors
+    /// When it was not done yet.
+    pub fn now(self) -> Result<Box<RawValue>, Refusal> {
+        match self {
+            Self::Outcome(outcome) => Ok(outcome),
+            Self::Later(later) => Err(Refusal::new(Code::Unavailable, later.message)),
         }
     }
 }
@@ -168,7 +193,12 @@ pub trait Registered: Operation {
     ///
     /// # Errors
     /// When it will not be done, the caller is fenced, or the store fails.
-    fn run_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Done<Self::Outcome>>;
+    fn run_in(
+        &self,
+        fleet: &mut Fleet,
+        caller: &Caller,
+        when: When,
+    ) -> crate::Result<Answered<Self::Outcome>>;
 
     /// Runs or rehearses it for a door that wants the text of its outcome.
     ///
@@ -178,7 +208,7 @@ pub trait Registered: Operation {
         &self,
         fleet: &mut Fleet,
         ask: &Ask<'_>,
-    ) -> crate::Result<Done<Box<dyn Outcome>>>;
+    ) -> crate::Result<Answered<Box<dyn Outcome>>>;
 
     /// Shows what it would do. See [`Fleet::rehearse`].
     fn rehearse_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome>;
@@ -196,8 +226,9 @@ macro_rules! register {
                 &self,
                 fleet: &mut Fleet,
                 caller: &Caller,
-            ) -> crate::Result<Done<Self::Outcome>> {
-                fleet.act_out(self, caller)
+                when: When,
+            ) -> crate::Result<Answered<Self::Outcome>> {
+                fleet.act_out(self, caller, when)
             }
 
             #[inline(never)]
@@ -205,7 +236,7 @@ macro_rules! register {
                 &self,
                 fleet: &mut Fleet,
                 ask: &Ask<'_>,
-            ) -> crate::Result<Done<Box<dyn Outcome>>> {
+            ) -> crate::Result<Answered<Box<dyn Outcome>>> {
                 fleet.act_for_door(self, ask.caller, ask.rehearse)
             }
 
@@ -533,7 +564,7 @@ impl<O: ReadsCheckpoints> Request for Helped<O> {
             false => serve::serve::<O>,
         };
         let served = run(fleet, ask.folder, ask.caller, &self.0);
-        let done = served.done.map(|done| done.map(erase));
+        let done = served.done.map(|done| Answered::Now(done.map(erase)));
         Ran {
             warnings: served.warnings,
             ..done.into()
@@ -555,7 +586,8 @@ impl<E: Errand> Request for Beside<E> {
             return Err(Refusal::invalid(message).into()).into();
         }
         let sent = fleet.send(&self.0, ask.folder, ask.caller);
-        sent.map(|outcome| Done::plain(erase(outcome))).into()
+        sent.map(|outcome| Answered::Now(Done::plain(erase(outcome))))
+            .into()
     }
 }
 

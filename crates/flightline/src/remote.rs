@@ -78,8 +78,8 @@ pub struct Call<'a> {
 /// The answer of a server.
 #[derive(Debug)]
 pub struct Answer {
-    /// The outcome, as JSON.
-    pub outcome: std::result::Result<String, Refusal>,
+    /// The outcome as JSON, or what becomes of the request.
+    pub reply: std::result::Result<Reply, Refusal>,
     /// Whether it is that of an earlier request with the same key.
     pub replayed: bool,
     /// Warnings, whether or not it succeeded.
@@ -88,10 +88,40 @@ pub struct Answer {
     pub noticed: Vec<String>,
 }
 
+/// What came of a request that was not refused.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// It was done: its outcome, as JSON.
+    Outcome(String),
+    /// The store cannot be reached now.
+    Later(Deferred),
+}
+
+/// What becomes of a request that a store elsewhere has not got yet. Nothing failed: it is kept on this machine and delivered
+/// later, or dropped because the next one says what it says.
+#[derive(Clone, Debug)]
+pub struct Deferred {
+    /// What becomes of it, in a sentence.
+    pub message: String,
+    /// What programs are told of it.
+    pub details: serde_json::Value,
+}
+
+impl From<Deferred> for Answer {
+    fn from(later: Deferred) -> Self {
+        Self {
+            reply: Ok(Reply::Later(later)),
+            replayed: false,
+            warnings: Vec::new(),
+            noticed: Vec::new(),
+        }
+    }
+}
+
 impl From<Refusal> for Answer {
     fn from(refusal: Refusal) -> Self {
         Self {
-            outcome: Err(refusal),
+            reply: Err(refusal),
             replayed: false,
             warnings: Vec::new(),
             noticed: Vec::new(),

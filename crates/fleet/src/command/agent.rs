@@ -188,7 +188,9 @@ pub fn run(command: AgentCommand, app: &mut App) -> Done {
             show(&view, app)
         }
         AgentCommand::Update(args) => {
-            let view = app.run(&args.request(app)?)?;
+            let Some(view) = app.run_or_keep(&args.request(app)?)? else {
+                return Ok(ExitCode::SUCCESS);
+            };
             app.ui.answer(&view, |page| {
                 let step = view
                     .agent
@@ -237,7 +239,9 @@ pub fn heartbeat(args: HeartbeatArgs, app: &mut App) -> Done {
             .transpose()?,
         tokens,
     };
-    let beaten = app.run(&request)?;
+    let Some(beaten) = app.run_or_keep(&request)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     session::say_beaten(&beaten, app)
 }
 

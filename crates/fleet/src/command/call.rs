@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::registry::{Ask, call, operation_names};
+use flightline::registry::{Ask, Spoken, call, operation_names};
 
 use super::{Done, typed};
 use crate::app::App;
@@ -38,7 +38,13 @@ pub fn run(args: &CallArgs, app: &mut App) -> Done {
     for warning in called.warnings {
         app.ui.warn(warning);
     }
-    let outcome = called.outcome?;
+    let outcome = match called.outcome? {
+        Spoken::Outcome(outcome) => outcome,
+        Spoken::Later(later) => {
+            app.ui.say_later(&later)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     app.ui.written = true;
     app.ui.answer(&outcome, |page| page.line(&outcome))?;
     Ok(ExitCode::SUCCESS)

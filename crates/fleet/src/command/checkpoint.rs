@@ -137,7 +137,9 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
     };
     // While the server is away the time is not known, and the request is queued.
     let asked_at = app.now().ok();
-    let taken = app.run(&request)?;
+    let Some(taken) = app.run_or_keep(&request)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     let taken = settled(taken.id, app)?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission], &taken)?;
     app.ui.answer(&taken, |page| {

@@ -71,11 +71,14 @@ pub fn run(command: EffectCommand, app: &mut App) -> Done {
         }
         EffectCommand::Done { key, result } => {
             let result = typed::maybe(result.as_ref(), |text| typed::note("result", text))?;
-            let effect = app.run(&FinishEffect {
+            let done = FinishEffect {
                 key: typed::name("effect key", &key)?,
                 mission: None,
                 result,
-            })?;
+            };
+            let Some(effect) = app.run_or_keep(&done)? else {
+                return Ok(ExitCode::SUCCESS);
+            };
             app.ui.answer(&effect, |page| {
                 page.line(format_args!("{}  {}", state("done"), effect.key))
             })?;

@@ -276,11 +276,11 @@ impl Hook {
             looks_later: !begins,
             tree,
         };
-        let mut done = self.app.run(&request)?;
+        let mut done = self.app.run_now(&request)?;
         if done.look_first {
             request.sightings = self.app.sightings()?;
             request.looks_later = false;
-            done = self.app.run(&request)?;
+            done = self.app.run_now(&request)?;
         }
         if done.begun
             && let (Some(agent), Some(process)) = (&done.agent, &request.process)

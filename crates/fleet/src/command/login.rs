@@ -173,7 +173,7 @@ fn check(address: &Address, token: &Secret, app: &App) -> Result<(), Refusal> {
     );
     match sent {
         Sent::Answered(answer) => answer
-            .outcome
+            .reply
             .map(drop)
             .map_err(|refusal| match refusal.code {
                 Code::Unauthenticated => {

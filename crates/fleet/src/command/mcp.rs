@@ -7,7 +7,7 @@ use flightline::Access;
 use flightline::core::agent::Agent;
 use flightline::core::{Code, Refusal};
 use flightline::recovery::claims::ListClaims;
-use flightline::registry::{self, Ask, Called};
+use flightline::registry::{self, Ask, Called, Spoken};
 use flightline::workspace::file_checksum;
 use flightline_mcp::{Call, Loaded, serve_stdio};
 use serde::Deserialize;
@@ -81,7 +81,7 @@ fn attempt(app: &mut App, call: Call) -> Result<Called, Refusal> {
         rehearse: call.rehearse,
     };
     let called = entry.run(app.fleet()?, &request, &ask);
-    if let Ok(outcome) = &called.outcome {
+    if let Ok(Spoken::Outcome(outcome)) = &called.outcome {
         app.ui.written |= entry.access != Access::Read && !call.rehearse;
         note_session(app, entry.name, outcome);
     }

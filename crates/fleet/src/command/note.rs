@@ -170,7 +170,9 @@ fn request(kind: NoteKind, args: &NoteArgs) -> Result<AddNote, Refusal> {
 }
 
 fn add(request: AddNote, app: &mut App) -> Done {
-    let note = app.run(&request)?;
+    let Some(note) = app.run_or_keep(&request)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     said(&note, app)
 }
 

@@ -96,7 +96,9 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
         }
         SortieCommand::Update(args) => {
             let request = args.request(app)?;
-            let view = app.run(&request)?;
+            let Some(view) = app.run_or_keep(&request)? else {
+                return Ok(ExitCode::SUCCESS);
+            };
             said(app, &view)
         }
         SortieCommand::Error(args) => error(args, app),

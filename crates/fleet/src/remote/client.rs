@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use flightline::Access;
 use flightline::core::{Code, Refusal};
-use flightline::remote::{ANSWER_TYPE, Answer, Call, OLDEST_API, VERSION, header};
+use flightline::remote::{ANSWER_TYPE, Answer, Call, OLDEST_API, Reply, VERSION, header};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -258,7 +258,7 @@ impl Client {
     fn outcome(&self, body: &str, replayed: bool) -> Answer {
         match serde_json::from_str::<Whole<'_>>(body) {
             Ok(whole) => Answer {
-                outcome: Ok(whole.outcome.get().to_owned()),
+                reply: Ok(Reply::Outcome(whole.outcome.get().to_owned())),
                 replayed,
                 warnings: whole.warnings,
                 noticed: whole.noticed,
@@ -294,7 +294,7 @@ impl Client {
             _ => problem.hint,
         };
         Answer {
-            outcome: Err(Refusal {
+            reply: Err(Refusal {
                 code,
                 message: problem.detail,
                 hint,

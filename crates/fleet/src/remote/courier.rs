@@ -11,7 +11,7 @@ use flightline::core::token::unknown;
 use flightline::core::{Code, Name, Refusal, text};
 use flightline::late::RecordLate;
 use flightline::registry::may_wait;
-use flightline::remote::{Answer, Call, Delivery, Late, Offline, Remote};
+use flightline::remote::{Answer, Call, Deferred, Delivery, Late, Offline, Remote};
 use flightline::store::Steps;
 use flightline::store::clock::{Clock, Ids};
 use flightline::{Access, Caller, Operation};
@@ -167,7 +167,7 @@ impl Courier {
                 Sent::Unreachable { silence, .. } => return Ok(Brought::Down(silence)),
             };
             self.steps.step();
-            match answer.outcome {
+            match answer.reply {
                 Ok(_) => delivery.delivered += 1,
                 // The token that queued it may still come; or this token may not speak for it.
                 Err(refusal) if refusal.code == Code::Forbidden && !entry.fits(&bearer) => {
@@ -186,7 +186,7 @@ impl Courier {
                 Err(refusal) => match self.record_late(entry, &refusal) {
                     Sent::Unreachable { silence, .. } => return Ok(Brought::Down(silence)),
                     Sent::Answered(answer) => {
-                        if let Err(untold) = answer.outcome {
+                        if let Err(untold) = answer.reply {
                             let file = queue.put_aside(entry)?;
                             said.push(format!(
                                 "`{}` of {} was refused ({}), and that cannot be recorded ({}): it is kept in {}",
@@ -282,19 +282,20 @@ impl Courier {
         key: Option<&str>,
         silence: &Silence,
         perhaps: bool,
-    ) -> Refusal {
+    ) -> Answer {
         match (call.offline, key) {
-            (Offline::Kept, Some(key)) => self
-                .keep(call, key, silence, perhaps)
-                .unwrap_or_else(|refusal| refusal),
-            (Offline::Dropped, _) => Refusal::new(
-                Code::Dropped,
-                format!(
+            (Offline::Kept, Some(key)) => match self.keep(call, key, silence, perhaps) {
+                Ok(later) => later.into(),
+                Err(refusal) => refusal.into(),
+            },
+            (Offline::Dropped, _) => Deferred {
+                message: format!(
                     "{}; this heartbeat is dropped, and the next one replaces it",
                     self.cannot(silence)
                 ),
-            )
-            .details(json!({ "dropped": true, "server": self.address() })),
+                details: json!({ "dropped": true, "server": self.address() }),
+            }
+            .into(),
             (_, Some(key)) if perhaps => Refusal::new(
                 Code::CommitUnknown,
                 format!(
@@ -304,7 +305,8 @@ impl Courier {
             )
             .hint(format!(
                 "run it again with `--idempotency-key {key}`: it is done only once"
-            )),
+            ))
+            .into(),
             _ => {
                 let queues = self.spool.waiting(self.bearer.as_ref());
                 let count: usize = queues.iter().map(|of| of.count).sum();
@@ -315,6 +317,7 @@ impl Courier {
                 Refusal::new(Code::Unavailable, self.cannot(silence))
                     .hint(hint)
                     .details(json!({ "server": self.address(), "waiting": queues }))
+                    .into()
             }
         }
     }
@@ -329,7 +332,7 @@ impl Courier {
         key: &str,
         silence: &Silence,
         perhaps: bool,
-    ) -> Result<Refusal, Refusal> {
+    ) -> Result<Deferred, Refusal> {
         let at = self.clock.now();
         // One that may have been done must be the same when it is asked for again.
         let request = match perhaps {
@@ -358,24 +361,23 @@ impl Courier {
             .hint("nothing was done or queued: run it again when the server is reachable")
         })?;
         let whose = call.caller.agent.as_deref().unwrap_or("you");
-        Ok(Refusal::new(
-            Code::Queued,
-            format!(
+        Ok(Deferred {
+            message: format!(
                 "queued on this machine only: {}; it is delivered by the next command that reaches it ({} of {whose} {})",
                 self.cannot(silence),
                 requests(count),
                 if count == 1 { "waits" } else { "wait" }
             ),
-        )
-        .details(json!({
-            "queued": true,
-            "operation": call.operation,
-            "idempotency_key": key,
-            "agent": call.caller.agent,
-            "asked_at": at,
-            "waiting": count,
-            "server": self.address(),
-        })))
+            details: json!({
+                "queued": true,
+                "operation": call.operation,
+                "idempotency_key": key,
+                "agent": call.caller.agent,
+                "asked_at": at,
+                "waiting": count,
+                "server": self.address(),
+            }),
+        })
     }
 }
 
@@ -395,24 +397,24 @@ impl Remote for Courier {
         let mut answer = match (&self.down, behind) {
             (Some(silence), _) => {
                 let silence = silence.clone();
-                self.set_aside(call, key.as_deref(), &silence, false).into()
+                self.set_aside(call, key.as_deref(), &silence, false)
             }
             (None, true) if call.offline == Offline::Refused => self.behind(&own, &older).into(),
             (None, true) => {
                 let silence = Silence::unreached(&self.behind(&own, &older).message, None);
-                self.set_aside(call, key.as_deref(), &silence, false).into()
+                self.set_aside(call, key.as_deref(), &silence, false)
             }
             (None, false) => match self.client.send(call, key.as_deref()) {
                 Sent::Answered(answer) => answer,
                 Sent::Unreachable { silence, perhaps } => {
-                    let refusal = self.set_aside(call, key.as_deref(), &silence, perhaps);
+                    let answer = self.set_aside(call, key.as_deref(), &silence, perhaps);
                     self.down = Some(silence);
-                    refusal.into()
+                    answer
                 }
             },
         };
         answer.warnings.splice(0..0, said);
-        if let Err(refusal) = &mut answer.outcome
+        if let Err(refusal) = &mut answer.reply
             && refusal.code == Code::Unauthenticated
         {
             self.advise(refusal);

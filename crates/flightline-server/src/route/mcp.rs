@@ -6,7 +6,7 @@ use axum::body::Body as Raw;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use flightline::core::Refusal;
-use flightline::registry::{Called, LARGEST};
+use flightline::registry::{Called, LARGEST, Spoken};
 use flightline_mcp::{Call, Door, Loaded, Pending, http};
 
 use super::{Answer, Shared, ops};
@@ -37,7 +37,7 @@ impl Counter {
         };
         let (outcome, said) = ops::run(&self.shared, &self.guest, order).await;
         Ok(Called {
-            outcome: outcome.and_then(|outcome| outcome.value.text()),
+            outcome: outcome.and_then(|outcome| outcome.value.text().map(Spoken::Outcome)),
             warnings: said.warnings,
         })
     }

@@ -79,7 +79,7 @@ pub(super) async fn run(
                 noticed: fleet.take_noticed(),
                 next_id: ids.and_then(|ids| ids.upcoming()),
             };
-            called.outcome
+            called.outcome?.now()
         })
         .await;
     let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -294,7 +294,7 @@ async fn handle(
                 folder: &folder,
                 rehearse: false,
             };
-            request.run(fleet, &ask).outcome
+            request.run(fleet, &ask).outcome?.now()
         })
         .await?
         .and_then(Unwritten::text)?;

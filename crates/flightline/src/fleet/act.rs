@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::authority::ActsFor;
-use super::{Access, Fleet, Operation, WhenFull, to_json};
+use super::{Access, Answered, Fleet, Operation, Went, When, WhenFull, to_json};
 use crate::desk::Desk;
 use crate::error::Result;
-use crate::remote::Offline;
+use crate::remote::{Deferred, Offline};
 
 /// The constants of an operation. See [`Operation`].
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,10 @@ pub(super) trait Act {
     fn note(&mut self, desk: &mut Desk<'_, '_>) -> Result<bool>;
     /// The outcome as JSON. It is written once.
     fn outcome(&mut self) -> Result<String>;
+    /// Whether it may be kept until the store can be reached.
+    fn may_wait(&self) -> bool;
+    /// Takes what becomes of it while the store cannot be reached.
+    fn wait(&mut self, later: Deferred);
     /// Takes the text of an outcome that was decided elsewhere or earlier, unread.
     fn take(&mut self, outcome: Text);
 }
@@ -74,25 +78,29 @@ enum Held<T> {
     /// Decided, and written as JSON.
     Written(T, String),
     Unread(Text),
+    Later(Deferred),
 }
 
 /// An operation and, once it ran, its outcome.
 pub(super) struct Acting<'a, O: Operation> {
     operation: &'a O,
+    when: When,
     held: Held<O::Outcome>,
 }
 
 impl<'a, O: Operation> Acting<'a, O> {
-    pub(super) fn new(operation: &'a O) -> Self {
+    pub(super) fn new(operation: &'a O, when: When) -> Self {
         Self {
             operation,
+            when,
             held: Held::Nothing,
         }
     }
 
     /// The outcome, after it ran.
-    pub(super) fn done(self, fleet: &Fleet) -> Result<O::Outcome> {
-        match self.held {
+    pub(super) fn done(self, fleet: &Fleet, went: Went) -> Result<Answered<O::Outcome>> {
+        let outcome = match self.held {
+            Held::Later(later) => return Ok(Answered::Later(later)),
             Held::Nothing => Err(without_outcome(O::NAME).into()),
             Held::Decided(outcome) | Held::Written(outcome, _) => Ok(outcome),
             Held::Unread(Text::Remembered(text)) => read_stored(&text).map_err(|error| {
@@ -101,19 +109,20 @@ impl<'a, O: Operation> Acting<'a, O> {
             Held::Unread(Text::Received(text)) => {
                 serde_json::from_str(&text).map_err(|error| fleet.unreadable(O::NAME, &error))
             }
-        }
+        };
+        Ok(Answered::Now(went.with(outcome?)))
     }
 
     /// The outcome, after it ran, for a door that wants its text: an outcome that is text already is not parsed.
-    pub(super) fn erased(self) -> Result<Box<dyn Outcome>> {
-        match self.held {
-            Held::Nothing => Err(without_outcome(O::NAME).into()),
-            Held::Decided(outcome) => Ok(Box::new(outcome)),
+    pub(super) fn erased(self, went: Went) -> Result<Answered<Box<dyn Outcome>>> {
+        let outcome: Box<dyn Outcome> = match self.held {
+            Held::Later(later) => return Ok(Answered::Later(later)),
+            Held::Nothing => return Err(without_outcome(O::NAME).into()),
+            Held::Decided(outcome) => Box::new(outcome),
             Held::Written(_, text)
-            | Held::Unread(Text::Remembered(text) | Text::Received(text)) => {
-                Ok(Box::new(Ready(text)))
-            }
-        }
+            | Held::Unread(Text::Remembered(text) | Text::Received(text)) => Box::new(Ready(text)),
+        };
+        Ok(Answered::Now(went.with(outcome)))
     }
 }
 
@@ -188,11 +197,19 @@ impl<O: Operation> Act for Acting<'_, O> {
                 self.held = Held::Written(outcome, text.clone());
                 Ok(text)
             }
-            held @ (Held::Nothing | Held::Written(..) | Held::Unread(_)) => {
+            held @ (Held::Nothing | Held::Written(..) | Held::Unread(_) | Held::Later(_)) => {
                 self.held = held;
                 Err(without_outcome(O::NAME).into())
             }
         }
+    }
+
+    fn may_wait(&self) -> bool {
+        self.when == When::NowOrLater
+    }
+
+    fn wait(&mut self, later: Deferred) {
+        self.held = Held::Later(later);
     }
 
     fn take(&mut self, outcome: Text) {

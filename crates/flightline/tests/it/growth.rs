@@ -216,7 +216,7 @@ both_engines! {
                 let ask = Ask { caller: &caller, folder: world.folder(), rehearse: false };
                 let _ = counted.steps.take_reads();
                 let called = call(&mut counted.fleet, operation, &request.to_string(), &ask);
-                let given = value_of(&called.outcome.unwrap()).unwrap();
+                let given = value_of(&called.outcome.unwrap().now().unwrap()).unwrap();
                 (given, window.given().unwrap(), counted.steps.take_read())
             };
             let (first, part, _) = read(&mut counted, None);
