@@ -168,7 +168,7 @@ fn ask(world: &World, caller: &Caller, name: &str, request: &Value) -> Result<Va
     assert_eq!(misfit::read_so_far(), before + 1, "{name}");
     let called = Called::from(read.run(&mut world.fleet(), &ask));
     assert_eq!(misfit::read_so_far(), before + 1, "{name}");
-    value_of(&*called.outcome?.now()?)
+    value_of(&called.outcome?.now()?)
 }
 
 fn code(outcome: Result<Value, Refusal>) -> Option<Code> {
