@@ -234,6 +234,18 @@ impl Desk<'_, '_> {
         }
     }
 
+    /// The mission with this id, which a record names.
+    ///
+    /// # Errors
+    /// When it is not there, or the store fails.
+    pub fn mission_of(&mut self, id: MissionId) -> Result<Mission> {
+        let id = id.to_string();
+        match self.tx.get::<Mission>(&id)? {
+            Some(mission) => Ok(mission),
+            None => self.mission(Some(&id)),
+        }
+    }
+
     /// The sortie with this id, beginning of an id or task id.
     ///
     /// # Errors

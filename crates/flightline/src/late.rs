@@ -142,7 +142,7 @@ impl RecordLate {
         if let Some(reference) = &self.sortie
             && let Ok(sortie) = desk.sortie(reference)
         {
-            let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+            let mission = desk.mission_of(sortie.mission_id)?;
             return Ok((mission, Some(sortie.id)));
         }
         if let Some(reference) = &self.mission

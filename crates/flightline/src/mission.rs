@@ -461,7 +461,7 @@ impl Operation for UseMission {
 
 /// Begins a mission whose first sortie is taken.
 pub(crate) fn begin_if_pending(desk: &mut Desk<'_, '_>, id: MissionId) -> Result<Mission> {
-    let mission = desk.mission(Some(&id.to_string()))?;
+    let mission = desk.mission_of(id)?;
     match mission.status {
         MissionStatus::InProgress => Ok(mission),
         MissionStatus::Pending => {

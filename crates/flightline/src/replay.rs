@@ -193,7 +193,7 @@ impl Replay {
             .hint("the checkpoints of a mission: `fleet checkpoints list --mission ID`")
             .into());
         }
-        desk.mission(Some(&first.to_string()))
+        desk.mission_of(first)
     }
 }
 

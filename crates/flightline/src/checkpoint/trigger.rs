@@ -193,7 +193,7 @@ pub(crate) fn mission_of(desk: &mut Desk<'_, '_>, me: AgentId) -> Result<Option<
     let Some(sortie) = held.last().map(|id| desk.sortie(id)).transpose()? else {
         return Ok(None);
     };
-    desk.mission(Some(&sortie.mission_id.to_string())).map(Some)
+    desk.mission_of(sortie.mission_id).map(Some)
 }
 
 /// Takes an error checkpoint for an operation that was refused. Nothing that goes wrong here may hide

@@ -112,7 +112,7 @@ fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<recovery
     let sorties: Vec<Sortie> = contents.of()?;
     let mission = match missions.into_iter().next() {
         Some(mission) => mission,
-        None => desk.mission(Some(&checkpoint.cut.mission_id.to_string()))?,
+        None => desk.mission_of(checkpoint.cut.mission_id)?,
     };
     Ok(recovery_document(checkpoint, &mission, &sorties))
 }
@@ -190,7 +190,7 @@ pub(super) fn store(
         instructions(desk, &mission, document)?;
         Ok(mission)
     })?;
-    let mission = desk.mission(Some(&mission.id.to_string()))?;
+    let mission = desk.mission_of(mission.id)?;
     for (outcome, delta) in apply(
         desk,
         &mission,

@@ -109,7 +109,7 @@ impl Operation for ReplaceNote {
             );
         }
         if old.kind == NoteKind::Constraint {
-            let mission = desk.mission(Some(&old.mission_id.to_string()))?;
+            let mission = desk.mission_of(old.mission_id)?;
             check_pinning(desk, &mission, &self.text, Some(old.id))?;
         }
         let old = end(desk, old, NoteEnding::Replaced { by: id }, None)?;

@@ -90,7 +90,7 @@ impl Operation for UndoRecovery {
                 refuse("it was no rewind, and changed nothing that a mission holds").into(),
             );
         }
-        let mission = desk.mission(Some(&recovery.mission_id.to_string()))?;
+        let mission = desk.mission_of(recovery.mission_id)?;
         let last = before_last_rewind(desk, &mission)?;
         if let Some((last, _)) = last.filter(|(last, _)| last.id != recovery.id) {
             return Err(refuse("there was another rewind after it")

@@ -273,7 +273,7 @@ impl Resume {
     fn choose(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Checkpoint, Vec<String>)> {
         if let Some(reference) = &self.checkpoint {
             let checkpoint = find(desk, reference)?;
-            let mission = desk.mission(Some(&checkpoint.cut.mission_id.to_string()))?;
+            let mission = desk.mission_of(checkpoint.cut.mission_id)?;
             return Ok((mission, checkpoint, Vec::new()));
         }
         let mission = desk.mission(self.mission.as_deref())?;

@@ -203,7 +203,7 @@ pub(crate) fn start_with(
     if !desk.policy.auto_resume {
         return Ok(None);
     }
-    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let mission = desk.mission_of(sortie.mission_id)?;
     let Some((contents, checkpoint)) = waiting(desk, &mission, agent)? else {
         return Ok(None);
     };

@@ -142,7 +142,7 @@ impl Operation for ChangeSortie {
         if !self.checkpoint || view.checkpoint.is_some() {
             return Ok(view);
         }
-        let mission = desk.mission(Some(&mission.to_string()))?;
+        let mission = desk.mission_of(mission)?;
         Ok(SortieView {
             checkpoint: Some(take_asked(desk, &mission)?.id),
             ..view
@@ -347,7 +347,7 @@ fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<S
     sortie.status = SortieStatus::Blocked;
     sortie.blocked_reason = Some(reason.clone());
     let sortie = keep(desk, sortie, "sortie_blocked", &json!({ "reason": reason }))?;
-    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let mission = desk.mission_of(sortie.mission_id)?;
     let details = format!("\"{}\" is blocked: {reason}", sortie.title);
     trigger_error(desk, &mission, Reason::Blocker, details)?;
     view(desk, sortie)
@@ -470,7 +470,7 @@ fn complete(
     let released_locks = locks.settle(desk, &sortie, None, "its sortie is completed")?;
     synced_by(desk, &sortie)?;
     post_progress(desk, &sortie)?;
-    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let mission = desk.mission_of(sortie.mission_id)?;
     let mut checkpoint = milestones(desk, &mission)?;
     if checkpoint.is_none() {
         let done = format!("Completed \"{}\"", sortie.title);
@@ -503,7 +503,7 @@ fn fail(
     sortie.interrupted = None;
     let sortie = keep(desk, sortie, "sortie_failed", &json!({ "reason": reason }))?;
     let released_locks = locks.settle(desk, &sortie, None, "its sortie failed")?;
-    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let mission = desk.mission_of(sortie.mission_id)?;
     let details = format!("\"{}\" failed: {reason}", sortie.title);
     if desk.policy.triggers.has(Reason::SortieFailed) {
         trigger_error(desk, &mission, Reason::SortieFailed, details)?;
@@ -618,7 +618,7 @@ fn judge(
         }
     };
     let sortie = keep(desk, sortie, event, &json!({ "reason": reason }))?;
-    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let mission = desk.mission_of(sortie.mission_id)?;
     let details = format!("{word} \"{}\"", sortie.title);
     let checkpoint = first_of(desk, &mission, vec![(Reason::UserApproval, details)])?;
     Ok(SortieView {

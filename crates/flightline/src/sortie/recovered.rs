@@ -46,7 +46,7 @@ fn left_behind(
     sortie: &Sortie,
     held: Vec<String>,
 ) -> Result<RecoveryContext> {
-    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+    let mission = desk.mission_of(sortie.mission_id)?;
     let owner = match sortie.assigned_to {
         Some(id) => desk.tx.get(&id.to_string())?,
         None => None,

@@ -213,7 +213,7 @@ impl Operation for UpdateSortie {
         )?;
         post_progress(desk, &sortie)?;
         catch_up(desk, sortie.mission_id)?;
-        let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+        let mission = desk.mission_of(sortie.mission_id)?;
         let mut reasons = self.reasons(&sortie, desk.policy.significant_lines);
         if let Some(counts) = self.declared.filter(|it| it.completed > completed_before) {
             let details = format!(
@@ -310,7 +310,7 @@ impl Operation for ReportError {
                 &json!({ "reason": self.message }),
             )?;
         }
-        let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+        let mission = desk.mission_of(sortie.mission_id)?;
         let api = self.kind.as_str() == "api_error" || self.status.is_some();
         let status = self
             .status
@@ -386,7 +386,7 @@ impl Operation for AddReview {
         desk.tx.set("sortie_reviewed", &review, &data)?;
         catch_up(desk, sortie.mission_id)?;
         if let Some(score) = review.score {
-            let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
+            let mission = desk.mission_of(sortie.mission_id)?;
             let details = format!("{} gave \"{}\" {score}", review.reviewer, sortie.title);
             first_of(desk, &mission, vec![(Reason::ReviewDone, details)])?;
         }
