@@ -258,16 +258,16 @@ fn versions_that_do_not_fit_are_said() {
     let mut far = Far::new(&[]);
     let newer = far.line("status").env("FLEET_TEST_API", "2").run();
     expect![[r#"
-        error: this `fleet` (0.1.0, API 2) is newer than the server (0.1.0, API 1) understands
+        error: this `fleet` (0.2.0, API 2) is newer than the server (0.2.0, API 1) understands
 
-        hint: nothing was done; upgrade the server; or use `fleet` 0.1.0 here
+        hint: nothing was done; upgrade the server; or use `fleet` 0.2.0 here
     "#]]
     .assert_eq(newer.refused(6));
     let older = far.line("status").env("FLEET_TEST_API", "0").run();
     expect![[r#"
-        error: this `fleet` (0.1.0, API 0) is older than the server (0.1.0, API 1) understands
+        error: this `fleet` (0.2.0, API 0) is older than the server (0.2.0, API 1) understands
 
-        hint: nothing was done; upgrade `fleet` here to 0.1.0
+        hint: nothing was done; upgrade `fleet` here to 0.2.0
     "#]]
     .assert_eq(older.refused(6));
     // A server of long ago, which does not know to refuse.
@@ -279,7 +279,7 @@ fn versions_that_do_not_fit_are_said() {
     far.server = Some(Server::start_at(&far.world, &place, ""));
     let ancient = far.line("status").env("FLEET_TEST_API", "0").run();
     assert!(
-        anonymous(&far, ancient.refused(6)).contains("the server at URL (0.1.0, API 0) is older"),
+        anonymous(&far, ancient.refused(6)).contains("the server at URL (0.2.0, API 0) is older"),
         "{ancient:?}"
     );
 }
