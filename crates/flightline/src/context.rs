@@ -34,6 +34,7 @@ use crate::desk::Desk;
 use crate::effect::is_under_way;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, to_json};
+use crate::mail::bring_up_to_date;
 use crate::mission::short;
 use crate::recovery::claims::compare;
 use crate::recovery::undone::{Undone, last_rewind};
@@ -575,7 +576,8 @@ fn mail(desk: &mut Desk<'_, '_>, agent: Option<&Agent>) -> Result<Vec<MailFact>>
         if delivery.digest.is_some() {
             continue;
         }
-        if let Some(message) = desk.tx.get::<Message>(&delivery.message_id.to_string())? {
+        if let Some(mut message) = desk.tx.get::<Message>(&delivery.message_id.to_string())? {
+            bring_up_to_date(desk, &mut message, &delivery)?;
             facts.push(MailFact {
                 id: short(message.id),
                 subject: Quote {

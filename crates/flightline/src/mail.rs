@@ -20,6 +20,7 @@ use serde_json::json;
 
 use self::deadline::notice_overdue;
 pub(crate) use self::post::{Letter, hand_over, move_mail, notice, notice_for, post};
+pub(crate) use self::progress::bring_up_to_date;
 use crate::checkpoint::trigger::record_failure;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -514,9 +515,10 @@ fn inbox(desk: &mut Desk<'_, '_>, agent: &Agent, all: bool, limit: u64) -> Resul
     Ok(messages)
 }
 
-fn view(desk: &mut Desk<'_, '_>, message: Message) -> Result<MessageView> {
+fn view(desk: &mut Desk<'_, '_>, mut message: Message) -> Result<MessageView> {
     let mut deliveries = Vec::new();
     for delivery in desk.tx.find::<Delivery>(Find::Parent(&message.key()))? {
+        bring_up_to_date(desk, &mut message, &delivery)?;
         deliveries.push(DeliveryView {
             to: desk.agent_name(delivery.to)?,
             state: delivery.state,

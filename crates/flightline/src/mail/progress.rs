@@ -1,6 +1,7 @@
-//! Progress mail to the dispatch of a mission. There is one open message per sortie, which is brought up to date until
-//! it is read: however much is reported, an unread mailbox stays small. Under the preset of seed B the words are the
-//! seed's, and the sender is the reporting agent; else both are Flightline's.
+//! Progress mail to the dispatch of a mission. There is one open message per sortie: however much is reported, an unread
+//! mailbox stays small. Flightline's own message only names the sortie: how far it is and what was reported is read from the
+//! sortie when the message is shown, so a report is kept once. Under the preset of seed B the words are the seed's, the
+//! sender is the reporting agent, and the message is brought up to date until it is read.
 
 use flightline_core::agent::Agent;
 use flightline_core::dialect::Dialect;
@@ -38,10 +39,7 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
             let note = sortie.progress_notes.as_deref().map(ToString::to_string);
             (progress_line(&task, percent), note)
         }
-        false => (
-            own_line(sortie, percent),
-            Some(own_body(sortie, &desk.actor())),
-        ),
+        false => (own_subject(sortie), Some(own_hint(sortie))),
     };
     let subject = Title::parse("subject", &subject)?;
     let body = body.map(|text| Body::parse("body", &text)).transpose()?;
@@ -66,7 +64,11 @@ fn reader(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Agent>> {
 /// How many bytes of a sortie's title stand in a subject.
 const TITLE: usize = 120;
 
-fn own_line(sortie: &Sortie, percent: u8) -> String {
+/// So many events of a sortie are looked through for its last report.
+const LATELY: u64 = 20;
+
+/// A sortie as Flightline's own messages call it: its id and its title.
+fn called(sortie: &Sortie) -> (String, String) {
     let title = sortie.title.as_str();
     let title = match title.len() > TITLE {
         true => format!("{}…", &title[..title.floor_char_boundary(TITLE)]),
@@ -74,14 +76,49 @@ fn own_line(sortie: &Sortie, percent: u8) -> String {
     };
     let id = sortie.task_id.as_ref();
     let id = id.map_or_else(|| short(sortie.id), ToString::to_string);
-    format!("{id} is at {percent} %: {title}")
+    (id, title)
 }
 
-fn own_body(sortie: &Sortie, reporter: &str) -> String {
-    match &sortie.progress_notes {
-        Some(note) => format!("{reporter} reported it.\n\n{note}"),
-        None => format!("{reporter} reported it."),
+fn own_subject(sortie: &Sortie) -> String {
+    let (id, title) = called(sortie);
+    format!("Progress of {id}: {title}")
+}
+
+fn own_hint(sortie: &Sortie) -> String {
+    format!("See it with: fleet sorties show {}", called(sortie).0)
+}
+
+/// Says in Flightline's own message about a sortie how far that is now, and what was reported last, until the recipient has
+/// acknowledged it.
+pub(crate) fn bring_up_to_date(
+    desk: &mut Desk<'_, '_>,
+    message: &mut Message,
+    delivery: &Delivery,
+) -> Result<()> {
+    let is_open = !matches!(delivery.state, DeliveryState::Acknowledged { .. });
+    let Some(of) = delivery.progress_of.filter(|_| is_open) else {
+        return Ok(());
+    };
+    if message.from != Actor::flightline().name {
+        return Ok(());
     }
+    let Some(sortie) = desk.tx.get::<Sortie>(&of.to_string())? else {
+        return Ok(());
+    };
+    let percent = subtask_progress(desk, &sortie)?.percent;
+    let (id, title) = called(&sortie);
+    let lately = desk.tx.events_of(Kind::Sortie, &sortie.key(), LATELY)?;
+    let report = lately
+        .iter()
+        .find(|event| matches!(event.kind.as_str(), PROGRESS | "sortie_completed"));
+    let reporter = report.map(|event| format!("{} reported it.", event.actor));
+    let note = sortie.progress_notes.as_deref().map(ToString::to_string);
+    let body: Vec<String> = reporter.into_iter().chain(note).collect();
+    message.subject = Title::parse("subject", &format!("{id} is at {percent} %: {title}"))?;
+    if !body.is_empty() {
+        message.body = Some(Body::parse("body", &body.join("\n\n"))?);
+    }
+    Ok(())
 }
 
 fn tell(
@@ -93,6 +130,10 @@ fn tell(
 ) -> Result<()> {
     let reports = reports(desk, sortie, &dispatch)?;
     if let Some(mut message) = unread(desk, &dispatch, &reports)? {
+        // It says all that there is to say until it is read.
+        if message.subject == subject && message.body == body {
+            return Ok(());
+        }
         message.subject = subject;
         message.body = body;
         message.sent_at = desk.now();
