@@ -220,6 +220,11 @@ pub(crate) trait Driver: Send {
         false
     }
 
+    /// A number that changes when another connection has written to the database; none where there is no such number.
+    fn data_version(&mut self) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
+
     /// Whether a question costs next to nothing now. To a server it is a journey, and what waits to be written would be written before it.
     fn is_near(&self) -> bool {
         true

@@ -304,9 +304,14 @@ impl Memory {
         self.undo.push(Undo::HeardAll);
     }
 
-    /// Forgets the signs of life.
-    pub(crate) fn forget_pulses(&mut self) {
-        self.lately.forget_pulses();
+    /// Whether the signs of life, once they are read, stay known from one write to the next.
+    pub(crate) fn follows_pulses(&self) -> bool {
+        self.lately.follows_pulses()
+    }
+
+    /// Forgets the signs of life, unless the database has this version and had it when they were known last.
+    pub(crate) fn keep_pulses(&mut self, version: Option<u64>) {
+        self.lately.keep_pulses(version);
     }
 
     /// Reads the signs of life, unless they were read a moment ago.

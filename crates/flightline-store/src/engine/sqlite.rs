@@ -234,6 +234,10 @@ impl Driver for Sqlite {
         }
     }
 
+    fn data_version(&mut self) -> Result<Option<u64>, Error> {
+        self.pragma("PRAGMA data_version").map(Some)
+    }
+
     fn is_near(&self) -> bool {
         matches!(self.member, Member::None)
     }

@@ -23,6 +23,8 @@ pub(super) struct Lately {
     pulses: Option<Vec<Pulse>>,
     /// When they were read.
     heard: Option<(Instant, Time)>,
+    /// The version of the database that they are known in, if it says one.
+    version: Option<u64>,
 }
 
 /// Signs of life that were read so long ago are not gone on from.
@@ -126,6 +128,17 @@ impl Lately {
 
     pub(super) fn forget_pulses(&mut self) {
         self.pulses = None;
+    }
+
+    pub(super) fn follows_pulses(&self) -> bool {
+        self.pulses.is_some() || self.version.is_some()
+    }
+
+    pub(super) fn keep_pulses(&mut self, version: Option<u64>) {
+        if version.is_none() || version != self.version {
+            self.pulses = None;
+        }
+        self.version = version;
     }
 
     /// Whether they are known, and were read a moment ago by all clocks.

@@ -68,8 +68,12 @@ impl Store {
         if access != Access::Read
             && let Some(memory) = self.memories.of(&self.project)
         {
-            // A transaction reads them by itself, and a heartbeat changes them.
-            memory.forget_pulses();
+            // A heartbeat, and what puts signs of life right, change them behind the cache.
+            let version = match access == Access::Write && !slept {
+                true => self.driver.data_version()?,
+                false => None,
+            };
+            memory.keep_pulses(version);
         }
         Ok(Tx {
             step: project.rev + 1,

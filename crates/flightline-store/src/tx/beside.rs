@@ -98,31 +98,49 @@ impl Tx<'_> {
 
     /// The last sign of life of every agent.
     pub fn pulses(&mut self) -> Result<Vec<Pulse>, Error> {
-        let Some(memory) = &mut self.memory else {
-            return pulse::all(self.driver, &self.project.id);
-        };
-        if let Some(known) = memory.pulses() {
-            // Elsewhere others may have been heard meanwhile.
-            if cfg!(debug_assertions) && self.driver.name() == "sqlite" {
-                let found = pulse::all(self.driver, &self.project.id)?;
-                assert_eq!(*known, found, "signs of life");
-            }
-            return Ok(known.clone());
+        match &self.memory {
+            Some(_) => self.known_pulses().cloned(),
+            None => pulse::all(self.driver, &self.project.id),
         }
-        let found = pulse::all(self.driver, &self.project.id)?;
-        memory.learn_pulses(found.clone(), self.now);
-        Ok(found)
     }
 
-    /// The last signs of life of these agents; perhaps others' as well.
+    /// The last sign of life of every agent, ordered by agent, as they are remembered.
+    fn known_pulses(&mut self) -> Result<&Vec<Pulse>, Error> {
+        // Elsewhere others may have been heard meanwhile.
+        let is_checked = cfg!(debug_assertions) && self.driver.name() == "sqlite";
+        let known = self.memory.as_deref().and_then(Memory::pulses);
+        if known.is_none() || is_checked {
+            let found = pulse::all(self.driver, &self.project.id)?;
+            if let Some(known) = self.memory.as_deref().and_then(Memory::pulses) {
+                assert_eq!(*known, found, "signs of life");
+            } else if let Some(memory) = &mut self.memory {
+                memory.learn_pulses(found, self.now);
+            }
+        }
+        let known = self.memory.as_deref().and_then(Memory::pulses);
+        known.ok_or_else(|| Error::Corrupt("no sign of life is remembered".to_owned()))
+    }
+
+    /// The last signs of life of these agents, ordered by agent; perhaps others' as well.
     pub fn pulses_of(&mut self, agents: &[AgentId]) -> Result<Vec<Pulse>, Error> {
-        let is_known = |memory: &mut Memory| memory.pulses().is_some();
-        let known = self.memory.as_deref_mut().is_some_and(is_known);
         match agents {
             [] => Ok(Vec::new()),
-            few if few.len() <= pulse::SOME && !known => {
-                pulse::of_some(self.driver, &self.project.id, few)
-            }
+            few if few.len() <= pulse::SOME => match &self.memory {
+                // Those of all are read once and followed from then on: the question would have to see this write's own.
+                Some(memory) if memory.follows_pulses() => {
+                    let mut ids: Vec<String> = few.iter().map(ToString::to_string).collect();
+                    ids.sort_unstable();
+                    ids.dedup();
+                    let all = self.known_pulses()?;
+                    let of = |id: &String| all.binary_search_by(|it| it.agent.cmp(id)).ok();
+                    Ok(ids
+                        .iter()
+                        .filter_map(of)
+                        .map(|at| all[at].clone())
+                        .collect())
+                }
+                _ => pulse::of_some(self.driver, &self.project.id, few),
+            },
             _ => self.pulses(),
         }
     }
