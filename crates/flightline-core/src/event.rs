@@ -1,151 +1,16 @@
 //! Events: what happened, in order, each with the new value of the one thing it changed.
 
+mod kind;
+
+pub use kind::EventType;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::history;
 use crate::id::MissionId;
 use crate::subject::Kind;
 use crate::time::Time;
-
-/// Every type of event there is, in order.
-pub const TYPES: &[&str] = &[
-    "agent_compacted",
-    "agent_crashed",
-    "agent_escalated",
-    "agent_imported",
-    "agent_mode_changed",
-    "agent_registered",
-    "agent_restarted",
-    "agent_resumed",
-    "agent_retired",
-    "agent_session_ended",
-    "agent_session_started",
-    "agent_step_completed",
-    "agent_step_removed",
-    "agent_updated",
-    "agent_warned",
-    "briefing_acknowledged",
-    "briefing_expired",
-    "briefing_offered",
-    "briefing_repeated",
-    "checkpoint_archived",
-    "checkpoint_backed_up",
-    "checkpoint_backup_failed",
-    "checkpoint_consumed",
-    "checkpoint_corrupted",
-    "checkpoint_created",
-    "checkpoint_deleted",
-    "checkpoint_failed",
-    "checkpoint_imported",
-    "checkpoint_noted",
-    "checkpoint_pinned",
-    "checkpoint_pruned",
-    "checkpoint_rebuilt",
-    "checkpoint_recovered",
-    "checkpoint_unpinned",
-    "checkpoint_values_imported",
-    "checkpoint_values_removed",
-    "context_compacted",
-    "context_filled",
-    "damage_set_aside",
-    "deadline_set",
-    "deadlines_checked",
-    "dispatch_changed",
-    "document_forgotten",
-    "document_imported",
-    "effect_begun",
-    "effect_done",
-    "epochs_forgotten",
-    "events_told",
-    "file_created",
-    "file_deleted",
-    "file_modified",
-    "file_system_recorded",
-    "file_system_removed",
-    "fleet_checkpointed",
-    "fleet_recovered",
-    "history_begun",
-    "inbox_opened",
-    "journal_thinned",
-    "lock_acquired",
-    "lock_reclaimed",
-    "lock_released",
-    "lock_renewed",
-    "lock_stolen",
-    "message_acknowledged",
-    "message_deadline_moved",
-    "message_delivered",
-    "message_forwarded",
-    "message_moved",
-    "message_overdue",
-    "message_queued",
-    "message_requeued",
-    "message_sent",
-    "message_settled",
-    "message_superseded",
-    "message_updated",
-    "milestone_kept",
-    "milestone_owed",
-    "milestone_reached",
-    "milestone_settled",
-    "mission_archived",
-    "mission_chosen",
-    "mission_completed",
-    "mission_created",
-    "mission_failed",
-    "mission_imported",
-    "mission_kept",
-    "mission_paused",
-    "mission_reset",
-    "mission_restored",
-    "mission_started",
-    "mission_transition_pending",
-    "mission_transitioned",
-    "mission_updated",
-    "note_added",
-    "recovery_undone",
-    "resume_fell_back",
-    "retention_applied",
-    "retention_put_right",
-    "secret_made",
-    "sortie_added",
-    "sortie_approved",
-    "sortie_assigned",
-    "sortie_blocked",
-    "sortie_cancelled",
-    "sortie_claimed",
-    "sortie_completed",
-    "sortie_edited",
-    "sortie_error",
-    "sortie_error_cleared",
-    "sortie_failed",
-    "sortie_imported",
-    "sortie_kept",
-    "sortie_moved",
-    "sortie_progress",
-    "sortie_reassigned",
-    "sortie_rejected",
-    "sortie_released",
-    "sortie_removed",
-    "sortie_reordered",
-    "sortie_requeued",
-    "sortie_restarted",
-    "sortie_restored",
-    "sortie_resumed",
-    "sortie_reviewed",
-    "sortie_skipped",
-    "sortie_started",
-    "sortie_unblocked",
-    "store_restored",
-    "subtask_restarted",
-    "subtask_updated",
-    "token_created",
-    "token_revoked",
-    "value_rebuilt",
-    "value_repaired",
-];
 
 /// What an event calls the time of what it tells of, when that was before it was recorded.
 pub const HAPPENED_AT: &str = "happened_at";
@@ -180,6 +45,18 @@ pub struct Event {
 }
 
 impl Event {
+    /// The type of the event; none where another version of the program wrote a type that this one does not know.
+    #[must_use]
+    pub fn event_type(&self) -> Option<EventType> {
+        EventType::from_word(&self.kind)
+    }
+
+    /// Whether the event is of this type.
+    #[must_use]
+    pub fn is(&self, kind: EventType) -> bool {
+        self.kind == kind.as_str()
+    }
+
     /// When what it tells of happened: the time that a document said, else that of the event itself.
     #[must_use]
     pub fn happened_at(&self) -> Time {
@@ -195,7 +72,7 @@ impl Event {
         self.data.get("tells_of").is_some()
             || (matches!(self.subject_kind, Kind::Setting | Kind::FileSystem)
                 && self.actor == "flightline"
-                && self.kind != history::BEGUN)
+                && !self.is(EventType::HistoryBegun))
     }
 
     /// Whether an agent or a person did this as part of the work, and not Flightline by itself or for itself. The store
@@ -217,20 +94,22 @@ impl Event {
     pub fn is_detail(&self) -> bool {
         self.is_bookkeeping()
             || matches!(
-                self.kind.as_str(),
-                "briefing_expired"
-                    | "checkpoint_backed_up"
-                    | "checkpoint_created"
-                    | "document_imported"
-                    | "inbox_opened"
-                    | "message_queued"
-                    | "message_settled"
-                    | "message_superseded"
-                    | "milestone_kept"
-                    | "milestone_reached"
-                    | "milestone_settled"
-                    | "mission_kept"
-                    | "sortie_kept"
+                self.event_type(),
+                Some(
+                    EventType::BriefingExpired
+                        | EventType::CheckpointBackedUp
+                        | EventType::CheckpointCreated
+                        | EventType::DocumentImported
+                        | EventType::InboxOpened
+                        | EventType::MessageQueued
+                        | EventType::MessageSettled
+                        | EventType::MessageSuperseded
+                        | EventType::MilestoneKept
+                        | EventType::MilestoneReached
+                        | EventType::MilestoneSettled
+                        | EventType::MissionKept
+                        | EventType::SortieKept
+                )
             )
     }
 }

@@ -7,9 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::subject::{Keys, Kind, Subject};
 use crate::time::Time;
 
-/// The event that begins a history.
-pub const BEGUN: &str = "history_begun";
-
 /// So many revisions are left out where one goes on from another: more than a replica can be behind, weeks of the
 /// fastest writing; and there is room for some ninety thousand of them in what JavaScript counts exactly.
 pub const LEFT_OUT: u64 = 100_000_000_000;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::event::Event;
+use crate::event::{Event, EventType};
 use crate::id::{AgentId, MessageId, MissionId, SortieId};
 use crate::narrate::{Narrator, who};
 use crate::subject::{Keys, Kind, Subject};
@@ -89,19 +89,21 @@ impl EventDigest {
 /// by a message that wants to be acted on, not here.
 #[must_use]
 pub fn reaches_dispatch(event: &Event) -> bool {
-    match event.kind.as_str() {
-        "fleet_checkpointed"
-        | "checkpoint_created"
-        | "fleet_recovered"
-        | "checkpoint_deleted"
-        | "checkpoint_pruned"
-        | "checkpoint_archived"
-        | "checkpoint_pinned"
-        | "checkpoint_unpinned"
-        | "checkpoint_corrupted" => true,
+    match event.event_type() {
+        Some(
+            EventType::FleetCheckpointed
+            | EventType::CheckpointCreated
+            | EventType::FleetRecovered
+            | EventType::CheckpointDeleted
+            | EventType::CheckpointPruned
+            | EventType::CheckpointArchived
+            | EventType::CheckpointPinned
+            | EventType::CheckpointUnpinned
+            | EventType::CheckpointCorrupted,
+        ) => true,
         // The caller that resumed is told at once; the coordinator learns why a session did not start where it ended.
-        "resume_fell_back" => true,
-        "context_compacted" => event.data.get("agent").is_some(),
+        Some(EventType::ResumeFellBack) => true,
+        Some(EventType::ContextCompacted) => event.data.get("agent").is_some(),
         _ => false,
     }
 }

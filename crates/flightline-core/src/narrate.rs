@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::event::Event;
+use crate::event::{Event, EventType};
 use crate::text::counted;
 
 /// The longest quoted text in a sentence, in characters.
@@ -30,6 +30,7 @@ impl std::fmt::Debug for Narrator<'_> {
 /// What an event says of itself.
 struct Told<'a> {
     event: &'a Event,
+    kind: Option<EventType>,
     /// The thing that the event is about.
     id: &'a str,
     /// The part of that thing, when it is about a part.
@@ -78,7 +79,12 @@ impl Narrator<'_> {
             .subject
             .split_once('/')
             .unwrap_or((event.subject.as_str(), ""));
-        let told = Told { event, id, part };
+        let told = Told {
+            event,
+            kind: event.event_type(),
+            id,
+            part,
+        };
         let sentence = match event.kind.split_once('_') {
             Some(("agent", _)) => self.agent(&told),
             Some(("sortie" | "subtask" | "file", _)) => self.sortie(&told),
@@ -129,115 +135,127 @@ impl Narrator<'_> {
             true => String::new(),
             false => format!(" {name}"),
         };
-        Some(match told.event.kind.as_str() {
-            "agent_registered" if told.event.data["mailbox_only"] == true => {
+        Some(match told.kind? {
+            EventType::AgentRegistered if told.event.data["mailbox_only"] == true => {
                 format!("makes a mailbox for{of}")
             }
-            "agent_registered" => {
+            EventType::AgentRegistered => {
                 let role = match told.text("role") {
                     "" => String::new(),
                     role => format!(" as {role}"),
                 };
                 format!("registers{of}{role}")
             }
-            "agent_session_started" => format!(
+            EventType::AgentSessionStarted => format!(
                 "begins a new session{}, epoch {}",
                 of_whom(&of),
                 told.number("epoch")
             ),
-            "agent_session_ended" => {
+            EventType::AgentSessionEnded => {
                 format!("ends the session{}{}", of_whom(&of), told.because("reason"))
             }
-            "agent_updated" if !told.list("files").is_empty() => {
+            EventType::AgentUpdated if !told.list("files").is_empty() => {
                 format!("has changed {}", cut(&told.list("files")))
             }
-            "agent_updated" => match (told.text("step"), told.words("status")) {
+            EventType::AgentUpdated => match (told.text("step"), told.words("status")) {
                 ("", status) if status.is_empty() => format!("updates{of}"),
                 ("", status) => format!("is {status}"),
                 (step, _) => format!("is at \"{}\"", cut(step)),
             },
-            "agent_step_completed" => format!("completes the step \"{}\"", cut(told.text("step"))),
-            "agent_step_removed" => format!("drops the step \"{}\"", cut(told.text("step"))),
-            "agent_retired" => format!("retires {name}{}", told.because("reason")),
-            "agent_crashed" => format!(
+            EventType::AgentStepCompleted => {
+                format!("completes the step \"{}\"", cut(told.text("step")))
+            }
+            EventType::AgentStepRemoved => format!("drops the step \"{}\"", cut(told.text("step"))),
+            EventType::AgentRetired => format!("retires {name}{}", told.because("reason")),
+            EventType::AgentCrashed => format!(
                 "gives the work of {name} to {}{}",
                 told.text("to"),
                 told.because("reason")
             ),
-            "agent_resumed" => format!("brings {name} back"),
-            "agent_restarted" => format!("has {name} begin from scratch{}", told.because("reason")),
-            "agent_compacted" => format!("loses its context ({})", told.words("evidence")),
-            "agent_mode_changed" => format!("puts {name} into {} mode", told.words("to")),
-            "agent_warned" => format!("warns {name}"),
-            "agent_escalated" => format!("reports the silence of {name}"),
-            "agent_imported" => format!("imports {name} from a file"),
+            EventType::AgentResumed => format!("brings {name} back"),
+            EventType::AgentRestarted => {
+                format!("has {name} begin from scratch{}", told.because("reason"))
+            }
+            EventType::AgentCompacted => format!("loses its context ({})", told.words("evidence")),
+            EventType::AgentModeChanged => format!("puts {name} into {} mode", told.words("to")),
+            EventType::AgentWarned => format!("warns {name}"),
+            EventType::AgentEscalated => format!("reports the silence of {name}"),
+            EventType::AgentImported => format!("imports {name} from a file"),
             _ => return None,
         })
     }
 
     fn sortie(&self, told: &Told<'_>) -> Option<String> {
         let (title, part) = (self.called(told.id), told.part);
-        Some(match told.event.kind.as_str() {
-            "sortie_added" => format!("adds the sortie {title}"),
-            "sortie_edited" => format!("edits {title}: {}", told.list("fields").replace('_', " ")),
-            "sortie_cancelled" => format!("cancels {title}{}", told.because("reason")),
-            "sortie_claimed" => match told.number("attempt") {
+        Some(match told.kind? {
+            EventType::SortieAdded => format!("adds the sortie {title}"),
+            EventType::SortieEdited => {
+                format!("edits {title}: {}", told.list("fields").replace('_', " "))
+            }
+            EventType::SortieCancelled => format!("cancels {title}{}", told.because("reason")),
+            EventType::SortieClaimed => match told.number("attempt") {
                 0 | 1 => format!("claims {title}"),
                 attempt => format!("claims {title}, attempt {attempt}"),
             },
-            "sortie_assigned" => format!("assigns {title} to {}", told.text("to")),
-            "sortie_reassigned" => format!(
+            EventType::SortieAssigned => format!("assigns {title} to {}", told.text("to")),
+            EventType::SortieReassigned => format!(
                 "takes {title} from {} and gives it to {}{}",
                 or_nobody(told.text("from")),
                 told.text("to"),
                 told.because("reason")
             ),
-            "sortie_started" => format!("begins {title}"),
-            "sortie_progress" => {
+            EventType::SortieStarted => format!("begins {title}"),
+            EventType::SortieProgress => {
                 let percent = told.number("percent");
                 format!("is at {percent} % of {title}{}", told.because("note"))
             }
-            "sortie_blocked" => format!("is blocked at {title}{}", told.because("reason")),
-            "sortie_unblocked" => format!("unblocks {title}"),
-            "sortie_resumed" => format!("takes {title} up again"),
-            "sortie_completed" => format!("completes {title}"),
-            "sortie_failed" => format!("fails {title}{}", told.because("reason")),
-            "sortie_released" => format!("releases {title}{}", told.because("reason")),
-            "sortie_approved" => format!("approves {title}{}", told.because("reason")),
-            "sortie_rejected" => format!("rejects {title}{}", told.because("reason")),
-            "sortie_reviewed" => match told.event.data["score"].as_i64() {
+            EventType::SortieBlocked => format!("is blocked at {title}{}", told.because("reason")),
+            EventType::SortieUnblocked => format!("unblocks {title}"),
+            EventType::SortieResumed => format!("takes {title} up again"),
+            EventType::SortieCompleted => format!("completes {title}"),
+            EventType::SortieFailed => format!("fails {title}{}", told.because("reason")),
+            EventType::SortieReleased => format!("releases {title}{}", told.because("reason")),
+            EventType::SortieApproved => format!("approves {title}{}", told.because("reason")),
+            EventType::SortieRejected => format!("rejects {title}{}", told.because("reason")),
+            EventType::SortieReviewed => match told.event.data["score"].as_i64() {
                 Some(score) => format!("reviews {title} as {part}: {score}"),
                 None => format!("asks {part} to review {title}"),
             },
-            "sortie_error" => format!("reports an error at {title}{}", told.because("message")),
-            "sortie_error_cleared" => format!("clears an error of {title}"),
-            "sortie_requeued" => format!(
+            EventType::SortieError => {
+                format!("reports an error at {title}{}", told.because("message"))
+            }
+            EventType::SortieErrorCleared => format!("clears an error of {title}"),
+            EventType::SortieRequeued => format!(
                 "takes {title} back from {}{}",
                 or_nobody(told.text("from")),
                 told.because("reason")
             ),
-            "sortie_kept" => format!("keeps {title}"),
-            "sortie_moved" => format!("moves {title} to {}", told.words("to")),
-            "sortie_reordered" => format!("moves {title} to place {}", told.number("position")),
-            "sortie_restored" => format!(
+            EventType::SortieKept => format!("keeps {title}"),
+            EventType::SortieMoved => format!("moves {title} to {}", told.words("to")),
+            EventType::SortieReordered => {
+                format!("moves {title} to place {}", told.number("position"))
+            }
+            EventType::SortieRestored => format!(
                 "puts {title} back as it was in {}",
                 (self.short)(told.text("checkpoint_id"))
             ),
-            "sortie_removed" => format!(
+            EventType::SortieRemoved => format!(
                 "removes {title}, which {} does not have",
                 (self.short)(told.text("checkpoint_id"))
             ),
-            "sortie_restarted" => format!("has {title} begin from scratch"),
-            "sortie_skipped" => format!("leaves {title} out{}", told.because("reason")),
-            "sortie_imported" => format!("takes {title} in from a file"),
-            "subtask_updated" => format!(
+            EventType::SortieRestarted => format!("has {title} begin from scratch"),
+            EventType::SortieSkipped => format!("leaves {title} out{}", told.because("reason")),
+            EventType::SortieImported => format!("takes {title} in from a file"),
+            EventType::SubtaskUpdated => format!(
                 "sets the subtask {part} of {title} to {}",
                 told.words("status")
             ),
-            "subtask_restarted" => format!("has the subtask {part} of {title} begin from scratch"),
-            "file_created" => format!("creates {part} for {title}"),
-            "file_modified" => format!("changes {part} for {title}"),
-            "file_deleted" => format!("deletes {part} for {title}"),
+            EventType::SubtaskRestarted => {
+                format!("has the subtask {part} of {title} begin from scratch")
+            }
+            EventType::FileCreated => format!("creates {part} for {title}"),
+            EventType::FileModified => format!("changes {part} for {title}"),
+            EventType::FileDeleted => format!("deletes {part} for {title}"),
             _ => return None,
         })
     }
@@ -247,38 +265,48 @@ impl Narrator<'_> {
         let checkpoint = || (self.short)(told.text("checkpoint_id"));
         // `timeline/percent`
         let percent = || told.part.rsplit('/').next().unwrap_or_default().to_owned();
-        Some(match told.event.kind.as_str() {
-            "mission_created" => format!("creates the mission \"{}\"", cut(told.text("title"))),
-            "mission_started" => format!("starts {title}"),
-            "mission_paused" => format!("pauses {title}{}", told.because("reason")),
-            "mission_completed" => format!("completes {title}"),
-            "mission_failed" => format!("gives up {title}{}", told.because("reason")),
-            "mission_archived" => format!("archives {title}"),
-            "mission_updated" => format!("changes {title}"),
-            "mission_chosen" => format!(
+        Some(match told.kind? {
+            EventType::MissionCreated => {
+                format!("creates the mission \"{}\"", cut(told.text("title")))
+            }
+            EventType::MissionStarted => format!("starts {title}"),
+            EventType::MissionPaused => format!("pauses {title}{}", told.because("reason")),
+            EventType::MissionCompleted => format!("completes {title}"),
+            EventType::MissionFailed => format!("gives up {title}{}", told.because("reason")),
+            EventType::MissionArchived => format!("archives {title}"),
+            EventType::MissionUpdated => format!("changes {title}"),
+            EventType::MissionChosen => format!(
                 "makes {} the current mission",
                 self.called(told.text("mission_id"))
             ),
-            "mission_transitioned" => format!(
+            EventType::MissionTransitioned => format!(
                 "moves {title} to {}{}",
                 told.text("to"),
                 told.because("trigger")
             ),
-            "mission_transition_pending" => format!("asks to move {title} to {}", told.text("to")),
-            "mission_reset" => format!("sets {title} back to {}", told.text("to")),
-            "mission_restored" => format!("takes {title} back to {}", checkpoint()),
-            "mission_kept" => format!("keeps {title}"),
-            "mission_imported" => format!("takes {title} in from a file"),
-            "milestone_reached" => format!("sees {title} reach {} %", percent()),
-            "milestone_owed" => format!("owes the checkpoint at {} % of {title}", percent()),
-            "milestone_settled" => format!(
+            EventType::MissionTransitionPending => {
+                format!("asks to move {title} to {}", told.text("to"))
+            }
+            EventType::MissionReset => format!("sets {title} back to {}", told.text("to")),
+            EventType::MissionRestored => format!("takes {title} back to {}", checkpoint()),
+            EventType::MissionKept => format!("keeps {title}"),
+            EventType::MissionImported => format!("takes {title} in from a file"),
+            EventType::MilestoneReached => format!("sees {title} reach {} %", percent()),
+            EventType::MilestoneOwed => {
+                format!("owes the checkpoint at {} % of {title}", percent())
+            }
+            EventType::MilestoneSettled => format!(
                 "takes the checkpoint that was owed at {} % of {title}",
                 percent()
             ),
-            "milestone_kept" => format!("keeps the milestone of {} % of {title}", percent()),
-            "dispatch_changed" => format!("makes {} the dispatch of {title}", told.text("to")),
-            "recovery_undone" => "takes the last rewind back".to_owned(),
-            "fleet_checkpointed" => {
+            EventType::MilestoneKept => {
+                format!("keeps the milestone of {} % of {title}", percent())
+            }
+            EventType::DispatchChanged => {
+                format!("makes {} the dispatch of {title}", told.text("to"))
+            }
+            EventType::RecoveryUndone => "takes the last rewind back".to_owned(),
+            EventType::FleetCheckpointed => {
                 let why = told.words("reason");
                 format!(
                     "takes checkpoint {} at {} % ({why})",
@@ -286,7 +314,7 @@ impl Narrator<'_> {
                     told.number("progress_percent")
                 )
             }
-            "fleet_recovered" => format!(
+            EventType::FleetRecovered => format!(
                 "recovers the mission from {}: {}, {}, {}",
                 checkpoint(),
                 counted(told.number("recovered_sorties"), "sortie"),
@@ -302,25 +330,29 @@ impl Narrator<'_> {
             "" => (self.short)(told.id),
             id => (self.short)(id),
         };
-        Some(match told.event.kind.as_str() {
-            "checkpoint_created" | "checkpoint_backed_up" => format!("writes the file of {id}"),
-            "checkpoint_backup_failed" => {
+        Some(match told.kind? {
+            EventType::CheckpointCreated | EventType::CheckpointBackedUp => {
+                format!("writes the file of {id}")
+            }
+            EventType::CheckpointBackupFailed => {
                 format!("cannot write the file of {id}{}", told.because("why"))
             }
-            "checkpoint_failed" => format!("cannot take a checkpoint{}", told.because("error")),
-            "checkpoint_pinned" => format!("pins {id}"),
-            "checkpoint_unpinned" => format!("unpins {id}"),
-            "checkpoint_noted" => format!("adds a note to {id}{}", told.because("note")),
-            "checkpoint_archived" => format!("archives {id}"),
-            "checkpoint_deleted" => format!("deletes {id}"),
-            "checkpoint_pruned" => format!("prunes {id}"),
-            "checkpoint_corrupted" => format!("finds {id} damaged"),
-            "checkpoint_recovered" => format!("mends {id}"),
-            "checkpoint_consumed" => {
+            EventType::CheckpointFailed => {
+                format!("cannot take a checkpoint{}", told.because("error"))
+            }
+            EventType::CheckpointPinned => format!("pins {id}"),
+            EventType::CheckpointUnpinned => format!("unpins {id}"),
+            EventType::CheckpointNoted => format!("adds a note to {id}{}", told.because("note")),
+            EventType::CheckpointArchived => format!("archives {id}"),
+            EventType::CheckpointDeleted => format!("deletes {id}"),
+            EventType::CheckpointPruned => format!("prunes {id}"),
+            EventType::CheckpointCorrupted => format!("finds {id} damaged"),
+            EventType::CheckpointRecovered => format!("mends {id}"),
+            EventType::CheckpointConsumed => {
                 format!("is done with {id}: it is no longer used for resuming")
             }
-            "checkpoint_imported" => format!("imports {id}"),
-            "context_compacted" => match told.text("agent") {
+            EventType::CheckpointImported => format!("imports {id}"),
+            EventType::ContextCompacted => match told.text("agent") {
                 "" => format!(
                     "finds that {} needs recovery ({})",
                     self.called(told.id),
@@ -331,13 +363,15 @@ impl Narrator<'_> {
                     told.words("evidence")
                 ),
             },
-            "context_filled" => format!(
+            EventType::ContextFilled => format!(
                 "finds the context of {} {} % full",
                 told.text("agent"),
                 told.number("percent")
             ),
-            "resume_fell_back" => format!("cannot resume from {id}{}", told.because("problem")),
-            "retention_applied" => {
+            EventType::ResumeFellBack => {
+                format!("cannot resume from {id}{}", told.because("problem"))
+            }
+            EventType::RetentionApplied => {
                 format!(
                     "applies retention: {} deleted, {} archived",
                     told.number("deleted"),
@@ -354,25 +388,27 @@ impl Narrator<'_> {
             "" => (self.short)(told.id),
             subject => format!("\"{}\"", cut(subject)),
         };
-        Some(match told.event.kind.as_str() {
-            "message_sent" => format!("writes to {to}: {subject}"),
-            "message_updated" => format!("brings {subject} up to date for {to}"),
-            "message_queued" => format!("queues {subject} for {to}"),
-            "message_delivered" => format!("reads {subject}"),
-            "message_acknowledged" => format!("acknowledges {subject}"),
-            "message_requeued" => format!("queues {subject} again"),
-            "message_forwarded" => {
+        Some(match told.kind? {
+            EventType::MessageSent => format!("writes to {to}: {subject}"),
+            EventType::MessageUpdated => format!("brings {subject} up to date for {to}"),
+            EventType::MessageQueued => format!("queues {subject} for {to}"),
+            EventType::MessageDelivered => format!("reads {subject}"),
+            EventType::MessageAcknowledged => format!("acknowledges {subject}"),
+            EventType::MessageRequeued => format!("queues {subject} again"),
+            EventType::MessageForwarded => {
                 format!("hands {to} what {} never acknowledged", told.text("from"))
             }
-            "message_moved" => format!("moves mail from {} to {to}", told.text("from")),
-            "message_overdue" => format!("finds {subject} overdue: {to} has not acknowledged it"),
-            "message_superseded" | "message_settled" => {
+            EventType::MessageMoved => format!("moves mail from {} to {to}", told.text("from")),
+            EventType::MessageOverdue => {
+                format!("finds {subject} overdue: {to} has not acknowledged it")
+            }
+            EventType::MessageSuperseded | EventType::MessageSettled => {
                 format!("replaces an earlier report to {to}")
             }
-            "message_deadline_moved" => {
+            EventType::MessageDeadlineMoved => {
                 format!("moves a deadline from {} to {to}", told.text("from"))
             }
-            "inbox_opened" => match told.number("messages") {
+            EventType::InboxOpened => match told.number("messages") {
                 1 => "reads 1 message".to_owned(),
                 count => format!("reads {count} messages"),
             },
@@ -382,26 +418,26 @@ impl Narrator<'_> {
 
     fn thing(&self, told: &Told<'_>) -> Option<String> {
         let (file, key) = (told.text("file"), told.text("key"));
-        Some(match told.event.kind.as_str() {
-            "secret_made" => "draws the mark by which briefings are known".to_owned(),
-            "lock_acquired" => format!("locks {file}"),
-            "lock_renewed" => format!("renews the lock on {file}"),
-            "lock_released" => format!("releases {file}{}", told.because("reason")),
-            "lock_reclaimed" => match told.text("from") {
+        Some(match told.kind? {
+            EventType::SecretMade => "draws the mark by which briefings are known".to_owned(),
+            EventType::LockAcquired => format!("locks {file}"),
+            EventType::LockRenewed => format!("renews the lock on {file}"),
+            EventType::LockReleased => format!("releases {file}{}", told.because("reason")),
+            EventType::LockReclaimed => match told.text("from") {
                 "" => format!("reclaims {file}{}", told.because("reason")),
                 from => format!("reclaims {file} from {from}{}", told.because("reason")),
             },
-            "lock_stolen" => format!(
+            EventType::LockStolen => format!(
                 "steals {file} from {}{}",
                 told.text("from"),
                 told.because("reason")
             ),
-            "effect_begun" => match told.number("attempt") {
+            EventType::EffectBegun => match told.number("attempt") {
                 0 | 1 => format!("begins the effect {key}"),
                 attempt => format!("begins the effect {key} again, attempt {attempt}"),
             },
-            "effect_done" => format!("reports the effect {key} done"),
-            "note_added" => {
+            EventType::EffectDone => format!("reports the effect {key} done"),
+            EventType::NoteAdded => {
                 let kind = told.words("kind");
                 let text = self
                     .names
@@ -409,12 +445,16 @@ impl Narrator<'_> {
                     .map_or_else(String::new, |text| format!(": {}", cut(text)));
                 format!("notes {} {kind}{text}", article(&kind))
             }
-            "briefing_offered" => format!("gives {} its briefing", told.text("agent")),
-            "briefing_repeated" => format!("gives {} its briefing again", told.text("agent")),
-            "briefing_acknowledged" => "acknowledges its briefing".to_owned(),
-            "briefing_expired" => format!("lets a briefing of {} expire", told.text("agent")),
-            "token_created" => format!("creates the token {}", told.text("name")),
-            "token_revoked" => format!("revokes the token {}", told.text("name")),
+            EventType::BriefingOffered => format!("gives {} its briefing", told.text("agent")),
+            EventType::BriefingRepeated => {
+                format!("gives {} its briefing again", told.text("agent"))
+            }
+            EventType::BriefingAcknowledged => "acknowledges its briefing".to_owned(),
+            EventType::BriefingExpired => {
+                format!("lets a briefing of {} expire", told.text("agent"))
+            }
+            EventType::TokenCreated => format!("creates the token {}", told.text("name")),
+            EventType::TokenRevoked => format!("revokes the token {}", told.text("name")),
             _ => return None,
         })
     }
@@ -423,9 +463,13 @@ impl Narrator<'_> {
 /// The author of an event. An automatic checkpoint is taken in the request of the agent that caused it.
 #[must_use]
 pub fn who(event: &Event) -> &str {
-    match event.kind.as_str() {
-        "fleet_checkpointed" if event.data["trigger"] != "manual" => "flightline",
-        "checkpoint_created" | "checkpoint_backed_up" | "checkpoint_backup_failed" => "flightline",
+    match event.event_type() {
+        Some(EventType::FleetCheckpointed) if event.data["trigger"] != "manual" => "flightline",
+        Some(
+            EventType::CheckpointCreated
+            | EventType::CheckpointBackedUp
+            | EventType::CheckpointBackupFailed,
+        ) => "flightline",
         _ => &event.actor,
     }
 }
@@ -468,6 +512,7 @@ fn article(word: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use expect_test::expect;
     use serde_json::json;
 
     use super::*;
@@ -475,15 +520,8 @@ mod tests {
     use crate::subject::Kind;
     use crate::time::Time;
 
-    #[track_caller]
-    fn check(kind: &str, subject: &str, data: Value, told: &str) {
-        let names = BTreeMap::from([
-            ("srt-1".to_owned(), "Auth".to_owned()),
-            ("msn-1".to_owned(), "Add login".to_owned()),
-            ("agt-1".to_owned(), "ada".to_owned()),
-            ("nte-1".to_owned(), "Never log passwords".to_owned()),
-        ]);
-        let event = Event {
+    fn event(kind: &str, subject: &str, data: Value) -> Event {
+        Event {
             rev: 1,
             step: 1,
             kind: kind.to_owned(),
@@ -495,12 +533,22 @@ mod tests {
             epoch: None,
             change: Change::Set,
             data,
-        };
+        }
+    }
+
+    #[track_caller]
+    fn check(kind: &str, subject: &str, data: Value, told: &str) {
+        let names = BTreeMap::from([
+            ("srt-1".to_owned(), "Auth".to_owned()),
+            ("msn-1".to_owned(), "Add login".to_owned()),
+            ("agt-1".to_owned(), "ada".to_owned()),
+            ("nte-1".to_owned(), "Never log passwords".to_owned()),
+        ]);
         let narrator = Narrator {
             names: &names,
             short: &shortened,
         };
-        assert_eq!(narrator.tell(&event), told);
+        assert_eq!(narrator.tell(&event(kind, subject, data)), told);
     }
 
     #[test]
@@ -557,5 +605,53 @@ mod tests {
             json!({}),
             "new thing msg-01234567",
         );
+    }
+
+    #[test]
+    fn these_types_alone_have_no_sentence_of_their_own() {
+        let (names, short) = (BTreeMap::new(), shortened);
+        let narrator = Narrator {
+            names: &names,
+            short: &short,
+        };
+        let plain = EventType::ALL.iter().map(|it| it.as_str()).filter(|word| {
+            let told = narrator.tell(&event(word, "srt-1", json!({})));
+            told == format!("{} srt-1", word.replace('_', " "))
+        });
+        expect![[r#"
+            agent_spoke
+            checkpoint_rebuilt
+            checkpoint_resumed
+            checkpoint_values_imported
+            checkpoint_values_removed
+            damage_set_aside
+            deadline_set
+            deadlines_checked
+            document_forgotten
+            document_imported
+            epochs_forgotten
+            error_removed
+            error_restored
+            event_brought_back
+            events_told
+            failure_noted
+            file_removed
+            file_restored
+            file_system_recorded
+            file_system_removed
+            history_begun
+            journal_thinned
+            note_closed
+            note_replaced
+            note_withdrawn
+            retention_put_right
+            review_removed
+            review_restored
+            store_restored
+            subtask_removed
+            subtask_restored
+            value_rebuilt
+            value_repaired"#]]
+        .assert_eq(&plain.collect::<Vec<_>>().join("\n"));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::event::Event;
+use crate::event::{Event, EventType};
 use crate::file_system::TreeCheck;
 use crate::id::{AgentId, SortieId};
 use crate::mission::{Mission, Progress};
@@ -120,45 +120,47 @@ pub fn told(event: &Event, sorties: &[Sortie]) -> String {
     let of = of.as_deref().unwrap_or("the mission");
     let text = |field: &str| event.data[field].as_str().map(str::to_owned);
     let actor = &event.actor;
-    match event.kind.as_str() {
-        "sortie_claimed" | "sortie_started" | "sortie_resumed" => {
+    match event.event_type() {
+        Some(EventType::SortieClaimed | EventType::SortieStarted | EventType::SortieResumed) => {
             format!("{actor} was working on {of}")
         }
-        "sortie_completed" => format!("{actor} completed {of}"),
-        "sortie_blocked" => format!(
+        Some(EventType::SortieCompleted) => format!("{actor} completed {of}"),
+        Some(EventType::SortieBlocked) => format!(
             "{actor} was blocked on {of}: {}",
             text("reason").unwrap_or_default()
         ),
-        "sortie_failed" => format!(
+        Some(EventType::SortieFailed) => format!(
             "{actor} failed {of}: {}",
             text("reason").unwrap_or_default()
         ),
-        "sortie_progress" => match text("note") {
+        Some(EventType::SortieProgress) => match text("note") {
             Some(note) => format!("{actor} on {of}: {note}"),
             None => format!("{actor} was working on {of}"),
         },
-        "sortie_error" => format!(
+        Some(EventType::SortieError) => format!(
             "{actor} met an error in {of}: {}",
             text("message").unwrap_or_default()
         ),
-        "file_created" | "file_modified" => {
+        Some(EventType::FileCreated | EventType::FileModified) => {
             format!("{actor} was editing {}", text("path").unwrap_or_default())
         }
-        "lock_acquired" | "lock_renewed" => {
+        Some(EventType::LockAcquired | EventType::LockRenewed) => {
             format!("{actor} was editing {}", text("file").unwrap_or_default())
         }
-        "subtask_updated" => {
+        Some(EventType::SubtaskUpdated) => {
             let part = event.subject.split_once('/').map_or("", |(_, part)| part);
             format!("{actor} was at {part} of {of}")
         }
-        "message_sent" => format!("{actor} wrote: {}", text("subject").unwrap_or_default()),
-        "mission_created" => format!("{actor} created the mission"),
-        "mission_transitioned" => format!(
+        Some(EventType::MessageSent) => {
+            format!("{actor} wrote: {}", text("subject").unwrap_or_default())
+        }
+        Some(EventType::MissionCreated) => format!("{actor} created the mission"),
+        Some(EventType::MissionTransitioned) => format!(
             "{actor} moved the mission to {}",
             text("to").unwrap_or_default()
         ),
-        "effect_begun" | "effect_done" => {
-            let verb = if event.kind == "effect_begun" {
+        Some(EventType::EffectBegun | EventType::EffectDone) => {
+            let verb = if event.is(EventType::EffectBegun) {
                 "began"
             } else {
                 "finished"
@@ -168,7 +170,7 @@ pub fn told(event: &Event, sorties: &[Sortie]) -> String {
                 text("key").unwrap_or_default()
             )
         }
-        kind => format!("{actor}: {}", kind.replace('_', " ")),
+        _ => format!("{actor}: {}", event.kind.replace('_', " ")),
     }
 }
 

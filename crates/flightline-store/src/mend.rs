@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use flightline_core::event::{Change, sha256_hex};
-use flightline_core::history::{BEGUN, Branch};
+use flightline_core::event::{Change, EventType, sha256_hex};
+use flightline_core::history::Branch;
 use flightline_core::subject::keys_of;
 use flightline_core::{Kind, MissionId, Time};
 use serde_json::json;
@@ -39,9 +39,7 @@ statements! {
                 born = excluded.born, rev = excluded.rev, at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = excluded.gone, sum = excluded.sum";
 }
 
-/// The event that stands in the place of a lost one.
-pub(crate) const BROUGHT_BACK: &str = "event_brought_back";
-/// What it says of itself: the seal of the lost one.
+/// What an event that stands in the place of a lost one says of itself: the seal of the lost one.
 pub(crate) const IN_PLACE_OF: &str = "in_place_of";
 
 /// Where a copy of a value is.
@@ -334,14 +332,14 @@ impl Tx<'_> {
         let next = self.driver.query(NEXT, params![project.as_str(), rev])?;
         let (kind, step, at, lost) = match next.first() {
             Some(next) => (
-                next.text(0)?,
+                EventType::from_word(&next.text(0)?),
                 next.unsigned(1)?,
                 next.int(2)?,
                 next.text(3)?,
             ),
             None => {
                 let (now, lost) = (self.now.as_millis(), self.project.seal.clone());
-                (String::new(), rev, now, lost)
+                (None, rev, now, lost)
             }
         };
         let before = self.driver.query(BEFORE, params![project.as_str(), rev])?;
@@ -352,8 +350,8 @@ impl Tx<'_> {
         let left_out = |branch: &Branch| branch.left_out(rev);
         if rev == 0
             || rev > self.project.rev
-            || kind == "store_restored"
-            || (kind == BEGUN && self.branches()?.iter().any(left_out))
+            || kind == Some(EventType::StoreRestored)
+            || (kind == Some(EventType::HistoryBegun) && self.branches()?.iter().any(left_out))
         {
             return Ok(Mended::Refused);
         }
@@ -368,7 +366,7 @@ impl Tx<'_> {
                 rev,
                 step: step.min(rev),
                 at: Time::from_millis(at),
-                kind: BROUGHT_BACK,
+                kind: EventType::EventBroughtBack.as_str(),
                 mission: keys.mission.map(|id| id.to_string()),
                 subject_kind: copy.kind,
                 subject: &copy.id,
@@ -486,7 +484,7 @@ impl Tx<'_> {
                 rev,
                 step: self.step,
                 at: self.now,
-                kind: "value_repaired",
+                kind: EventType::ValueRepaired.as_str(),
                 // A matter of the store, not of a mission's work: it must not make an old one current.
                 mission: None,
                 subject_kind: kind,

@@ -3,7 +3,7 @@
 //! own: from then on it is known, and told as such.
 
 use flightline_core::Kind;
-use flightline_core::event::Change;
+use flightline_core::event::{Change, EventType};
 use serde_json::json;
 
 use crate::engine::Driver;
@@ -14,7 +14,7 @@ use crate::table::event::{self, NewEvent};
 use crate::table::statements;
 use crate::tx::Tx;
 use crate::value::{Row, Value, params};
-use crate::verify::journal::{SET_ASIDE, hash_alone, is_kept_base};
+use crate::verify::journal::{hash_alone, is_kept_base};
 use crate::verify::{Trouble, Wrong};
 
 statements! {
@@ -139,7 +139,7 @@ impl Tx<'_> {
                 rev,
                 step: self.step,
                 at: self.now,
-                kind: SET_ASIDE,
+                kind: EventType::DamageSetAside.as_str(),
                 mission: None,
                 subject_kind: Kind::Setting,
                 subject: "journal",

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flightline_core::event::{Event, TYPES};
-use flightline_core::history::BEGUN;
+use flightline_core::event::{Event, EventType};
 use flightline_core::note::Note;
 use flightline_core::redact::shown;
 use flightline_core::text::closest;
@@ -93,7 +92,7 @@ fn elsewhere() -> Error {
 /// Whether this event begins a history in which revision `rev` was left out.
 fn leaves_out(event: &Event, rev: u64) -> bool {
     let left_at = event.data["before"]["rev"].as_u64();
-    event.kind == BEGUN && left_at.is_some_and(|left_at| left_at < rev)
+    event.is(EventType::HistoryBegun) && left_at.is_some_and(|left_at| left_at < rev)
 }
 
 /// Events, and where to go on from.
@@ -198,22 +197,21 @@ fn refuse_unknown(desk: &mut Desk<'_, '_>, kind: &str) -> Result<()> {
         limit: 1,
         ..EventFilter::default()
     };
+    let listed = EventType::from_word(kind).is_some_and(EventType::is_listed);
     // An older version may have written what this one does not know.
-    if TYPES.contains(&kind) || !desk.tx.newest_events(&one)?.is_empty() {
+    if listed || !desk.tx.newest_events(&one)?.is_empty() {
         return Ok(());
     }
-    let hint = match closest(kind, TYPES.iter().copied()) {
+    let hint = match closest(kind, EventType::listed()) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => {
             let noun = kind.split('_').next().unwrap_or_default();
-            let like: Vec<&str> = TYPES
-                .iter()
-                .copied()
+            let like: Vec<&str> = EventType::listed()
                 .filter(|it| it.starts_with(noun))
                 .collect();
             match like.is_empty() || noun.is_empty() {
                 true => {
-                    let nouns = TYPES.iter().filter_map(|it| it.split('_').next());
+                    let nouns = EventType::listed().filter_map(|it| it.split('_').next());
                     let nouns: BTreeSet<&str> = nouns.collect();
                     let nouns: Vec<&str> = nouns.into_iter().collect();
                     let nouns = nouns.join(", ");

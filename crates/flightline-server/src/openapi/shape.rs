@@ -1,6 +1,6 @@
 //! The parameters and the body of a request, from a row and the schema of its operation.
 
-use flightline::core::event::TYPES;
+use flightline::core::event::EventType;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
@@ -24,6 +24,12 @@ const EVENTS_CURSOR: &str =
 /// A place in the journal.
 pub(super) fn place() -> Value {
     json!({ "type": "string", "pattern": PLACE })
+}
+
+/// The type of the events that are asked for.
+fn event_type() -> Value {
+    let types: Vec<&str> = EventType::listed().collect();
+    json!({ "description": "Only events of this type", "type": "string", "enum": types })
 }
 
 /// What an id of this prefix looks like, whole or its beginning.
@@ -87,9 +93,7 @@ impl Asked {
             let schema = match name.as_str() {
                 "cursor" => json!({ "type": "string", "pattern": CURSOR }),
                 "after" => place(),
-                "type" => json!({
-                    "description": "Only events of this type", "type": "string", "enum": TYPES,
-                }),
+                "type" => event_type(),
                 _ => schema,
             };
             self.ask(&name, &name, &schema);
@@ -134,9 +138,7 @@ impl Asked {
                             "description": "A revision, a time or a checkpoint",
                             "anyOf": [{ "type": "string", "pattern": POINT }, { "type": "string", "format": "date-time" }],
                         }),
-                        ("list_events", "type") => json!({
-                            "description": "Only events of this type", "type": "string", "enum": TYPES,
-                        }),
+                        ("list_events", "type") => event_type(),
                         _ => field(to),
                     };
                     asked.ask(name, to, &schema);

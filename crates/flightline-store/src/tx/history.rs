@@ -2,7 +2,8 @@
 
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
-use flightline_core::history::{BEGUN, Branch, LEFT_OUT};
+use flightline_core::event::EventType;
+use flightline_core::history::{Branch, LEFT_OUT};
 use flightline_core::setting::EpochFloor;
 use serde_json::json;
 
@@ -111,7 +112,7 @@ impl Tx<'_> {
                 data["database"] = json!({ "before": was, "now": self.project.timeline });
             }
         }
-        self.set(BEGUN, &branch, &data)?;
+        self.set(EventType::HistoryBegun.as_str(), &branch, &data)?;
         // Whatever is written next is a request of its own.
         self.step = self.next_rev();
         Ok(())

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use flightline_core::Kind;
-use flightline_core::event::{Change, sha256_hex};
-use flightline_core::history::{BEGUN, LEFT_OUT};
+use flightline_core::event::{Change, EventType, sha256_hex};
+use flightline_core::history::LEFT_OUT;
 use serde_json::Value as Json;
 
 use super::{Part, Watch};
 use crate::engine::Driver;
 use crate::error::Error;
-use crate::mend::{BROUGHT_BACK, IN_PLACE_OF};
+use crate::mend::IN_PLACE_OF;
 use crate::seal;
 use crate::table::event::put_together;
 use crate::table::project::Project;
@@ -24,8 +24,6 @@ statements! {
             FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 500";
 }
 
-/// The event that says which damage is known, and can be mended no more.
-pub(crate) const SET_ASIDE: &str = "damage_set_aside";
 /// So many things that are wrong are remembered one by one.
 const REMEMBERED: usize = 10_000;
 
@@ -148,9 +146,9 @@ struct Walk {
 impl Walk {
     fn step(&mut self, row: &Row, stored: Stored) -> Result<(), Error> {
         let rev = row.unsigned(seal::REV)?;
-        let kind = row.text(seal::KIND)?;
+        let kind = EventType::from_word(&row.text(seal::KIND)?);
         let (prev, own) = (row.text(seal::PREV)?, row.text(seal::SEAL)?);
-        let adjacent = self.place(rev, &kind);
+        let adjacent = self.place(rev, kind);
         let doubted = self.settle_doubt(&prev);
         let intact = self.judge(row, rev, (&prev, &own));
         if intact
@@ -167,7 +165,7 @@ impl Walk {
         }
         self.stands_for = None;
         if intact {
-            self.read(row, rev, &kind)?;
+            self.read(row, rev, kind)?;
         }
         self.request(rev, row.unsigned(seal::STEP).unwrap_or(rev), intact);
         self.value(row, stored, rev, intact)?;
@@ -178,11 +176,11 @@ impl Walk {
     }
 
     /// Whether the event before this revision is the one that should be there.
-    fn place(&mut self, rev: u64, kind: &str) -> bool {
+    fn place(&mut self, rev: u64, kind: Option<EventType>) -> bool {
         let before = self.walked.last;
         match kind {
-            "store_restored" => true,
-            BEGUN => {
+            Some(EventType::StoreRestored) => true,
+            Some(EventType::HistoryBegun) => {
                 let there = rev <= LEFT_OUT + 1 || before == rev - LEFT_OUT - 1;
                 if !there {
                     self.trouble(rev, Wrong::LostEnd, "missing".to_owned());
@@ -234,21 +232,23 @@ impl Walk {
     }
 
     /// What events say that the walk itself has to know.
-    fn read(&mut self, row: &Row, rev: u64, kind: &str) -> Result<(), Error> {
-        if !matches!(kind, SET_ASIDE | BROUGHT_BACK | BEGUN) {
-            return Ok(());
-        }
-        let data: Json = serde_json::from_str(&row.text(seal::DATA)?).unwrap_or_default();
+    fn read(&mut self, row: &Row, rev: u64, kind: Option<EventType>) -> Result<(), Error> {
+        let data = || -> Result<Json, Error> {
+            Ok(serde_json::from_str(&row.text(seal::DATA)?).unwrap_or_default())
+        };
         match kind {
-            BROUGHT_BACK => {
+            Some(EventType::EventBroughtBack) => {
+                let data = data()?;
                 self.stands_for = data[IN_PLACE_OF].as_str().map(str::to_owned);
             }
-            SET_ASIDE => {
+            Some(EventType::DamageSetAside) => {
+                let data = data()?;
                 if let (Some(rev), Some(found)) = (data["rev"].as_u64(), data["found"].as_str()) {
                     self.aside.entry(rev).or_default().insert(found.to_owned());
                 }
             }
-            _ => {
+            Some(EventType::HistoryBegun) => {
+                let data = data()?;
                 let lost = (data["lost"]["from"].as_u64(), data["lost"]["to"].as_u64());
                 if let (Some(from), Some(to)) = lost {
                     self.walked.lost_tails.push(format!(
@@ -256,6 +256,7 @@ impl Walk {
                     ));
                 }
             }
+            _ => {}
         }
         Ok(())
     }
