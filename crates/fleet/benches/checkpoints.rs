@@ -24,6 +24,7 @@ use flightline::checkpoint::inspect::{ListCheckpoints, ShowCheckpoint};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::trigger::RecordFailure;
 use flightline::core::checkpoint::Reason;
+use flightline::core::event::EventType;
 use flightline::core::policy::Policy;
 use flightline::core::sortie::Sortie;
 use flightline::core::text::Note;
@@ -171,7 +172,7 @@ impl Ground {
             .write(|tx| {
                 tx.act_as(somebody());
                 tx.set(
-                    "sortie_progress",
+                    EventType::SortieProgress,
                     &sortie,
                     &serde_json::json!({ "note": note }),
                 )
@@ -350,7 +351,7 @@ fn recovery(folder: &Path) {
                 tx.act_as(somebody());
                 for sortie in &sorties {
                     tx.set(
-                        "sortie_progress",
+                        EventType::SortieProgress,
                         sortie,
                         &serde_json::json!({ "note": "measured" }),
                     )?;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use flightline::core::event::EventType;
 use flightline::core::policy::Policy;
 use flightline::core::sortie::Sortie;
 use flightline::core::{Kind, Title};
@@ -258,7 +259,7 @@ fn large(folder: &Path, floor: &[Duration]) {
                 for at in 0..batch {
                     let index = usize::try_from(left * 7 + at).unwrap() % sorties.len();
                     tx.set(
-                        "sortie_progress",
+                        EventType::SortieProgress,
                         &sorties[index],
                         &json!({ "note": "measured" }),
                     )?;

@@ -197,10 +197,11 @@ impl Tx<'_> {
     /// When the store fails or the document is too large.
     pub fn set<S: Subject>(
         &mut self,
-        event_kind: &str,
+        event_kind: impl AsRef<str>,
         value: &S,
         data: &Json,
     ) -> Result<u64, Error> {
+        let event_kind = event_kind.as_ref();
         let doc = serde_json::to_string(value).map_err(|error| Error::Engine {
             act: "cannot write a document",
             cause: error.to_string(),
@@ -313,12 +314,12 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn remove<S: Subject>(
         &mut self,
-        event_kind: &str,
+        event_kind: impl AsRef<str>,
         value: &S,
         data: &Json,
     ) -> Result<u64, Error> {
         let id = value.key();
-        let rev = self.record::<S>(event_kind, value, data, Change::Gone)?;
+        let rev = self.record::<S>(event_kind.as_ref(), value, data, Change::Gone)?;
         subject::remove(self.driver, &self.project.id, S::KIND, &id, rev, self.now)?;
         if let Some(memory) = &mut self.memory {
             memory.remove(S::KIND, &id);
@@ -332,11 +333,11 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn note<S: Subject>(
         &mut self,
-        event_kind: &str,
+        event_kind: impl AsRef<str>,
         value: &S,
         data: &Json,
     ) -> Result<u64, Error> {
-        self.record::<S>(event_kind, value, data, Change::None)
+        self.record::<S>(event_kind.as_ref(), value, data, Change::None)
     }
 
     fn record<S: Subject>(

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use flightline_core::agent::{Agent, AgentStatus, Process, Role, Step};
 use flightline_core::checkpoint::Reason;
+use flightline_core::event::EventType;
 use flightline_core::liveness::{self, Evidence, Liveness, ProcessSight, judge};
 use flightline_core::lock::Lock;
 use flightline_core::sortie::SortieStatus;
@@ -236,9 +237,9 @@ impl Operation for RegisterAgent {
         // The caller that registers an agent speaks for it from here on.
         speak_for(desk.tx, &agent);
         let event = match (is_new, same_session) {
-            (true, _) => "agent_registered",
-            (false, true) => "agent_updated",
-            (false, false) => "agent_session_started",
+            (true, _) => EventType::AgentRegistered,
+            (false, true) => EventType::AgentUpdated,
+            (false, false) => EventType::AgentSessionStarted,
         };
         desk.tx.set(
             event,
@@ -409,14 +410,17 @@ impl Operation for UpdateAgent {
                 text,
                 at: now,
             };
-            desk.tx
-                .set("agent_step_completed", &step, &json!({ "step": step.text }))?;
+            desk.tx.set(
+                EventType::AgentStepCompleted,
+                &step,
+                &json!({ "step": step.text }),
+            )?;
         }
         let mut data = json!({ "status": agent.status.as_str(), "step": agent.current_step });
         if self.tells_only_files() {
             data = json!({ "status": agent.status.as_str(), "files": self.files });
         }
-        desk.tx.set("agent_updated", &agent, &data)?;
+        desk.tx.set(EventType::AgentUpdated, &agent, &data)?;
         self.checkpoint(desk, &before, &agent)?;
         let pulses = desk.tx.pulses()?;
         view(desk, agent, &pulses, &[])
@@ -507,15 +511,18 @@ impl Operation for RetireAgent {
         }
         for lock in desk.tx.find::<Lock>(Find::Agent(agent.id))? {
             desk.tx.remove(
-                "lock_released",
+                EventType::LockReleased,
                 &lock,
                 &json!({ "file": lock.file, "reason": "holder retired" }),
             )?;
         }
         agent.retired_at = Some(desk.now());
         agent.updated_at = desk.now();
-        desk.tx
-            .set("agent_retired", &agent, &json!({ "reason": self.reason }))?;
+        desk.tx.set(
+            EventType::AgentRetired,
+            &agent,
+            &json!({ "reason": self.reason }),
+        )?;
         let pulses = desk.tx.pulses()?;
         view(desk, agent, &pulses, &[])
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
+use flightline_core::event::EventType;
 use flightline_core::history::{Branch, Followed};
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
@@ -150,7 +151,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
             },
         };
         tx.set(
-            "store_restored",
+            EventType::StoreRestored,
             &restoration,
             &json!({ "rev": copied.rev, "events": copied.events }),
         )?;
@@ -249,7 +250,7 @@ pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
     let locks = tx.find::<Lock>(Find::All)?;
     for lock in &locks {
         tx.remove(
-            "lock_released",
+            EventType::LockReleased,
             lock,
             &json!({ "file": lock.file, "reason": reason }),
         )?;
@@ -335,7 +336,7 @@ fn void_tokens(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<()> {
         if token.revoked_at.is_none() {
             token.revoked_at = Some(at.unwrap_or_else(|| tx.now()));
             let data = json!({ "name": token.name, "token_id": token.id, "reason": reason });
-            tx.set("token_revoked", &token, &data)?;
+            tx.set(EventType::TokenRevoked, &token, &data)?;
         }
     }
     Ok(())
@@ -355,7 +356,7 @@ pub(crate) fn void_epochs(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<
     }
     if floor > 0 {
         tx.set(
-            "epochs_forgotten",
+            EventType::EpochsForgotten,
             &EpochFloor { epoch: floor },
             &json!({ "reason": reason, "above": floor }),
         )?;
@@ -390,7 +391,7 @@ pub(crate) fn void_epochs(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<
         agent.process = None;
         agent.updated_at = tx.now();
         tx.set(
-            "agent_session_ended",
+            EventType::AgentSessionEnded,
             &agent,
             &json!({ "reason": reason, "epoch": agent.epoch }),
         )?;

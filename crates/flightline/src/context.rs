@@ -13,7 +13,7 @@ use flightline_core::briefing::{
 use flightline_core::context::remaining_steps;
 use flightline_core::dialect::Dialect;
 use flightline_core::effect::{Effect, EffectState};
-use flightline_core::event::{Event, sha256_hex};
+use flightline_core::event::{Event, EventType, sha256_hex};
 use flightline_core::file_system::TreeNow;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
@@ -255,7 +255,7 @@ impl Operation for AcknowledgeBriefing {
         if !matches!(briefing.receipt, Receipt::Acknowledged { .. }) {
             briefing.receipt = Receipt::Acknowledged { at: desk.now() };
             desk.tx.set(
-                "briefing_acknowledged",
+                EventType::BriefingAcknowledged,
                 &briefing,
                 &json!({ "agent": agent.name }),
             )?;
@@ -278,7 +278,7 @@ fn secret(desk: &mut Desk<'_, '_>) -> Result<String> {
     let made = Secret {
         value: desk.tx.uuid().to_string(),
     };
-    desk.tx.set("secret_made", &made, &json!({}))?;
+    desk.tx.set(EventType::SecretMade, &made, &json!({}))?;
     Ok(made.value)
 }
 
@@ -443,7 +443,7 @@ fn content_rev(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(u64, Time)
         })?;
         let last = events.iter().find(|event| {
             !matches!(event.subject_kind, Kind::Briefing | Kind::Setting)
-                && event.kind != "agent_registered"
+                && !event.is(EventType::AgentRegistered)
                 // Nor mail that no briefing lists.
                 && event.data.get("tells_of").is_none()
         });
@@ -530,19 +530,21 @@ fn changes(
         .take_while(|event| event.actor != agent.name.as_str() || !event.is_work());
     let told = since.filter(|event| {
         matches!(
-            event.kind.as_str(),
-            "sortie_completed"
-                | "sortie_claimed"
-                | "sortie_failed"
-                | "sortie_blocked"
-                | "sortie_requeued"
-                | "sortie_reassigned"
-                | "lock_stolen"
-                | "lock_reclaimed"
-                | "fleet_recovered"
-                | "mission_transitioned"
-                | "sortie_added"
-                | "note_added"
+            event.event_type(),
+            Some(
+                EventType::SortieCompleted
+                    | EventType::SortieClaimed
+                    | EventType::SortieFailed
+                    | EventType::SortieBlocked
+                    | EventType::SortieRequeued
+                    | EventType::SortieReassigned
+                    | EventType::LockStolen
+                    | EventType::LockReclaimed
+                    | EventType::FleetRecovered
+                    | EventType::MissionTransitioned
+                    | EventType::SortieAdded
+                    | EventType::NoteAdded
+            )
         )
     });
     let told: Vec<&Event> = told.collect();

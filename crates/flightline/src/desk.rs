@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Role};
 use flightline_core::context::ContextMode;
+use flightline_core::event::EventType;
 use flightline_core::id::{Typed, shortest_unique};
 use flightline_core::mission::{Mission, MissionStatus, Progress};
 use flightline_core::policy::Policy;
@@ -418,7 +419,7 @@ impl Desk<'_, '_> {
                     Role::Dispatch,
                 );
                 self.tx.set(
-                    "agent_registered",
+                    EventType::AgentRegistered,
                     &mailbox,
                     &json!({ "mailbox_only": true }),
                 )?;
@@ -592,7 +593,7 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
         speak_for(tx, &agent);
         let session = agent.session_id.as_ref();
         let data = session.map_or_else(|| json!({}), |session| json!({ "session": session }));
-        tx.set("agent_registered", &agent, &data)?;
+        tx.set(EventType::AgentRegistered, &agent, &data)?;
         agent
     } else {
         agent

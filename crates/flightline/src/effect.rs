@@ -2,6 +2,7 @@
 
 use flightline_core::agent::Agent;
 use flightline_core::effect::{Effect, EffectState};
+use flightline_core::event::EventType;
 use flightline_core::liveness::{Life, Liveness};
 use flightline_core::text::Note;
 use flightline_core::{Code, EffectId, Name, Refusal};
@@ -156,7 +157,7 @@ impl Operation for BeginEffect {
             },
         };
         desk.tx.set(
-            "effect_begun",
+            EventType::EffectBegun,
             &effect,
             &json!({ "key": effect.key, "attempt": effect.attempts }),
         )?;
@@ -237,8 +238,11 @@ impl Operation for FinishEffect {
             at: desk.now(),
             result: self.result.clone(),
         };
-        desk.tx
-            .set("effect_done", &effect, &json!({ "key": effect.key }))?;
+        desk.tx.set(
+            EventType::EffectDone,
+            &effect,
+            &json!({ "key": effect.key }),
+        )?;
         Ok(effect)
     }
 }

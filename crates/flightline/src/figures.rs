@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flightline_core::agent::Agent;
+use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
 use flightline_core::setting::Receipt;
 use flightline_core::time::Millis;
@@ -207,28 +208,30 @@ impl Happened {
             let word = event.data.get(field).and_then(|value| value.as_str());
             word.unwrap_or("unknown").to_owned()
         };
-        match event.kind.as_str() {
-            "fleet_checkpointed" => self.checkpoints.push(CheckpointFigure {
+        match EventType::from_word(&event.kind) {
+            Some(EventType::FleetCheckpointed) => self.checkpoints.push(CheckpointFigure {
                 trigger: word("trigger"),
                 reason: word("reason"),
                 bytes: event.bytes,
             }),
-            "fleet_recovered" => {
+            Some(EventType::FleetRecovered) => {
                 let took = event.data.get("recovery_duration_ms");
                 self.recoveries_ms
                     .push(took.and_then(serde_json::Value::as_u64).unwrap_or(0));
             }
-            "context_compacted" => add(&mut self.compactions, word("evidence")),
-            "lock_reclaimed" => add(&mut self.locks_lost, "reclaimed".to_owned()),
-            "lock_stolen" => add(&mut self.locks_lost, "stolen".to_owned()),
-            "checkpoint_created" | "checkpoint_backup_failed" => {
+            Some(EventType::ContextCompacted) => add(&mut self.compactions, word("evidence")),
+            Some(EventType::LockReclaimed) => add(&mut self.locks_lost, "reclaimed".to_owned()),
+            Some(EventType::LockStolen) => add(&mut self.locks_lost, "stolen".to_owned()),
+            Some(EventType::CheckpointCreated | EventType::CheckpointBackupFailed) => {
                 self.backup_failures += u64::from(event.data.get("backup_error").is_some());
             }
-            other => {
-                if let Some(outcome) = other.strip_prefix("briefing_") {
-                    add(&mut self.briefings, outcome.to_owned());
-                }
+            Some(EventType::BriefingOffered) => add(&mut self.briefings, "offered".to_owned()),
+            Some(EventType::BriefingRepeated) => add(&mut self.briefings, "repeated".to_owned()),
+            Some(EventType::BriefingAcknowledged) => {
+                add(&mut self.briefings, "acknowledged".to_owned());
             }
+            Some(EventType::BriefingExpired) => add(&mut self.briefings, "expired".to_owned()),
+            _ => {}
         }
     }
 }

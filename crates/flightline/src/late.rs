@@ -1,5 +1,6 @@
 //! Queued requests that came too late to be done: they are recorded, not lost.
 
+use flightline_core::event::EventType;
 use flightline_core::message::MessageKind;
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
@@ -108,7 +109,7 @@ impl Operation for RecordLate {
             "asked_at": self.asked_at,
             "code": self.code,
         });
-        desk.tx.set("note_added", &note, &data)?;
+        desk.tx.set(EventType::NoteAdded, &note, &data)?;
         let dispatch = desk.dispatch_of(&mission)?;
         let of = match sortie_id {
             Some(id) => format!("{} of {}", short(id), mission.title),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
+use flightline_core::event::EventType;
 use flightline_core::liveness::ProcessSight;
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
@@ -199,7 +200,7 @@ impl Operation for RenewLocks {
             }
             lock.timeout_ms = self.ttl_ms.unwrap_or(lock.timeout_ms);
             desk.tx.set(
-                "lock_renewed",
+                EventType::LockRenewed,
                 &lock,
                 &json!({ "file": lock.file, "fence": lock.fence }),
             )?;
@@ -236,7 +237,7 @@ impl Operation for ReleaseLocks {
         let mut released = Vec::new();
         for lock in locks {
             desk.tx.remove(
-                "lock_released",
+                EventType::LockReleased,
                 &lock,
                 &json!({ "file": lock.file, "fence": lock.fence }),
             )?;
@@ -276,7 +277,7 @@ impl Operation for StealLock {
         }
         for lock in &taken {
             let data = json!({ "file": lock.file, "fence": lock.fence, "by": thief.name, "reason": self.reason });
-            desk.tx.remove("lock_stolen", lock, &data)?;
+            desk.tx.remove(EventType::LockStolen, lock, &data)?;
             let Some(holder) = desk.tx.get::<Agent>(&lock.held_by.to_string())? else {
                 continue;
             };
@@ -461,7 +462,7 @@ pub(crate) fn grant_all(
             Some(own) => {
                 // A lock belongs to one mission for good: checkpoints of both name what was theirs.
                 let data = json!({ "file": own.file, "fence": own.fence, "reason": "taken for another mission" });
-                desk.tx.remove("lock_released", &own, &data)?;
+                desk.tx.remove(EventType::LockReleased, &own, &data)?;
                 LockId::new(desk.tx.uuid())
             }
             None => LockId::new(desk.tx.uuid()),
@@ -479,7 +480,7 @@ pub(crate) fn grant_all(
             acquired_at: desk.now(),
         };
         desk.tx.set(
-            "lock_acquired",
+            EventType::LockAcquired,
             &lock,
             &json!({ "file": lock.file, "fence": lock.fence }),
         )?;
@@ -512,7 +513,7 @@ fn reclaim(
 ) -> Result<std::result::Result<(), Refusal>> {
     let Some(holder) = desk.tx.get::<Agent>(&lock.held_by.to_string())? else {
         desk.tx.remove(
-            "lock_reclaimed",
+            EventType::LockReclaimed,
             lock,
             &json!({ "file": lock.file, "reason": "its holder is unknown" }),
         )?;
@@ -547,7 +548,7 @@ fn reclaim(
     match reason.filter(|_| holds) {
         Some(reason) => {
             desk.tx.remove(
-                "lock_reclaimed",
+                EventType::LockReclaimed,
                 lock,
                 &json!({ "file": lock.file, "fence": lock.fence, "from": holder.name, "sortie": lock.sortie_id, "reason": reason }),
             )?;

@@ -9,6 +9,7 @@ pub mod relay;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
+use flightline_core::event::EventType;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
 use flightline_core::note::Failure;
 use flightline_core::text::Note;
@@ -285,7 +286,7 @@ impl Operation for OpenInbox {
         let messages = inbox(desk, &agent, self.all, self.limit)?;
         if !messages.is_empty() {
             desk.tx.set(
-                "inbox_opened",
+                EventType::InboxOpened,
                 &agent,
                 &json!({ "messages": messages.len() }),
             )?;
@@ -481,13 +482,14 @@ fn settle(desk: &mut Desk<'_, '_>, message: &Message, to: AgentId, mark: Mark) -
     };
     let (state, event) = match (delivery.state, mark) {
         (DeliveryState::Pending, Mark::Delivered) => {
-            (DeliveryState::Delivered { at }, "message_delivered")
+            (DeliveryState::Delivered { at }, EventType::MessageDelivered)
         }
-        (DeliveryState::Pending | DeliveryState::Delivered { .. }, Mark::Acknowledged) => {
-            (DeliveryState::Acknowledged { at }, "message_acknowledged")
-        }
+        (DeliveryState::Pending | DeliveryState::Delivered { .. }, Mark::Acknowledged) => (
+            DeliveryState::Acknowledged { at },
+            EventType::MessageAcknowledged,
+        ),
         (DeliveryState::Delivered { .. }, Mark::Requeued) => {
-            (DeliveryState::Pending, "message_requeued")
+            (DeliveryState::Pending, EventType::MessageRequeued)
         }
         (DeliveryState::Pending, Mark::Requeued)
         | (DeliveryState::Delivered { .. }, Mark::Delivered)

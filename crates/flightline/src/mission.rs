@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use flightline_core::agent::Role;
 use flightline_core::checkpoint::Reason;
-use flightline_core::event::Event;
+use flightline_core::event::{Event, EventType};
 use flightline_core::mission::{Mission, MissionStatus, Pinning, Progress, Workflow};
 use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
@@ -239,7 +239,7 @@ impl Operation for CreateMission {
             constraints_by: Pinning::default(),
         };
         desk.tx.set(
-            "mission_created",
+            EventType::MissionCreated,
             &mission,
             &json!({ "title": mission.title }),
         )?;
@@ -352,7 +352,7 @@ impl Operation for ChangeMission {
             MissionStatus::Pending | MissionStatus::Paused | MissionStatus::Archived => {}
         }
         desk.tx.set(
-            event_name(self.to),
+            event_type(self.to),
             &mission,
             &json!({ "from": from.as_str(), "reason": self.reason }),
         )?;
@@ -408,7 +408,7 @@ impl Operation for TransitionMission {
                 mission.workflow.pending.push(self.to.clone());
             }
             desk.tx.set(
-                "mission_transition_pending",
+                EventType::MissionTransitionPending,
                 &mission,
                 &json!({ "to": self.to, "trigger": trigger }),
             )?;
@@ -451,7 +451,7 @@ impl Operation for UseMission {
             mission_id: mission.id,
         };
         desk.tx.set(
-            "mission_chosen",
+            EventType::MissionChosen,
             &choice,
             &json!({ "mission_id": mission.id }),
         )?;
@@ -470,7 +470,7 @@ pub(crate) fn begin_if_pending(desk: &mut Desk<'_, '_>, id: MissionId) -> Result
             begun.started_at = Some(desk.now());
             begun.updated_at = desk.now();
             desk.tx.set(
-                event_name(MissionStatus::InProgress),
+                event_type(MissionStatus::InProgress),
                 &begun,
                 &json!({ "from": "pending" }),
             )?;
@@ -586,7 +586,8 @@ pub(crate) fn enter(
     mission.workflow.enter(to, desk.now());
     let workflow = &mission.workflow;
     let data = json!({ "from": workflow.previous, "to": workflow.current, "trigger": trigger });
-    desk.tx.set("mission_transitioned", mission, &data)?;
+    desk.tx
+        .set(EventType::MissionTransitioned, mission, &data)?;
     Ok(())
 }
 
@@ -611,8 +612,8 @@ pub(crate) fn workflow_history(
         .events_of(Kind::Mission, &mission.key(), MOVES_LOOKED_AT)?;
     let is_move = |event: &Event| {
         matches!(
-            event.kind.as_str(),
-            "mission_transitioned" | "mission_restored"
+            event.event_type(),
+            Some(EventType::MissionTransitioned | EventType::MissionRestored)
         ) && event.data["to"].is_string()
     };
     let mut events: Vec<Event> = of_mission.into_iter().rev().filter(is_move).collect();
@@ -639,14 +640,14 @@ pub(crate) fn workflow_history(
     Ok(states)
 }
 
-fn event_name(to: MissionStatus) -> &'static str {
+fn event_type(to: MissionStatus) -> EventType {
     match to {
-        MissionStatus::Pending => "mission_reset",
-        MissionStatus::InProgress => "mission_started",
-        MissionStatus::Paused => "mission_paused",
-        MissionStatus::Completed => "mission_completed",
-        MissionStatus::Failed => "mission_failed",
-        MissionStatus::Archived => "mission_archived",
+        MissionStatus::Pending => EventType::MissionReset,
+        MissionStatus::InProgress => EventType::MissionStarted,
+        MissionStatus::Paused => EventType::MissionPaused,
+        MissionStatus::Completed => EventType::MissionCompleted,
+        MissionStatus::Failed => EventType::MissionFailed,
+        MissionStatus::Archived => EventType::MissionArchived,
     }
 }
 

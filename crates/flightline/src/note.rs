@@ -6,6 +6,7 @@ pub(crate) mod failure;
 use std::collections::BTreeMap;
 
 use flightline_core::briefing::{ConstraintRoom, Quote, check_constraint};
+use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, Pinning};
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::text;
@@ -142,8 +143,11 @@ impl Operation for AddNote {
             ended: None,
             failure: None,
         };
-        desk.tx
-            .set("note_added", &note, &json!({ "kind": note.kind.as_str() }))?;
+        desk.tx.set(
+            EventType::NoteAdded,
+            &note,
+            &json!({ "kind": note.kind.as_str() }),
+        )?;
         catch_up(desk, mission.id)?;
         Ok(note)
     }

@@ -8,6 +8,7 @@ mod swap;
 use std::path::{Path, PathBuf};
 
 use flightline_core::checkpoint::Reason;
+use flightline_core::event::EventType;
 use flightline_core::history::Followed;
 use flightline_core::mission::Mission;
 use flightline_core::policy::Policy;
@@ -292,7 +293,11 @@ fn fill(store: &mut Store, built: &Built<'_>, seen: &Seen, caller: &Caller) -> R
             history: Some(tx.history().to_owned()),
             follows: built.follows.clone(),
         };
-        tx.set("store_restored", &restoration, &json!({ "rebuilt": true }))?;
+        tx.set(
+            EventType::StoreRestored,
+            &restoration,
+            &json!({ "rebuilt": true }),
+        )?;
         void_locks(tx, "the store was rebuilt")?;
         void_epochs(tx, seen, "the store was rebuilt")?;
         let mut desk = Desk {

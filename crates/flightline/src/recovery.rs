@@ -19,7 +19,7 @@ pub(crate) mod undone;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
-use flightline_core::event::Change;
+use flightline_core::event::{Change, EventType};
 use flightline_core::liveness::{Life, Liveness, ProcessSight};
 use flightline_core::mission::Mission;
 use flightline_core::setting::Recovery;
@@ -199,7 +199,7 @@ pub(crate) fn newest_sound(
 fn lost(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<PassedOver>> {
     let mut taken = desk.tx.newest_events(&EventFilter {
         mission: Some(mission.id),
-        kind: Some("fleet_checkpointed".to_owned()),
+        kind: Some(EventType::FleetCheckpointed.to_string()),
         limit: 1,
         ..EventFilter::default()
     })?;

@@ -10,6 +10,7 @@ use flightline_core::dialect::sitebuilder::{
     Checkpoint, Context, Heartbeat, Item, ItemStatus, Percent, Row, Score, Subtasks, TaskError,
     TaskStatus, archive_name, checkpoint_id, file_name, status_block, write,
 };
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{
     Declared, FileChange, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask,
@@ -257,7 +258,7 @@ fn last_owner(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<Option<Agent>>
     let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
     let given_back = events
         .iter()
-        .find(|event| event.kind == "sortie_released")
+        .find(|event| event.is(EventType::SortieReleased))
         .and_then(|event| event.data["from"].as_str());
     match given_back {
         Some(name) => agent_named(desk.tx, name),

@@ -1,6 +1,6 @@
 //! Operations on tokens: what opens a server's door.
 
-use flightline_core::event::sha256_hex;
+use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::time::Millis;
 use flightline_core::token::{Presented, Token, unknown};
 use flightline_core::{Code, Name, Refusal, Time, TokenId};
@@ -169,7 +169,7 @@ impl Operation for CreateToken {
             revoked_at: None,
         };
         let data = json!({ "name": token.name, "scope": token.scope, "agent": token.agent });
-        desk.tx.set("token_created", &token, &data)?;
+        desk.tx.set(EventType::TokenCreated, &token, &data)?;
         Ok(view(desk, token))
     }
 }
@@ -229,7 +229,7 @@ impl Operation for RevokeToken {
         if token.revoked_at.is_none() {
             token.revoked_at = Some(now);
             let data = json!({ "name": token.name, "token_id": short(token.id) });
-            desk.tx.set("token_revoked", &token, &data)?;
+            desk.tx.set(EventType::TokenRevoked, &token, &data)?;
         }
         Ok(view(desk, token))
     }

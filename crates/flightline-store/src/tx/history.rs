@@ -112,7 +112,7 @@ impl Tx<'_> {
                 data["database"] = json!({ "before": was, "now": self.project.timeline });
             }
         }
-        self.set(EventType::HistoryBegun.as_str(), &branch, &data)?;
+        self.set(EventType::HistoryBegun, &branch, &data)?;
         // Whatever is written next is a request of its own.
         self.step = self.next_rev();
         Ok(())

@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use flightline_core::event::EventType;
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
 use flightline_store::{Error, EventFilter, Find, OpenOptions, Store, Tx};
@@ -22,12 +23,12 @@ fn store(world: &World) -> Store {
 
 fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
     let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
-    tx.set("learned", &note, &json!({}))
+    tx.set(EventType::NoteAdded, &note, &json!({}))
 }
 
 fn forget(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
     let note = lesson(number, &mission(1, "One"), "x");
-    tx.remove("forgotten", &note, &json!({}))
+    tx.remove(EventType::NoteWithdrawn, &note, &json!({}))
 }
 
 /// How many notes a write sees.
@@ -176,7 +177,7 @@ fn a_row_that_is_written_often_in_one_commit_has_its_last_value_and_its_first_re
     let last = store
         .write(|tx| {
             let note = lesson(10, &mission(1, "One"), "the last word");
-            tx.set("learned", &note, &json!({}))
+            tx.set(EventType::NoteAdded, &note, &json!({}))
         })
         .unwrap();
     store.write(|tx| forget(tx, 1)).unwrap();
@@ -239,7 +240,7 @@ fn nodes_that_write_at_once_lose_nothing() {
                                 let text = format!("{before}");
                                 let number = 1_000 * node + round;
                                 let note = lesson(number, &mission(1, "One"), &text);
-                                tx.set("learned", &note, &json!({}))
+                                tx.set(EventType::NoteAdded, &note, &json!({}))
                             });
                             let committed = store.commit_group();
                             match (counted, committed) {

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
+use flightline_core::event::EventType;
 use flightline_core::history::LEFT_OUT;
 use flightline_store::verify::verify;
 use flightline_store::{Error, EventFilter, Loss, Store};
@@ -14,7 +15,7 @@ use serde_json::json;
 fn learn(store: &mut Store, number: u128) -> u64 {
     let note = lesson(number, &mission(1, "One"), "Measure");
     store
-        .write(|tx| tx.set("learned", &note, &json!({})))
+        .write(|tx| tx.set(EventType::NoteAdded, &note, &json!({})))
         .unwrap()
 }
 
@@ -179,12 +180,12 @@ fn what_is_rolled_back_is_not_acknowledged() {
     let before = fs::read(anchor(&world)).unwrap();
     let note = lesson(2, &mission(1, "One"), "Measure");
     let refused = store.write(|tx| {
-        tx.set("learned", &note, &json!({}))?;
+        tx.set(EventType::NoteAdded, &note, &json!({}))?;
         Err::<(), _>(Error::Corrupt("no".to_owned()))
     });
     assert!(refused.is_err());
     store
-        .rehearse(|tx| tx.set("learned", &note, &json!({})))
+        .rehearse(|tx| tx.set(EventType::NoteAdded, &note, &json!({})))
         .unwrap();
     assert_eq!(fs::read(anchor(&world)).unwrap(), before);
 }

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use flightline_core::event::EventType;
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
 use flightline_store::verify::verify;
@@ -51,8 +52,8 @@ fn write_pair(store: &mut Store, number: u64) -> u64 {
     let (of, text) = (mission(1, "Pairs"), number.to_string());
     store
         .write(|tx| {
-            tx.set("learned", &lesson(1, &of, &text), &json!({}))?;
-            tx.set("learned", &lesson(2, &of, &text), &json!({}))
+            tx.set(EventType::NoteAdded, &lesson(1, &of, &text), &json!({}))?;
+            tx.set(EventType::NoteAdded, &lesson(2, &of, &text), &json!({}))
         })
         .unwrap()
 }
@@ -121,9 +122,9 @@ both_engines! {
         let mut store = world.store();
         store
             .write(|tx| {
-                tx.set("made", &mission(1, "Ada's first"), &json!({}))?;
-                tx.set("made", &mission(2, "Gone"), &json!({}))?;
-                tx.remove("ended", &mission(2, "Gone"), &json!({}))
+                tx.set(EventType::MissionCreated, &mission(1, "Ada's first"), &json!({}))?;
+                tx.set(EventType::MissionCreated, &mission(2, "Gone"), &json!({}))?;
+                tx.remove(EventType::MissionArchived, &mission(2, "Gone"), &json!({}))
             })
             .unwrap();
         let file = world.folder().join("backup.db");
@@ -204,7 +205,13 @@ fn any_sqlite3_reads_the_store_while_it_is_open_and_does_it_no_harm() {
     let file = world.folder().join(".flightline/flightline.db");
     let mut store = world.store();
     store
-        .write(|tx| tx.set("made", &mission(1, "Ada's first"), &json!({})))
+        .write(|tx| {
+            tx.set(
+                EventType::MissionCreated,
+                &mission(1, "Ada's first"),
+                &json!({}),
+            )
+        })
         .unwrap();
     assert!(
         fs::metadata(file.with_file_name("flightline.db-wal"))
@@ -219,7 +226,13 @@ fn any_sqlite3_reads_the_store_while_it_is_open_and_does_it_no_harm() {
     assert_eq!(ask_sqlite3(&file, "PRAGMA integrity_check"), "ok\n");
 
     store
-        .write(|tx| tx.set("renamed", &mission(1, "Ada's second"), &json!({})))
+        .write(|tx| {
+            tx.set(
+                EventType::MissionUpdated,
+                &mission(1, "Ada's second"),
+                &json!({}),
+            )
+        })
         .unwrap();
     drop(store);
     assert_eq!(

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use flightline_core::checkpoint::Backup;
+use flightline_core::event::EventType;
 use flightline_core::subject::Subject;
 use flightline_core::{AgentId, Kind};
 use flightline_store::verify::{Wrong, examine, verify};
@@ -38,23 +39,27 @@ fn fill(world: &World) -> Store {
     let mut store = world.store();
     let (one, two) = (mission(1, "One"), mission(2, "Two"));
     store
-        .write(|tx| tx.set("made", &one, &json!({ "why": "to see" })))
+        .write(|tx| tx.set(EventType::MissionCreated, &one, &json!({ "why": "to see" })))
         .unwrap();
     store
         .write(|tx| {
-            tx.set("made", &two, &json!({}))?;
+            tx.set(EventType::MissionCreated, &two, &json!({}))?;
             tx.set(
-                "learned",
+                EventType::NoteAdded,
                 &lesson(3, &one, "Measure first"),
                 &json!({ "how": "by hand" }),
             )?;
-            tx.note("looked at", &one, &json!({ "where": "here" }))
+            tx.note(
+                EventType::MissionTransitioned,
+                &one,
+                &json!({ "where": "here" }),
+            )
         })
         .unwrap();
     store
         .write(|tx| {
-            tx.remove("ended", &two, &json!({}))?;
-            tx.set("renamed", &mission(1, "Won"), &json!({}))
+            tx.remove(EventType::MissionArchived, &two, &json!({}))?;
+            tx.set(EventType::MissionUpdated, &mission(1, "Won"), &json!({}))
         })
         .unwrap();
     store
@@ -73,7 +78,7 @@ fn fill(world: &World) -> Store {
             };
             tx.set_backup(CHECKPOINT.parse().unwrap(), &backup)?;
             tx.thin(&[2])?;
-            tx.note("thinned", &one, &json!({}))
+            tx.note(EventType::JournalThinned, &one, &json!({}))
         })
         .unwrap();
     store
@@ -185,7 +190,7 @@ both_engines! {
                 }
                 // And the store takes writes, none of which hides the damage; unless the damage stands in the very place
                 // of the next event.
-                let written = store.write(|tx| tx.note("seen", &mission(1, "One"), &json!({})));
+                let written = store.write(|tx| tx.note(EventType::MissionTransitioned, &mission(1, "One"), &json!({})));
                 let in_the_way = (column.as_str(), row) == ("rev", "project = {project} AND rev = 7");
                 match written {
                     Err(Error::Corrupt(_)) if in_the_way => {}
@@ -286,19 +291,19 @@ both_engines! {
         store
             .write(|tx| {
                 let place = tx.savepoint()?;
-                tx.set("learned", &note(4, "Not this"), &json!({}))?;
+                tx.set(EventType::NoteAdded, &note(4, "Not this"), &json!({}))?;
                 tx.roll_back_to(place)?;
-                tx.set("learned", &note(5, "But this"), &json!({}))
+                tx.set(EventType::NoteAdded, &note(5, "But this"), &json!({}))
             })
             .unwrap();
         store.begin_group().unwrap();
-        store.write(|tx| tx.set("learned", &note(6, "First"), &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::NoteAdded, &note(6, "First"), &json!({}))).unwrap();
         let dropped = store.write(|tx| {
-            tx.set("learned", &note(7, "Dropped"), &json!({}))?;
+            tx.set(EventType::NoteAdded, &note(7, "Dropped"), &json!({}))?;
             Err::<(), _>(Error::Corrupt("no".to_owned()))
         });
         assert!(dropped.is_err());
-        store.write(|tx| tx.set("learned", &note(8, "Last"), &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::NoteAdded, &note(8, "Last"), &json!({}))).unwrap();
         store.commit_group().unwrap();
         assert_eq!(problems(world), [] as [&str; 0]);
     }
@@ -309,16 +314,16 @@ both_engines! {
         assert_eq!(problems(world), [] as [&str; 0]);
         let file = world.folder().join("backup.db");
         store.back_up(&file).unwrap();
-        store.write(|tx| tx.set("made", &mission(9, "Nine"), &json!({}))).unwrap();
-        store.restore(&file, |tx, _| tx.set("store_restored", &mission(1, "One"), &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionCreated, &mission(9, "Nine"), &json!({}))).unwrap();
+        store.restore(&file, |tx, _| tx.set(EventType::StoreRestored, &mission(1, "One"), &json!({}))).unwrap();
         assert_eq!(problems(world), [] as [&str; 0]);
         let elsewhere = World::new(Engine::Sqlite);
-        elsewhere.store().restore(&file, |tx, _| tx.set("store_restored", &mission(1, "One"), &json!({}))).unwrap();
+        elsewhere.store().restore(&file, |tx, _| tx.set(EventType::StoreRestored, &mission(1, "One"), &json!({}))).unwrap();
         assert_eq!(problems(&elsewhere), [] as [&str; 0], "in another project, too");
         if world.engine == Engine::Postgres {
             damage::fail_over(world);
         }
-        world.store().write(|tx| tx.note("seen", &mission(1, "One"), &json!({}))).unwrap();
+        world.store().write(|tx| tx.note(EventType::MissionTransitioned, &mission(1, "One"), &json!({}))).unwrap();
         assert_eq!(problems(world), [] as [&str; 0]);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flightline_core::event::EventType;
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
 use flightline_store::{Error, EventFilter, Find, Location, OpenOptions, Store};
@@ -34,13 +35,13 @@ fn count_up(store: &mut Store, writer: u64, turn: u64) -> Result<(u64, u64), Err
             None => 0,
         };
         let first = tx.set(
-            "counted",
+            EventType::NoteReplaced,
             &lesson(1, &of, &(number + 1).to_string()),
             &json!({}),
         )?;
         let own = u128::from(1_000 + writer * WRITES + turn);
         let second = tx.set(
-            "wrote",
+            EventType::NoteAdded,
             &lesson(own, &of, "done"),
             &json!({ "writer": writer }),
         )?;
@@ -96,7 +97,7 @@ both_engines! {
         let rev = store
             .write(|tx| {
                 runs += 1;
-                let rev = tx.set("made", &mission(1, "One"), &json!({}))?;
+                let rev = tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
                 if runs < 4 { Err(Error::Collision("on purpose".to_owned())) } else { Ok(rev) }
             })
             .unwrap();
@@ -122,7 +123,7 @@ both_engines! {
         let mut runs = 0;
         let refused = store.write(|tx| {
             runs += 1;
-            tx.set("made", &mission(1, "One"), &json!({}))?;
+            tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
             Err::<(), _>(Error::Collision("on purpose".to_owned()))
         });
         assert!(matches!(refused, Err(Error::Collision(_))), "{refused:?}");
@@ -133,12 +134,12 @@ both_engines! {
     fn writers_of_one_project_leave_another_alone(world: &World) {
         let other = format!("{}-other", world.project);
         let mut beside = Store::create(&world.location, &other, "beside", world.options()).unwrap();
-        connect(world).write(|tx| tx.set("made", &mission(1, "One"), &json!({}))).unwrap();
+        connect(world).write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
         let (rev, ids, name) = beside
             .read(|tx| Ok::<_, Error>((tx.rev(), tx.ids(Kind::Mission)?, tx.project_name().to_owned())))
             .unwrap();
         assert_eq!((rev, ids, name.as_str()), (0, vec![], "beside"));
-        let rev = beside.write(|tx| tx.set("made", &mission(1, "One"), &json!({}))).unwrap();
+        let rev = beside.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
         assert_eq!(rev, 1, "each has a counter of its own");
         let mut projects = beside.projects().unwrap();
         projects.retain(|project| project.starts_with(&world.project));
@@ -187,7 +188,7 @@ fn on_postgres_a_deadlock_is_run_again() {
         store
             .write(|tx| {
                 runs += 1;
-                tx.set("made", &mission(1, "One"), &json!({}))?;
+                tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
                 if runs == 1 {
                     row_held.send(()).unwrap();
                     let deadline = Instant::now() + Duration::from_secs(10);
@@ -230,7 +231,7 @@ fn on_postgres_a_write_that_cannot_be_read_back_is_not_called_undone() {
             released.recv_timeout(Duration::from_secs(10)).unwrap();
         });
         let outcome = store.write(|tx| {
-            let rev = tx.set("made", &mission(1, "One"), &json!({}))?;
+            let rev = tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
             tx.deliver()?;
             release.send(()).unwrap();
             let deadline = Instant::now() + Duration::from_secs(10);

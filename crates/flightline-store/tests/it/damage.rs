@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flightline_core::Subject;
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_store::verify::verify;
 use flightline_store::{Error, Location};
@@ -21,18 +22,24 @@ const BESIDE: &str = "beside the journal";
 fn fill(world: &World) {
     let mut store = world.store();
     let (one, two) = (mission(1, "One"), mission(2, "Two"));
-    store.write(|tx| tx.set("made", &one, &json!({}))).unwrap();
+    store
+        .write(|tx| tx.set(EventType::MissionCreated, &one, &json!({})))
+        .unwrap();
     store
         .write(|tx| {
-            tx.set("made", &two, &json!({}))?;
-            tx.set("learned", &lesson(3, &one, "Measure first"), &json!({}))?;
-            tx.note("looked at", &one, &json!({}))
+            tx.set(EventType::MissionCreated, &two, &json!({}))?;
+            tx.set(
+                EventType::NoteAdded,
+                &lesson(3, &one, "Measure first"),
+                &json!({}),
+            )?;
+            tx.note(EventType::MissionTransitioned, &one, &json!({}))
         })
         .unwrap();
     store
         .write(|tx| {
-            tx.remove("ended", &two, &json!({}))?;
-            tx.set("renamed", &mission(1, "Won"), &json!({}))
+            tx.remove(EventType::MissionArchived, &two, &json!({}))?;
+            tx.set(EventType::MissionUpdated, &mission(1, "Won"), &json!({}))
         })
         .unwrap();
 }
@@ -238,7 +245,7 @@ both_engines! {
     fn a_thinned_value_is_told_and_never_an_older_one_given(world: &World) {
         let mut store = world.store();
         for title in ["One", "Two", "Three"] {
-            store.write(|tx| tx.set("renamed", &mission(1, title), &json!({}))).unwrap();
+            store.write(|tx| tx.set(EventType::MissionUpdated, &mission(1, title), &json!({}))).unwrap();
         }
         run_raw(world, "UPDATE event SET change = 'thinned', after = NULL, base = NULL WHERE project = {project} AND rev = 2");
         let state = |rev| world.store().read(|tx| tx.state_at(rev, None));

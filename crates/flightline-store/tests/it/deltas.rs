@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flightline_core::event::{Change, sha256_hex};
+use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::mission::Mission;
 use flightline_core::text::Text;
 use flightline_core::{Kind, Subject};
@@ -32,7 +32,11 @@ fn fill(store: &mut Store, values: std::ops::RangeInclusive<u64>) {
         let rev = store.write(|tx| {
             // As operations do it: what is read is remembered.
             tx.get::<Mission>(&value(number).key())?;
-            tx.set("renamed", &value(number), &json!({ "number": number }))
+            tx.set(
+                EventType::MissionUpdated,
+                &value(number),
+                &json!({ "number": number }),
+            )
         });
         assert_eq!(rev.unwrap(), number);
     }
@@ -128,7 +132,7 @@ both_engines! {
         fill(&mut store, 1..=3);
         let dropped = store.write(|tx| {
             for number in 4..30 {
-                tx.set("renamed", &value(number), &json!({}))?;
+                tx.set(EventType::MissionUpdated, &value(number), &json!({}))?;
             }
             Err::<(), _>(Error::Corrupt("no".to_owned()))
         });
@@ -136,7 +140,7 @@ both_engines! {
         store.write(|tx| {
             let place = tx.savepoint()?;
             for number in 4..30 {
-                tx.set("renamed", &value(number), &json!({}))?;
+                tx.set(EventType::MissionUpdated, &value(number), &json!({}))?;
             }
             tx.roll_back_to(place)
         }).unwrap();
@@ -148,8 +152,8 @@ both_engines! {
     fn what_was_taken_away_begins_whole(world: &World) {
         let mut store = world.store();
         fill(&mut store, 1..=5);
-        store.write(|tx| tx.remove("ended", &value(5), &json!({}))).unwrap();
-        store.write(|tx| tx.set("made", &value(7), &json!({}))).unwrap();
+        store.write(|tx| tx.remove(EventType::MissionArchived, &value(5), &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionCreated, &value(7), &json!({}))).unwrap();
         assert_eq!(told(world, "event")[&7], (Some(text(7)), None));
         is_there(&mut store, [1, 5, 7]);
         assert_eq!(problems(world), [] as [&str; 0]);
@@ -185,7 +189,7 @@ both_engines! {
         let events = store.read(|tx| tx.events_after(0, &EventFilter { limit: 100, ..EventFilter::default() })).unwrap();
         assert_eq!(events.iter().filter(|event| event.change == Change::Thinned).count(), 39);
         assert_eq!(problems(world), [] as [&str; 0]);
-        store.restore(&file, |tx, _| tx.note("store_restored", &value(1), &json!({}))).unwrap();
+        store.restore(&file, |tx, _| tx.note(EventType::StoreRestored, &value(1), &json!({}))).unwrap();
         is_there(&mut store, first + 1..=20);
         assert_eq!(problems(world), [] as [&str; 0]);
     }
@@ -216,7 +220,7 @@ both_engines! {
         is_there(&mut store, 1..=10);
         assert_eq!(problems(world), [] as [&str; 0]);
         // What is written next is whole, or against a whole one that is sound.
-        let rev = store.write(|tx| tx.set("renamed", &value(13), &json!({}))).unwrap();
+        let rev = store.write(|tx| tx.set(EventType::MissionUpdated, &value(13), &json!({}))).unwrap();
         assert_eq!((rev, at(&mut store, 13).unwrap()[0].text.clone()), (13, text(13)));
     }
 
@@ -226,7 +230,7 @@ both_engines! {
         drop(store);
         damage::raw(world, "UPDATE event SET after = replace(after, 'so forth', 'and more') WHERE project = {project} AND base IS NULL AND rev < 3");
         let mut store = world.store();
-        let rev = store.write(|tx| tx.set("renamed", &value(5), &json!({}))).unwrap();
+        let rev = store.write(|tx| tx.set(EventType::MissionUpdated, &value(5), &json!({}))).unwrap();
         let (after, base) = told(world, "event").remove(&rev.cast_signed()).unwrap();
         assert!(base.is_none() || after == Some(text(5)) || base > Some(2), "{base:?}");
         is_there(&mut store, [5]);

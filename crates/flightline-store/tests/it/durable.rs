@@ -1,5 +1,6 @@
 //! What PostgreSQL acknowledges is on its disk, whatever its roles and databases are set to.
 
+use flightline_core::event::EventType;
 use flightline_store::{Location, OpenOptions, Store};
 use flightline_testkit::database::Database;
 use flightline_testkit::value::mission;
@@ -67,7 +68,7 @@ fn a_commit_waits_for_the_disk_whatever_a_role_a_database_or_a_url_says() {
         let mut store = Store::open(&location, PROJECT, options()).unwrap();
         store
             .write(|tx| {
-                tx.set("mission_created", &mission(1, "M"), &json!({}))
+                tx.set(EventType::MissionCreated, &mission(1, "M"), &json!({}))
                     .map(drop)
             })
             .unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flightline_core::event::{Change, sha256_hex};
+use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::mission::Mission;
 use flightline_core::note::Note;
 use flightline_core::setting::CurrentMission;
@@ -56,13 +56,13 @@ both_engines! {
     fn a_revision_inside_a_request_counts_as_before_it(world: &World) {
         let mut store = world.store();
         let (first, second) = (mission(1, "One"), mission(2, "Two"));
-        store.write(|tx| tx.set("made", &first, &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionCreated, &first, &json!({}))).unwrap();
         store
             .write(|tx| {
-                tx.set("made", &second, &json!({}))?;
-                tx.remove("ended", &first, &json!({}))?;
-                tx.set("made", &first, &json!({}))?;
-                tx.remove("ended", &first, &json!({}))
+                tx.set(EventType::MissionCreated, &second, &json!({}))?;
+                tx.remove(EventType::MissionArchived, &first, &json!({}))?;
+                tx.set(EventType::MissionCreated, &first, &json!({}))?;
+                tx.remove(EventType::MissionArchived, &first, &json!({}))
             })
             .unwrap();
         let ids = |rev| -> Vec<String> {
@@ -82,12 +82,12 @@ both_engines! {
         let mut store = world.store();
         let before = mission(1, "Before");
         let after = mission(1, "After");
-        store.write(|tx| tx.set("made", &before, &json!({}))).unwrap();
-        store.write(|tx| tx.remove("ended", &before, &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionCreated, &before, &json!({}))).unwrap();
+        store.write(|tx| tx.remove(EventType::MissionArchived, &before, &json!({}))).unwrap();
         assert_eq!(store.read(|tx| tx.get::<Mission>(&before.key())).unwrap(), None);
         assert!(store.read(|tx| tx.rows(Kind::Mission, Find::All)).unwrap().is_empty());
-        store.write(|tx| tx.note("looked", &before, &json!({}))).unwrap();
-        store.write(|tx| tx.set("made", &after, &json!({}))).unwrap();
+        store.write(|tx| tx.note(EventType::MissionTransitioned, &before, &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionCreated, &after, &json!({}))).unwrap();
         let titles: Vec<Option<String>> = (0..=4)
             .map(|rev| {
                 let state = store.read(|tx| tx.state_at(rev, Some(before.id))).unwrap();
@@ -175,9 +175,18 @@ fn change<S: Subject>(tx: &mut Tx<'_>, ever: &State, act: u64, value: &S) -> Res
     let subject = (S::KIND, value.key());
     let (change, rev) = match act {
         // What never was cannot be taken away.
-        0 if ever.contains_key(&subject) => (Change::Gone, tx.remove("gone", value, &json!({}))?),
-        1 => (Change::None, tx.note("looked at", value, &json!({}))?),
-        _ => (Change::Set, tx.set("changed", value, &json!({}))?),
+        0 if ever.contains_key(&subject) => (
+            Change::Gone,
+            tx.remove(EventType::ValueRebuilt, value, &json!({}))?,
+        ),
+        1 => (
+            Change::None,
+            tx.note(EventType::ValueRepaired, value, &json!({}))?,
+        ),
+        _ => (
+            Change::Set,
+            tx.set(EventType::ValueRebuilt, value, &json!({}))?,
+        ),
     };
     let text = serde_json::to_string(value).unwrap();
     let mission = value.keys().mission;

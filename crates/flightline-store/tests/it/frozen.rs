@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use flightline_core::event::EventType;
 use flightline_core::{Code, Refusal};
 use flightline_store::{Error, Location, OpenOptions, Store};
 use flightline_testkit::database::Database;
@@ -21,7 +22,7 @@ fn options() -> OpenOptions {
 
 fn create(store: &mut Store, number: u128) -> Result<(), Error> {
     store.write(|tx| {
-        tx.set("mission_created", &mission(number, "M"), &json!({}))
+        tx.set(EventType::MissionCreated, &mission(number, "M"), &json!({}))
             .map(drop)
     })
 }

@@ -1,5 +1,6 @@
 //! A disk that is full: the write fails and says so, and nothing else is lost. SQLite only.
 
+use flightline_core::event::EventType;
 use flightline_core::{Kind, Subject};
 use flightline_store::{Error, OpenOptions, Store, Tx};
 use flightline_testkit::value::{lesson, mission};
@@ -26,9 +27,21 @@ fn cramped(world: &World, spare: u32) -> Store {
 fn write_three(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
     let of = mission(1, "Fill the disk");
     let long = "All work and no play makes a dull disk. ".repeat(150);
-    tx.set("learned", &lesson(number, &of, &long), &json!({}))?;
-    tx.set("learned", &lesson(number + 1, &of, &long), &json!({}))?;
-    tx.set("learned", &lesson(number + 2, &of, &long), &json!({}))
+    tx.set(
+        EventType::NoteAdded,
+        &lesson(number, &of, &long),
+        &json!({}),
+    )?;
+    tx.set(
+        EventType::NoteAdded,
+        &lesson(number + 1, &of, &long),
+        &json!({}),
+    )?;
+    tx.set(
+        EventType::NoteAdded,
+        &lesson(number + 2, &of, &long),
+        &json!({}),
+    )
 }
 
 /// Everything that a reader on another connection finds.
@@ -76,17 +89,21 @@ fn a_full_disk_cannot_be_shrugged_off() {
     let world = World::new(Engine::Sqlite);
     let mut store = cramped(&world, 4);
     let outcome = store.write(|tx| {
-        tx.set("made", &mission(1, "Fill the disk"), &json!({}))?;
+        tx.set(
+            EventType::MissionCreated,
+            &mission(1, "Fill the disk"),
+            &json!({}),
+        )?;
         assert!(matches!(write_three(tx, 1), Err(Error::Full(_))));
         // SQLite has rolled everything back by now: this would be a write of its own.
-        let _ = tx.set("made", &mission(2, "Small"), &json!({}));
+        let _ = tx.set(EventType::MissionCreated, &mission(2, "Small"), &json!({}));
         Ok::<_, Error>(())
     });
     assert!(outcome.is_err());
     assert_eq!(found(&world), (0, 0, vec![]));
     assert_eq!(world.problems(), [] as [&str; 0]);
     store
-        .write(|tx| tx.set("made", &mission(2, "Small"), &json!({})))
+        .write(|tx| tx.set(EventType::MissionCreated, &mission(2, "Small"), &json!({})))
         .unwrap();
     assert_eq!(found(&world).0, 1, "what fits is still written");
 }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use flightline_core::event::EventType;
 use flightline_core::{Kind, Subject};
 use flightline_store::{Error, EventFilter, Find, OpenOptions, Store, Tx};
 use flightline_testkit::value::{agent_id, lesson, mission};
@@ -10,7 +11,7 @@ use serde_json::json;
 
 fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
     let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
-    tx.set("learned", &note, &json!({}))
+    tx.set(EventType::NoteAdded, &note, &json!({}))
 }
 
 fn notes(store: &mut Store) -> usize {
@@ -399,7 +400,7 @@ fn a_full_disk_takes_the_whole_group_and_it_is_known() {
     let long = "All work and no play makes a dull disk. ".repeat(150);
     let fill = |tx: &mut Tx<'_>, number| {
         let note = lesson(number, &mission(1, "One"), &long);
-        tx.set("learned", &note, &json!({}))
+        tx.set(EventType::NoteAdded, &note, &json!({}))
     };
     store.begin_group().unwrap();
     store.write(|tx| learn(tx, 1)).unwrap();

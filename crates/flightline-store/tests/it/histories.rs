@@ -1,8 +1,8 @@
 //! A replica takes the place of the database: a new history goes on from what it has, and nothing that was handed out in
 //! the part that may be lost ever means anything else.
 
-use flightline_core::event::Event;
 use flightline_core::event::sha256_hex;
+use flightline_core::event::{Event, EventType};
 use flightline_core::history::{Branch, LEFT_OUT};
 use flightline_core::{Kind, Subject};
 use flightline_store::{Error, EventFilter, Location, Mended, Store, StoredEvent, Tx};
@@ -14,7 +14,7 @@ use serde_json::json;
 
 fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
     let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
-    tx.set("learned", &note, &json!({}))
+    tx.set(EventType::NoteAdded, &note, &json!({}))
 }
 
 fn history(store: &mut Store) -> (String, u64) {
@@ -75,9 +75,9 @@ fn a_new_history_goes_on_from_what_the_replica_has() {
     assert_eq!(
         told,
         [
-            (3, 3, "learned", "flightline"),
+            (3, 3, "note_added", "flightline"),
             (begun, begun, "history_begun", "flightline"),
-            (begun + 1, begun + 1, "learned", "flightline")
+            (begun + 1, begun + 1, "note_added", "flightline")
         ]
     );
     let data = events(&mut store)[3].data.clone();
@@ -223,7 +223,11 @@ fn a_restore_lies_above_the_lost_part_as_well() {
     store.back_up(&file).unwrap();
     fail_over(&world);
     let restored = store.restore(&file, |tx, _| {
-        tx.set("store_restored", &mission(2, "Restored"), &json!({}))
+        tx.set(
+            EventType::StoreRestored,
+            &mission(2, "Restored"),
+            &json!({}),
+        )
     });
     assert_eq!(restored.unwrap(), LEFT_OUT + 4);
     let (after, _) = history(&mut store);

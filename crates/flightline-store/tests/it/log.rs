@@ -1,5 +1,6 @@
 //! The log beside a SQLite database: bounded, whoever writes.
 
+use flightline_core::event::EventType;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ fn write_much(store: &mut Store, round: u128) {
         .write(|tx| {
             for number in 0..200 {
                 let note = lesson(round * 200 + number, &mission(1, "One"), &long);
-                tx.set("learned", &note, &json!({}))?;
+                tx.set(EventType::NoteAdded, &note, &json!({}))?;
             }
             Ok::<_, Error>(())
         })

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use flightline_core::Kind;
+use flightline_core::event::EventType;
 use flightline_store::{Error, Find, Location, OpenOptions, Store, Tx};
 use flightline_testkit::commits::Commits;
 use flightline_testkit::value::{lesson, mission};
@@ -133,7 +134,7 @@ fn behind_a_wire(world: &World) -> (Store, Wire) {
 
 fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
     let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
-    tx.set("learned", &note, &json!({}))
+    tx.set(EventType::NoteAdded, &note, &json!({}))
 }
 
 fn notes(world: &World) -> usize {

@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flightline_core::checkpoint::{Digest, sections};
+use flightline_core::event::EventType;
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
 use flightline_store::{Actor, Error, Find, Store, Tx};
@@ -17,7 +18,7 @@ fn learn(tx: &mut Tx<'_>, number: u128, text: &str) -> Result<u64, Error> {
         epoch: Some(1),
     });
     let note = lesson(number, &mission(1, "One"), text);
-    tx.set("learned", &note, &json!({}))
+    tx.set(EventType::NoteAdded, &note, &json!({}))
 }
 
 /// What a write sees.
@@ -59,9 +60,9 @@ fn act(tx: &mut Tx<'_>, dice: &mut Dice) -> Result<u64, Error> {
     let number = 10 * which + u128::from(dice.roll(9));
     let note = lesson(number, &of, &format!("text {}", dice.roll(4)));
     match dice.roll(5) {
-        0 => tx.remove("forgotten", &note, &json!({})),
-        1 => tx.set("mission_updated", &of, &json!({})),
-        _ => tx.set("learned", &note, &json!({})),
+        0 => tx.remove(EventType::NoteWithdrawn, &note, &json!({})),
+        1 => tx.set(EventType::MissionUpdated, &of, &json!({})),
+        _ => tx.set(EventType::NoteAdded, &note, &json!({})),
     }
 }
 
@@ -124,7 +125,7 @@ both_engines! {
         other.write(|tx| learn(tx, 2, "two")).unwrap();
         other.write(|tx| learn(tx, 1, "one again")).unwrap();
         assert_eq!(texts(&mut one), ["one again", "two"]);
-        one.write(|tx| tx.remove("forgotten", &lesson(1, &mission(1, "One"), "one again"), &json!({}))).unwrap();
+        one.write(|tx| tx.remove(EventType::NoteWithdrawn, &lesson(1, &mission(1, "One"), "one again"), &json!({}))).unwrap();
         assert_eq!(texts(&mut one), ["two"]);
         assert_eq!(texts(&mut other), ["two"]);
         // What comes back is as old as it was.
@@ -137,7 +138,7 @@ both_engines! {
         let (mut one, mut other) = (world.store(), world.store());
         let of = mission(1, "One").id;
         let last = |tx: &mut Tx<'_>| {
-            let found = tx.newest_work(of, |event| event.kind == "learned")?;
+            let found = tx.newest_work(of, |event| event.is(EventType::NoteAdded))?;
             Ok::<_, Error>(found.event.map(|event| event.subject))
         };
         let name = |number| Some(lesson(number, &mission(1, "One"), "x").key());
@@ -169,7 +170,7 @@ both_engines! {
         one.write(|tx| {
             for text in 0..40 {
                 let note = lesson(6, &mission(1, "One"), &format!("six {text}"));
-                tx.set("corrected", &note, &json!({}))?;
+                tx.set(EventType::NoteReplaced, &note, &json!({}))?;
             }
             Ok::<_, Error>(())
         }).unwrap();
@@ -177,9 +178,9 @@ both_engines! {
         assert_eq!(other.write(last).unwrap(), name(5));
         // That it was thinned is no event, and nobody else hears of it.
         one.write(|tx| learn(tx, 7, "seven")).unwrap();
-        let old = one.write(|tx| tx.newest_work(of, |event| event.kind == "learned"));
+        let old = one.write(|tx| tx.newest_work(of, |event| event.is(EventType::NoteAdded)));
         let old: Result<_, Error> = old;
-        one.write(|tx| tx.set("corrected", &lesson(7, &mission(1, "One"), "eight"), &json!({}))).unwrap();
+        one.write(|tx| tx.set(EventType::NoteReplaced, &lesson(7, &mission(1, "One"), "eight"), &json!({}))).unwrap();
         let thinned = other.write(|tx| tx.thin(&[old.as_ref().unwrap().event.as_ref().unwrap().rev]));
         assert_eq!(thinned.unwrap(), 1);
         assert_eq!(one.write(last).unwrap(), name(7));
@@ -192,7 +193,7 @@ both_engines! {
         let refused = store.write(|tx| {
             learn(tx, 1, "changed")?;
             learn(tx, 2, "two")?;
-            tx.remove("forgotten", &lesson(1, &mission(1, "One"), "changed"), &json!({}))?;
+            tx.remove(EventType::NoteWithdrawn, &lesson(1, &mission(1, "One"), "changed"), &json!({}))?;
             refuse()
         });
         assert!(matches!(refused, Err(Error::Location(_))));

@@ -1,6 +1,6 @@
 //! Of a value's two copies one is enough: it serves, it is said, and it mends the other.
 
-use flightline_core::event::sha256_hex;
+use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::mission::Mission;
 use flightline_core::{Kind, Subject};
 use flightline_store::verify::verify;
@@ -13,12 +13,20 @@ use serde_json::json;
 fn fill(world: &World) -> Store {
     let mut store = world.store();
     let one = mission(1, "One");
-    store.write(|tx| tx.set("made", &one, &json!({}))).unwrap();
     store
-        .write(|tx| tx.set("learned", &lesson(3, &one, "Measure"), &json!({})))
+        .write(|tx| tx.set(EventType::MissionCreated, &one, &json!({})))
         .unwrap();
     store
-        .write(|tx| tx.set("renamed", &mission(1, "Won"), &json!({})))
+        .write(|tx| {
+            tx.set(
+                EventType::NoteAdded,
+                &lesson(3, &one, "Measure"),
+                &json!({}),
+            )
+        })
+        .unwrap();
+    store
+        .write(|tx| tx.set(EventType::MissionUpdated, &mission(1, "Won"), &json!({})))
         .unwrap();
     store
 }
@@ -201,8 +209,8 @@ both_engines! {
         let mut store = fill(world);
         let file = world.folder().join("saved.db");
         store.back_up(&file).unwrap();
-        store.write(|tx| tx.set("renamed", &mission(1, "Left"), &json!({}))).unwrap();
-        store.restore(&file, |tx, _| tx.set("store_restored", &mission(2, "Restored"), &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionUpdated, &mission(1, "Left"), &json!({}))).unwrap();
+        store.restore(&file, |tx, _| tx.set(EventType::StoreRestored, &mission(2, "Restored"), &json!({}))).unwrap();
         assert_eq!(back(&mut store, &copy(4, "Left")), Mended::Refused);
         assert_eq!(problems(world), [] as [&str; 0]);
     }
@@ -226,7 +234,7 @@ both_engines! {
 
     fn what_is_gone_stays_gone(world: &World) {
         let mut store = fill(world);
-        store.write(|tx| tx.remove("ended", &mission(1, "Won"), &json!({}))).unwrap();
+        store.write(|tx| tx.remove(EventType::MissionArchived, &mission(1, "Won"), &json!({}))).unwrap();
         spoil(world, "DELETE FROM subject WHERE project = {project} AND kind = 'mission'");
         assert_eq!(store.write(|tx| tx.mend_row(Kind::Mission, &id())).unwrap(), Mended::Healed);
         assert_eq!(problems(world), [] as [&str; 0]);

@@ -1,5 +1,6 @@
 //! Opening a store: what is there is ours, whole, private and not newer than we are, or it is refused.
 
+use flightline_core::event::EventType;
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -46,7 +47,7 @@ both_engines! {
     fn a_project_that_is_not_there_is_named(world: &World) {
         let mut store = Store::open(&world.location, "prj-nobody", world.options()).unwrap();
         let read = store.read(|tx| Ok::<_, Error>(tx.rev()));
-        let written = store.write(|tx| tx.set("made", &mission(1, "One"), &json!({})));
+        let written = store.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})));
         let beaten = store.pulse(|_| Ok::<_, Error>(0));
         for refused in [read, written, beaten] {
             assert!(matches!(&refused, Err(Error::UnknownProject(name)) if name == "prj-nobody"), "{refused:?}");
@@ -55,7 +56,7 @@ both_engines! {
 
     fn creating_what_exists_changes_nothing(world: &World) {
         let mut store = world.store();
-        store.write(|tx| tx.set("made", &mission(1, "One"), &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
         let mut see = || {
             store.read(|tx| Ok::<_, Error>((tx.history().to_owned(), tx.rev(), tx.project_name().to_owned()))).unwrap()
         };
@@ -280,7 +281,7 @@ fn a_link_on_the_way_to_the_folder_is_the_users_business() {
     let through = Location::Folder(link.join(".flightline"));
     let mut store = Store::open(&through, &world.project, world.options()).unwrap();
     store
-        .write(|tx| tx.set("made", &mission(1, "One"), &json!({})))
+        .write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
         .unwrap();
 }
 
@@ -302,7 +303,7 @@ fn a_store_that_nobody_trusts_is_looked_at_and_never_written() {
     let (world, file) = world_and_file();
     let mut store = world.store();
     store
-        .write(|tx| tx.set("made", &mission(1, "One"), &json!({})))
+        .write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
         .unwrap();
     drop(store);
     set_mode(&file, 0o644);
@@ -314,9 +315,11 @@ fn a_store_that_nobody_trusts_is_looked_at_and_never_written() {
     assert_eq!(store.repaired(), [] as [&str; 0], "not even its mode");
     assert_eq!(mode(&file), 0o644);
     assert_eq!(store.read(|tx| Ok::<_, Error>(tx.rev())).unwrap(), 1);
-    let refused = store.write(|tx| tx.set("made", &mission(2, "Two"), &json!({})));
+    let refused =
+        store.write(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})));
     assert!(matches!(refused, Err(Error::Untrusted)), "{refused:?}");
-    let refused = store.rehearse(|tx| tx.set("made", &mission(2, "Two"), &json!({})));
+    let refused =
+        store.rehearse(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})));
     assert!(matches!(refused, Err(Error::Untrusted)), "{refused:?}");
     assert!(matches!(store.begin_group(), Err(Error::Untrusted)));
 }
@@ -328,7 +331,7 @@ fn a_new_store_is_private() {
     assert_eq!(made.repaired(), [] as [&str; 0], "from the very beginning");
     let mut store = world.store();
     store
-        .write(|tx| tx.set("made", &mission(1, "One"), &json!({})))
+        .write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
         .unwrap();
     assert_eq!(store.repaired(), [] as [&str; 0]);
     assert_eq!(mode(file.parent().unwrap()), 0o700);
@@ -379,8 +382,9 @@ fn a_folder_that_cannot_be_written_is_said_to_be_so() {
     set_mode(&file, 0o400);
     set_mode(folder, 0o500);
     let opened = Store::open(&world.location, &world.project, world.options());
-    let written = opened
-        .and_then(|mut store| store.write(|tx| tx.set("made", &mission(1, "One"), &json!({}))));
+    let written = opened.and_then(|mut store| {
+        store.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
+    });
     let created = create(&Location::Folder(folder.join("inside")));
     set_mode(folder, 0o700);
     if rustix::process::geteuid().is_root() {

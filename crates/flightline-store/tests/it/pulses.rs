@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flightline_core::Time;
+use flightline_core::event::EventType;
 use flightline_store::{Error, OpenOptions, Pulse, Store};
 use flightline_testkit::value::{agent_id, mission};
 use flightline_testkit::{Engine, World, both_engines, postgres_url};
@@ -27,7 +28,9 @@ fn pulse(world: &World, agent: u128) -> Option<Pulse> {
 fn write(world: &World) {
     let made = mission(1, "One");
     let mut store = world.store();
-    store.write(|tx| tx.set("made", &made, &json!({}))).unwrap();
+    store
+        .write(|tx| tx.set(EventType::MissionCreated, &made, &json!({})))
+        .unwrap();
 }
 
 fn awake_since(world: &World) -> Time {
@@ -71,7 +74,7 @@ both_engines! {
                 tx.happen_at(Some(at));
                 assert_eq!(tx.now(), at.min(now));
                 tx.beat_then(agent_id(1), epoch)?;
-                tx.set("made", &made, &json!({ "a": 1 }))
+                tx.set(EventType::MissionCreated, &made, &json!({ "a": 1 }))
             });
             told.unwrap();
         };
@@ -216,12 +219,13 @@ fn on_postgres_a_heartbeat_does_not_wait_for_a_writer() {
     let (mut writer, mut other) = (impatient(&world), impatient(&world));
     writer
         .write(|tx| {
-            tx.set("made", &mission(1, "One"), &json!({}))?;
+            tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
             // The first makes the row and the second changes it.
             for step in ["first", "second"] {
                 other.pulse(|tx| tx.beat(agent_id(1), 1, &json!({ "step": step })))?;
             }
-            let second = other.write(|tx| tx.set("made", &mission(2, "Two"), &json!({})));
+            let second =
+                other.write(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})));
             assert!(
                 matches!(second, Err(Error::Busy(_))),
                 "a second writer does wait: {second:?}"

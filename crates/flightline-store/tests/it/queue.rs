@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flightline_core::Kind;
+use flightline_core::event::EventType;
 use flightline_store::{Error, Location, OpenOptions, Store};
 use flightline_testkit::value::{agent_id, mission};
 use flightline_testkit::{Engine, World};
@@ -72,7 +73,11 @@ fn the_other_process() {
     };
     let mut store = Store::open(&Location::parse(&folder), &project, options).unwrap();
     let ended = store.write(|tx| {
-        tx.set("made", &mission(66, "Never seen"), &json!({}))?;
+        tx.set(
+            EventType::MissionCreated,
+            &mission(66, "Never seen"),
+            &json!({}),
+        )?;
         std::io::stdout().write_all(b"holding\n").unwrap();
         let _ = std::io::stdin().read(&mut [0]);
         Err::<(), _>(Error::Missing("time is up".to_owned()))
@@ -120,7 +125,9 @@ fn a_frozen_writer_is_named_and_waited_for_no_longer_than_allowed() {
         "the store is busy: process {} (`fleet hold still`) has been writing for longer than 0.3s",
         holder.child.id()
     );
-    let said = refused_in_time(|| store.write(|tx| tx.set("made", &mission(1, "One"), &json!({}))));
+    let said = refused_in_time(|| {
+        store.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
+    });
     assert_eq!(said, expected);
     let said = refused_in_time(|| store.pulse(|tx| tx.beat(agent_id(1), 1, &json!({}))));
     assert_eq!(said, expected);
@@ -135,13 +142,16 @@ fn a_waiter_goes_on_at_once_when_the_frozen_writer_is_killed() {
     holder.send(Signal::STOP);
     // Somebody has given up before: it must not take the turn it no longer wants.
     let mut hasty = open(&world, Duration::from_millis(300));
-    refused_in_time(|| hasty.write(|tx| tx.set("made", &mission(1, "One"), &json!({}))));
+    refused_in_time(|| {
+        hasty.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
+    });
 
     let (send, receive) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut patient = open(&world, Duration::from_secs(20));
-            let written = patient.write(|tx| tx.set("made", &mission(2, "Two"), &json!({})));
+            let written = patient
+                .write(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})));
             send.send(written).unwrap();
         });
         let early = receive.recv_timeout(Duration::from_millis(100));
@@ -151,7 +161,7 @@ fn a_waiter_goes_on_at_once_when_the_frozen_writer_is_killed() {
         assert_eq!(written.unwrap(), 1, "what the dead one wrote is not there");
     });
     hasty
-        .write(|tx| tx.set("made", &mission(1, "One"), &json!({})))
+        .write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
         .unwrap();
     let ids = hasty.read(|tx| tx.ids(Kind::Mission)).unwrap();
     assert_eq!(ids.len(), 2);
@@ -165,14 +175,16 @@ fn another_program_that_holds_the_database_is_waited_for_no_longer_than_allowed(
     let other = rusqlite::Connection::open(file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut store = open(&world, Duration::from_millis(300));
-    let said = refused_in_time(|| store.write(|tx| tx.set("made", &mission(1, "One"), &json!({}))));
+    let said = refused_in_time(|| {
+        store.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
+    });
     assert_eq!(
         said,
         "the store is busy: another program holds the database"
     );
     other.execute_batch("ROLLBACK").unwrap();
     store
-        .write(|tx| tx.set("made", &mission(1, "One"), &json!({})))
+        .write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
         .unwrap();
 }
 
@@ -185,9 +197,9 @@ fn a_turn_ends_with_the_write_even_when_the_write_fails() {
     );
     let refused = one.write(|_| Err::<(), _>(Error::Missing("second thoughts".to_owned())));
     assert!(refused.is_err());
-    two.write(|tx| tx.set("made", &mission(1, "One"), &json!({})))
+    two.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
         .unwrap();
-    one.write(|tx| tx.set("made", &mission(2, "Two"), &json!({})))
+    one.write(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})))
         .unwrap();
 }
 
@@ -200,7 +212,8 @@ fn a_link_in_place_of_the_queue_is_not_followed() {
     std::fs::remove_file(&queue).unwrap();
     symlink(&victim, &queue).unwrap();
     let mut store = open(&world, Duration::from_millis(300));
-    let refused = store.write(|tx| tx.set("made", &mission(1, "One"), &json!({})));
+    let refused =
+        store.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})));
     assert!(refused.is_err());
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
 }
@@ -213,7 +226,13 @@ fn a_queue_that_was_removed_is_made_anew() {
     for number in 1..3 {
         std::fs::remove_file(&queue).unwrap();
         store
-            .write(|tx| tx.set("made", &mission(number, "One"), &json!({})))
+            .write(|tx| {
+                tx.set(
+                    EventType::MissionCreated,
+                    &mission(number, "One"),
+                    &json!({}),
+                )
+            })
             .unwrap();
         assert!(queue.exists());
     }
@@ -225,7 +244,13 @@ fn who_has_the_turn_is_named_though_another_had_it_before() {
     // Its name is in the file, and it keeps the file open.
     let mut first = open(&world, Duration::from_millis(300));
     let write = |store: &mut Store, number| {
-        store.write(|tx| tx.set("made", &mission(number, "One"), &json!({})))
+        store.write(|tx| {
+            tx.set(
+                EventType::MissionCreated,
+                &mission(number, "One"),
+                &json!({}),
+            )
+        })
     };
     write(&mut first, 1).unwrap();
     let holder = Holder::start(&world);
@@ -237,7 +262,7 @@ fn who_has_the_turn_is_named_though_another_had_it_before() {
     // And again when it has the turn for the second time.
     let mut patient = open(&world, Duration::from_millis(300));
     let said = first.write(|tx| {
-        tx.set("made", &mission(3, "One"), &json!({}))?;
+        tx.set(EventType::MissionCreated, &mission(3, "One"), &json!({}))?;
         Ok::<_, Error>(refused_in_time(|| write(&mut patient, 4)))
     });
     let expected = format!("process {} (`fleet test`)", std::process::id());

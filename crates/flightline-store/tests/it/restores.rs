@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flightline_core::event::Event;
+use flightline_core::event::{Event, EventType};
 use flightline_core::setting::Restoration;
 use flightline_core::{Kind, Time};
 use flightline_store::{
@@ -66,16 +66,24 @@ fn fill(world: &World) {
     let (one, two) = (mission(1, "One"), mission(2, "Two"));
     store
         .write(|tx| {
-            tx.set("made", &one, &json!({}))?;
-            tx.set("made", &two, &json!({ "because": "größer" }))?;
+            tx.set(EventType::MissionCreated, &one, &json!({}))?;
+            tx.set(
+                EventType::MissionCreated,
+                &two,
+                &json!({ "because": "größer" }),
+            )?;
             tx.remember("ada", "key", "request", "outcome".to_owned())
         })
         .unwrap();
     store
         .write(|tx| {
-            tx.set("learned", &lesson(3, &one, "Measure first"), &json!({}))?;
-            tx.note("looked at", &one, &json!({}))?;
-            tx.remove("ended", &two, &json!({}))
+            tx.set(
+                EventType::NoteAdded,
+                &lesson(3, &one, "Measure first"),
+                &json!({}),
+            )?;
+            tx.note(EventType::MissionTransitioned, &one, &json!({}))?;
+            tx.remove(EventType::MissionArchived, &two, &json!({}))
         })
         .unwrap();
     store
@@ -98,7 +106,7 @@ fn say_restored(tx: &mut Tx<'_>, copied: &Copied) -> Result<u64, Error> {
         history: None,
         follows: Vec::new(),
     };
-    tx.set("store_restored", &restoration, &json!({}))
+    tx.set(EventType::StoreRestored, &restoration, &json!({}))
 }
 
 /// Restores `file`, which must be refused; and checks that nothing at all has changed.
@@ -108,7 +116,8 @@ fn refused(world: &World, file: &Path) -> Error {
     let error = store.restore(file, say_restored).unwrap_err();
     assert_eq!((identity(&mut store), contents(&mut store, 1_000)), before);
     assert_eq!(world.problems(), [] as [&str; 0]);
-    let rev = store.write(|tx| tx.note("still here", &mission(1, "x"), &json!({})));
+    let rev =
+        store.write(|tx| tx.note(EventType::MissionTransitioned, &mission(1, "x"), &json!({})));
     assert_eq!(rev.unwrap(), before.0.1 + 1, "the store goes on as before");
     error
 }
@@ -136,7 +145,7 @@ both_engines! {
         for world in [&there, &back] {
             assert_eq!(world.problems(), [] as [&str; 0]);
             let rev = world.store().read(|tx| Ok::<_, Error>(tx.rev())).unwrap();
-            let next = world.store().write(|tx| tx.set("made", &mission(9, "Nine"), &json!({}))).unwrap();
+            let next = world.store().write(|tx| tx.set(EventType::MissionCreated, &mission(9, "Nine"), &json!({}))).unwrap();
             assert_eq!(next, rev + 1, "it can be written to");
         }
     }
@@ -147,7 +156,7 @@ both_engines! {
         let mut store = world.store();
         let (source, ..) = identity(&mut store);
         for number in 10..20 {
-            store.write(|tx| tx.set("made", &mission(number, "Later"), &json!({}))).unwrap();
+            store.write(|tx| tx.set(EventType::MissionCreated, &mission(number, "Later"), &json!({}))).unwrap();
         }
         world.clock.advance(1_000);
         let (copied, history, rev) = store
@@ -182,7 +191,7 @@ both_engines! {
         fill(world);
         let file = backup_of(world);
         let mut store = world.store();
-        store.write(|tx| tx.set("made", &mission(9, "Later"), &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionCreated, &mission(9, "Later"), &json!({}))).unwrap();
         let before = (identity(&mut store), contents(&mut store, 1_000));
         let outcome = store.restore(&file, |tx, copied| {
             say_restored(tx, copied)?;
@@ -190,7 +199,7 @@ both_engines! {
         });
         assert!(matches!(outcome, Err(Error::Missing(_))), "{outcome:?}");
         assert_eq!((identity(&mut store), contents(&mut store, 1_000)), before);
-        store.write(|tx| tx.set("made", &mission(9, "Later"), &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionCreated, &mission(9, "Later"), &json!({}))).unwrap();
     }
 
     fn a_backup_with_any_value_changed_is_refused(world: &World) {

@@ -3,6 +3,7 @@
 use std::fs;
 
 use flightline_core::Time;
+use flightline_core::event::EventType;
 use flightline_core::text::Text;
 use flightline_store::{Compaction, OpenOptions, Store};
 use flightline_testkit::value::mission;
@@ -18,7 +19,7 @@ fn fill(store: &mut Store, values: u64) {
         let text = format!("{number} {}", letter.repeat(8_000));
         mission.objective = Some(Text::parse("objective", &text).unwrap());
         store
-            .write(|tx| tx.set("renamed", &mission, &json!({})))
+            .write(|tx| tx.set(EventType::MissionUpdated, &mission, &json!({})))
             .unwrap();
     }
 }
@@ -151,7 +152,7 @@ fn whoever_is_writing_is_not_disturbed() {
                 store.compact(0, u64::MAX).unwrap(),
                 Compaction::Later("another process is writing")
             ));
-            tx.set("made", &mission(2, "Two"), &json!({}))
+            tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({}))
         })
         .unwrap();
     // Somebody else's program does not queue.
@@ -190,7 +191,7 @@ fn a_reader_goes_on_reading_what_it_saw() {
     drop(reader);
     assert!(world.problems().is_empty());
     store
-        .write(|tx| tx.set("made", &mission(2, "Two"), &json!({})))
+        .write(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})))
         .unwrap();
     drop(store);
     assert!(

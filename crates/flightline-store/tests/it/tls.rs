@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use flightline_core::event::EventType;
 use flightline_core::{Code, Refusal};
 use flightline_store::{Error, Location, OpenOptions, Store};
 use flightline_testkit::database::Database;
@@ -29,7 +30,7 @@ fn what_is_encrypted_is_verified() {
         let location = database.by_name(&format!("sslmode={good}&{right}"));
         let mut store = create(&location).unwrap();
         store
-            .write(|tx| tx.set("made", &mission(1, good), &json!({})))
+            .write(|tx| tx.set(EventType::MissionCreated, &mission(1, good), &json!({})))
             .unwrap();
         assert!(is_encrypted(&database), "{good}");
         drop(store);

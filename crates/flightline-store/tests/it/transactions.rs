@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::note::Note;
 use flightline_core::{Keys, Kind, Subject, Time};
@@ -64,9 +65,13 @@ fn sight(store: &mut Store) -> (u64, u64, usize, usize, Past) {
 
 /// Writes something of everything.
 fn write_everything(tx: &mut Tx<'_>) -> Result<(), Error> {
-    tx.set("made", &mission(1, "One"), &json!({}))?;
-    tx.set("made", &mission(2, "Two"), &json!({}))?;
-    tx.note("looked", &mission(2, "Two"), &json!({}))?;
+    tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
+    tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({}))?;
+    tx.note(
+        EventType::MissionTransitioned,
+        &mission(2, "Two"),
+        &json!({}),
+    )?;
     tx.beat(agent_id(1), 1, &json!({}))?;
     tx.remember("ada", "key", "request", "outcome".to_owned())
 }
@@ -80,7 +85,7 @@ const NOTHING: (u64, u64, usize, usize, Past) = (0, 0, 0, 0, Past::Unknown);
 
 both_engines! {
     fn nothing_is_written_under_a_clock_that_cannot_be_right(world: &World) {
-        let set = |tx: &mut Tx<'_>| tx.set("made", &mission(1, "One"), &json!({}));
+        let set = |tx: &mut Tx<'_>| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}));
         world.store().write(set).unwrap();
         let before = sight(&mut world.store());
         let right = world.clock.now();
@@ -101,7 +106,7 @@ both_engines! {
     fn what_was_written_at_the_end_of_time_is_read(world: &World) {
         let mut last = lesson(1, &mission(1, "One"), "the last one");
         last.at = Time::from_millis(i64::MAX);
-        world.store().write(|tx| tx.set("noted", &last, &json!({}))).unwrap();
+        world.store().write(|tx| tx.set(EventType::NoteAdded, &last, &json!({}))).unwrap();
         let read = world.store().read(|tx| tx.get::<Note>(&last.key()));
         assert_eq!(read.unwrap(), Some(last));
         assert!(world.problems().is_empty());
@@ -147,19 +152,19 @@ both_engines! {
             assert!(matches!(refused, Err(Error::Missing(_))), "{refused:?}");
             assert_eq!(sight(&mut world.store()), NOTHING);
         }
-        let rev = world.store().write(|tx| tx.set("made", &mission(1, "One"), &json!({}))).unwrap();
+        let rev = world.store().write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
         assert_eq!(rev, 1, "a revision that was handed out in vain is handed out again");
     }
 
     fn a_read_sees_one_moment_while_others_write(world: &World) {
         let (mut reader, mut writer) = (world.store(), world.store());
-        writer.write(|tx| tx.set("made", &mission(1, "One"), &json!({}))).unwrap();
+        writer.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
         reader
             .read(|tx| {
                 let before = (tx.rev(), tx.ids(Kind::Mission)?, tx.event_count()?, tx.state_at(9, None)?);
                 writer.write(|tx| {
-                    tx.set("made", &mission(2, "Two"), &json!({}))?;
-                    tx.remove("ended", &mission(1, "One"), &json!({}))
+                    tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({}))?;
+                    tx.remove(EventType::MissionArchived, &mission(1, "One"), &json!({}))
                 })?;
                 let after = (tx.rev(), tx.ids(Kind::Mission)?, tx.event_count()?, tx.state_at(9, None)?);
                 assert_eq!(before, after);
@@ -176,10 +181,10 @@ both_engines! {
             .store()
             .write(|tx| {
                 assert_eq!(tx.next_rev(), 1);
-                tx.set("made", &first, &json!({}))?;
+                tx.set(EventType::MissionCreated, &first, &json!({}))?;
                 assert_eq!(tx.get::<Mission>(&first.key())?.as_ref(), Some(&first));
                 assert_eq!(tx.next_rev(), 2);
-                tx.remove("ended", &first, &json!({}))?;
+                tx.remove(EventType::MissionArchived, &first, &json!({}))?;
                 assert_eq!(tx.get::<Mission>(&first.key())?, None);
                 Ok::<_, Error>(())
             })
@@ -189,10 +194,10 @@ both_engines! {
     fn a_statement_that_failed_cannot_be_shrugged_off(world: &World) {
         let taken = |id: &str| Crate { id: id.to_owned(), name: Some("ada".to_owned()), text: String::new() };
         let outcome = world.store().write(|tx| {
-            tx.set("made", &mission(1, "One"), &json!({}))?;
-            tx.set("made", &taken("agt-1"), &json!({}))?;
+            tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
+            tx.set(EventType::AgentRegistered, &taken("agt-1"), &json!({}))?;
             // The name is taken. Its event has been written by now, its value has not.
-            let failed = tx.set("made", &taken("agt-2"), &json!({})).and_then(|_| tx.deliver());
+            let failed = tx.set(EventType::AgentRegistered, &taken("agt-2"), &json!({})).and_then(|_| tx.deliver());
             assert!(failed.is_err());
             Ok::<_, Error>(())
         });
@@ -205,11 +210,11 @@ both_engines! {
         let mut store = world.store();
         let twin = |id: &str| Crate { id: id.to_owned(), name: Some("ada".to_owned()), text: String::new() };
         let failed = store.write(|tx| {
-            tx.set("made", &twin("agt-1"), &json!({}))?;
-            tx.set("made", &twin("agt-2"), &json!({}))
+            tx.set(EventType::AgentRegistered, &twin("agt-1"), &json!({}))?;
+            tx.set(EventType::AgentRegistered, &twin("agt-2"), &json!({}))
         });
         assert!(failed.is_err());
-        store.write(|tx| tx.set("made", &twin("agt-1"), &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::AgentRegistered, &twin("agt-1"), &json!({}))).unwrap();
         assert_eq!(sight(&mut store).0, 1);
     }
 
@@ -227,7 +232,7 @@ both_engines! {
             });
         });
         assert_eq!(sight(&mut other), NOTHING);
-        other.write(|tx| tx.set("made", &mission(3, "Three"), &json!({}))).unwrap();
+        other.write(|tx| tx.set(EventType::MissionCreated, &mission(3, "Three"), &json!({}))).unwrap();
         panics(&mut || {
             let _ = store.pulse(|tx| {
                 tx.beat(agent_id(1), 1, &json!({}))?;
@@ -240,7 +245,7 @@ both_engines! {
                 panic_quietly()
             });
         });
-        let rev = store.write(|tx| tx.set("made", &mission(4, "Four"), &json!({}))).unwrap();
+        let rev = store.write(|tx| tx.set(EventType::MissionCreated, &mission(4, "Four"), &json!({}))).unwrap();
         assert_eq!(rev, 2, "the same connection goes on");
         assert_eq!(sight(&mut other), (2, 2, 2, 0, Past::Unknown));
         assert_eq!(world.problems(), [] as [&str; 0]);
@@ -249,8 +254,8 @@ both_engines! {
     fn a_document_over_32_kib_is_refused_and_nothing_is_written(world: &World) {
         let mut store = world.store();
         let refused = store.write(|tx| {
-            tx.set("made", &mission(1, "One"), &json!({}))?;
-            tx.set("filled", &crate_of(32 * 1024 + 1), &json!({}))
+            tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
+            tx.set(EventType::AgentUpdated, &crate_of(32 * 1024 + 1), &json!({}))
         });
         assert!(
             matches!(refused, Err(Error::TooLarge { kind: "agent", size: 32_769, max: 32_768 })),
@@ -258,7 +263,7 @@ both_engines! {
         );
         assert_eq!(sight(&mut store), NOTHING);
         let largest = crate_of(32 * 1024);
-        store.write(|tx| tx.set("filled", &largest, &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::AgentUpdated, &largest, &json!({}))).unwrap();
         assert_eq!(store.read(|tx| tx.get::<Crate>("crate")).unwrap(), Some(largest));
     }
 
@@ -295,13 +300,13 @@ both_engines! {
     fn events_say_who_did_what_when_and_are_found_by_it(world: &World) {
         let (first, second) = (mission(1, "One"), mission(2, "Two"));
         let mut store = world.store();
-        store.write(|tx| tx.set("made", &first, &json!({}))).unwrap();
+        store.write(|tx| tx.set(EventType::MissionCreated, &first, &json!({}))).unwrap();
         world.pass(Duration::from_mins(1));
         store
             .write(|tx| {
                 tx.act_as(Actor { name: "ada".to_owned(), epoch: Some(3) });
-                tx.set("made", &second, &json!({ "why": "because" }))?;
-                tx.set("learned", &lesson(3, &second, "Measure first"), &json!({}))
+                tx.set(EventType::MissionCreated, &second, &json!({ "why": "because" }))?;
+                tx.set(EventType::NoteAdded, &lesson(3, &second, "Measure first"), &json!({}))
             })
             .unwrap();
         let all = EventFilter { limit: 100, ..EventFilter::default() };
@@ -315,7 +320,7 @@ both_engines! {
         assert_eq!(revs(EventFilter { limit: 2, ..all.clone() }), (vec![1, 2], vec![3, 2]));
         assert_eq!(revs(EventFilter { mission: Some(second.id), ..all.clone() }), (vec![2, 3], vec![3, 2]));
         assert_eq!(revs(EventFilter { subject: Some(first.key()), ..all.clone() }), (vec![1], vec![1]));
-        assert_eq!(revs(EventFilter { kind: Some("learned".to_owned()), ..all.clone() }), (vec![3], vec![3]));
+        assert_eq!(revs(EventFilter { kind: Some("note_added".to_owned()), ..all.clone() }), (vec![3], vec![3]));
         let since = Some(world.clock.now());
         assert_eq!(revs(EventFilter { since, ..all.clone() }).1, [3, 2]);
 
@@ -334,7 +339,7 @@ both_engines! {
         store
             .write(|tx| {
                 for id in ["src/a", "src/b", "SRC/c", "src+x/d", "src-y", "srd"] {
-                    tx.set("made", &named(id), &json!({}))?;
+                    tx.set(EventType::AgentRegistered, &named(id), &json!({}))?;
                 }
                 Ok::<_, Error>(())
             })

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use flightline_core::CheckpointId;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
-use flightline_core::event::sha256_hex;
+use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::mission::Mission;
 use flightline_store::{Location, OpenOptions, Store};
 use flightline_testkit::Schema;
@@ -223,7 +223,11 @@ fn fill(store: &mut Store, events: u64) {
             store
                 .write(|tx| {
                     tx.get::<Mission>(&mission.id.to_string())?;
-                    tx.set("renamed", &mission, &json!({ "number": number }))
+                    tx.set(
+                        EventType::MissionUpdated,
+                        &mission,
+                        &json!({ "number": number }),
+                    )
                 })
                 .unwrap();
         }

@@ -1,6 +1,6 @@
 //! What somebody did last on a mission is found at once, however much Flightline noted since.
 
-use flightline_core::event::{Change, Event};
+use flightline_core::event::{Change, Event, EventType};
 use flightline_core::{Kind, Time};
 use flightline_store::{Actor, Error, Location, statements};
 use flightline_testkit::value::{lesson, mission};
@@ -25,11 +25,15 @@ fn long_idle(world: &World) {
     store
         .write(|tx| {
             tx.act_as(ada());
-            tx.set("mission_created", &of, &json!({}))?;
-            tx.set("note_added", &lesson(1, &of, "Measure first"), &json!({}))?;
+            tx.set(EventType::MissionCreated, &of, &json!({}))?;
+            tx.set(
+                EventType::NoteAdded,
+                &lesson(1, &of, "Measure first"),
+                &json!({}),
+            )?;
             tx.act_as(Actor::flightline());
             for _ in 0..LATER {
-                tx.note("context_compacted", &of, &json!({}))?;
+                tx.note(EventType::ContextCompacted, &of, &json!({}))?;
             }
             Ok::<_, Error>(())
         })
@@ -110,13 +114,13 @@ both_engines! {
         let mut store = world.store();
         let lost = lesson(2, &of, "Guess");
         store.write(|tx| {
-            tx.set("note_added", &lost, &json!({}))?;
-            tx.remove("note_removed", &lost, &json!({}))
+            tx.set(EventType::NoteAdded, &lost, &json!({}))?;
+            tx.remove(EventType::NoteWithdrawn, &lost, &json!({}))
         }).unwrap();
         long_idle(world);
         let found = store.read(|tx| tx.removals(Kind::Note, 10)).unwrap();
         let found: Vec<(u64, &str)> = found.iter().map(|event| (event.rev, event.kind.as_str())).collect();
-        assert_eq!(found, [(2, "note_removed")]);
+        assert_eq!(found, [(2, "note_withdrawn")]);
         assert!(store.read(|tx| tx.removals(Kind::Lock, 10)).unwrap().is_empty());
         let removals = statements().into_iter().filter(|sql| sql.contains("e.rev = s.gone"));
         for sql in removals {

@@ -9,7 +9,7 @@ use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::{backups, files};
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::{Checkpoint, Reason};
-use flightline::core::event::Event;
+use flightline::core::event::{Event, EventType};
 use flightline::core::sortie::Sortie;
 use flightline::core::{CheckpointId, Refusal, Subject};
 use flightline::recovery::detect::{Candidate, Detect};
@@ -149,6 +149,8 @@ impl Story<'_> {
     /// Every event of this type, oldest first.
     #[must_use]
     pub fn events_of(&self, kind: &str) -> Vec<Event> {
+        // A misspelt type would be one that never happened.
+        assert!(EventType::from_word(kind).is_some(), "no type: {kind}");
         let mut events = self.events_after(0);
         events.retain(|event| event.kind == kind);
         events

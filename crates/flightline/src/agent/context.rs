@@ -3,6 +3,7 @@
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{Checkpoint, Reason};
 use flightline_core::context::{AgentContext, ContextMode, Figures, remaining_steps};
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask};
 use flightline_core::{AgentId, CheckpointId, Code, MissionId, Name, Refusal, Subject, Time};
@@ -107,7 +108,7 @@ impl Operation for EndSession {
             agent.process = None;
             agent.updated_at = desk.now();
             let data = json!({ "reason": "it said so", "epoch": agent.epoch });
-            desk.tx.set("agent_session_ended", &agent, &data)?;
+            desk.tx.set(EventType::AgentSessionEnded, &agent, &data)?;
         }
         Ok(SessionEnded {
             agent: agent.name,
@@ -187,7 +188,7 @@ pub(crate) fn synced_by(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> 
         agent.next_steps.clear();
         agent.updated_at = desk.now();
         desk.tx
-            .set("agent_updated", &agent, &json!({ "next_steps": 0 }))?;
+            .set(EventType::AgentUpdated, &agent, &json!({ "next_steps": 0 }))?;
         if let Some(me) = desk.agent.as_mut().filter(|me| me.id == owner) {
             me.clone_from(&agent);
         }
@@ -212,7 +213,8 @@ fn consume(
         }
         checkpoint.consumed_at = Some(desk.now());
         let data = json!({ "checkpoint_id": checkpoint.id, "agent": agent.name });
-        desk.tx.set("checkpoint_consumed", &checkpoint, &data)?;
+        desk.tx
+            .set(EventType::CheckpointConsumed, &checkpoint, &data)?;
         consumed.push(checkpoint.id);
     }
     Ok(consumed)
@@ -231,7 +233,7 @@ pub(crate) fn set_mode(
     let from = std::mem::replace(&mut agent.mode, mode);
     agent.updated_at = desk.now();
     let data = json!({ "from": from, "to": mode, "reason": reason });
-    desk.tx.set("agent_mode_changed", agent, &data)?;
+    desk.tx.set(EventType::AgentModeChanged, agent, &data)?;
     if let Some(me) = desk.agent.as_mut().filter(|me| me.id == agent.id) {
         me.clone_from(agent);
     }
@@ -327,7 +329,7 @@ pub(super) fn save(desk: &mut Desk<'_, '_>, save: &Save<'_>) -> Result<Saved> {
                 let problem = error.to_string();
                 if save.tell_failure {
                     let data = json!({ "reason": save.reason, "error": problem });
-                    desk.tx.note("checkpoint_failed", mission, &data)?;
+                    desk.tx.note(EventType::CheckpointFailed, mission, &data)?;
                 }
                 saved.problem = Some(problem);
             }

@@ -5,6 +5,7 @@ use flightline_core::checkpoint::Reason;
 use flightline_core::context::{ContextMode, Figures, Gauge, remaining_steps, task_label};
 use flightline_core::dialect::Dialect;
 use flightline_core::dialect::recovery::resume_instructions;
+use flightline_core::event::EventType;
 use flightline_core::redact::shown;
 use flightline_core::sortie::Subtask;
 use flightline_core::{CheckpointId, Code, Name, Refusal, SortieId, Subject, Time, Title};
@@ -215,7 +216,7 @@ fn cross(
             "crossed": crossed,
             "checkpoint_id": saved.checkpoints.first(),
         });
-        desk.tx.set("context_filled", &gauge, &data)?;
+        desk.tx.set(EventType::ContextFilled, &gauge, &data)?;
     }
     let mut beaten = Beaten {
         crossed,

@@ -8,6 +8,7 @@ use flightline_core::dialect::epic::{
     warning_subject,
 };
 use flightline_core::dialect::field::Maybe;
+use flightline_core::event::EventType;
 use flightline_core::liveness::{Life, Liveness};
 use flightline_core::policy::Preset;
 use flightline_core::setting::Silence;
@@ -221,7 +222,7 @@ fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Re
     desk.tx.act_as(Actor::flightline());
     if let Some(over) = known.as_ref().filter(|_| standing == Standing::Active) {
         let data = json!({ "agent": agent.name, "last_checkpoint": since });
-        desk.tx.remove("agent_spoke", over, &data)?;
+        desk.tx.remove(EventType::AgentSpoke, over, &data)?;
     }
     let same = known.filter(|silence| silence.since == since);
     let before = same.unwrap_or_else(|| Silence::new(agent.id, since));
@@ -272,7 +273,7 @@ fn warn(
     let from = Some(&primary).filter(|primary| primary.id != agent.id);
     notice_for(desk, from, agent.clone(), (&subject, &body), mission)?;
     let data = json!({ "agent": agent.name, "last_checkpoint": silence.since });
-    desk.tx.set("agent_warned", silence, &data)?;
+    desk.tx.set(EventType::AgentWarned, silence, &data)?;
     Ok(())
 }
 
@@ -302,7 +303,7 @@ fn escalate(desk: &mut Desk<'_, '_>, seen: &Look<'_>, silence: &Silence) -> Resu
     );
     notice(desk, primary.clone(), &said.status, &body, mission)?;
     let data = json!({ "agent": name, "to": primary.name, "last_checkpoint": silence.since });
-    desk.tx.set("agent_escalated", silence, &data)?;
+    desk.tx.set(EventType::AgentEscalated, silence, &data)?;
     Ok(Told::Escalated {
         to: primary.name,
         notice: said.notice,

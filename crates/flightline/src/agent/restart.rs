@@ -4,6 +4,7 @@ use flightline_core::agent::{Agent, AgentStatus, Coordination, Step};
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::Dialect;
 use flightline_core::dialect::epic::{ARCHIVE_FOLDER, Ended, archive_name};
+use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, Subtask};
@@ -88,16 +89,16 @@ impl Operation for RestartAgent {
         let locks = desk.tx.find::<Lock>(Find::Agent(agent.id))?;
         for lock in &locks {
             let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "restarted" });
-            desk.tx.remove("lock_released", lock, &data)?;
+            desk.tx.remove(EventType::LockReleased, lock, &data)?;
         }
         for step in desk.tx.find::<Step>(Find::Parent(&agent.key()))? {
             let data = json!({ "step": step.text, "reason": "restarted" });
-            desk.tx.remove("agent_step_removed", &step, &data)?;
+            desk.tx.remove(EventType::AgentStepRemoved, &step, &data)?;
         }
         let archive = archive_name(name.as_str(), Ended::Aborted, desk.now()).ok();
         let agent = forget(desk, agent)?;
         let data = json!({ "archive": archive, "reason": evidence, "epoch": agent.epoch });
-        desk.tx.set("agent_restarted", &agent, &data)?;
+        desk.tx.set(EventType::AgentRestarted, &agent, &data)?;
         Ok(Restarted {
             agent,
             evidence,
@@ -133,22 +134,21 @@ fn begin_again(desk: &mut Desk<'_, '_>, sortie: &Sortie, owner: &Agent) -> Resul
     for subtask in desk.tx.find::<Subtask>(Find::Parent(&key))? {
         let again = subtask.from_scratch(desk.now());
         let data = json!({ "name": again.name, "reason": "restarted" });
-        desk.tx.set("subtask_restarted", &again, &data)?;
+        desk.tx.set(EventType::SubtaskRestarted, &again, &data)?;
     }
-    drop_parts::<SortieFile>(desk, &key)?;
-    drop_parts::<SortieError>(desk, &key)?;
-    drop_parts::<Review>(desk, &key)?;
+    drop_parts::<SortieFile>(desk, &key, EventType::FileRemoved)?;
+    drop_parts::<SortieError>(desk, &key, EventType::ErrorRemoved)?;
+    drop_parts::<Review>(desk, &key, EventType::ReviewRemoved)?;
     let again = sortie.from_scratch(desk.now());
     let data = json!({ "from": owner.name, "reason": "restarted" });
-    desk.tx.set("sortie_restarted", &again, &data)?;
+    desk.tx.set(EventType::SortieRestarted, &again, &data)?;
     Ok(())
 }
 
-fn drop_parts<S: Subject>(desk: &mut Desk<'_, '_>, sortie: &str) -> Result<()> {
+fn drop_parts<S: Subject>(desk: &mut Desk<'_, '_>, sortie: &str, removed: EventType) -> Result<()> {
     for part in desk.tx.find::<S>(Find::Parent(sortie))? {
         let data = json!({ "reason": "restarted" });
-        desk.tx
-            .remove(&format!("{}_removed", S::KIND), &part, &data)?;
+        desk.tx.remove(removed, &part, &data)?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use flightline_core::agent::{Agent, AgentStatus, Process};
 use flightline_core::dialect::{Dialect, epic};
+use flightline_core::event::EventType;
 use flightline_core::{Code, Refusal, SortieId, Title};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -91,9 +92,9 @@ impl Operation for ResumeAgent {
         speak_for(desk.tx, &agent);
         let data = json!({ "epoch": agent.epoch, "session": agent.session_id });
         let event = if same {
-            "agent_updated"
+            EventType::AgentUpdated
         } else {
-            "agent_resumed"
+            EventType::AgentResumed
         };
         desk.tx.set(event, &agent, &data)?;
         desk.tx.beat(agent.id, agent.epoch, &json!({}))?;

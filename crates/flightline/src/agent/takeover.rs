@@ -5,6 +5,7 @@ use flightline_core::dialect::Dialect;
 use flightline_core::dialect::epic::{
     self, ARCHIVE_FOLDER, Ended, FOLDER, archive_name, file_name,
 };
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::{Code, Kind, Name, Refusal, Subject, Time, Title};
 use flightline_store::Find;
@@ -98,7 +99,7 @@ pub struct Handoff {
 pub(crate) const REASSIGNED_BY_TAKEOVER: &str = "taken over";
 
 /// The event that retires an agent that crashed.
-pub(crate) const CRASHED: &str = "agent_crashed";
+pub(crate) const CRASHED: &str = EventType::AgentCrashed.as_str();
 
 impl Operation for TakeOver {
     const NAME: &'static str = "take_over";
@@ -136,7 +137,7 @@ impl Operation for TakeOver {
         crashed.retired_at = Some(desk.now());
         // With what the agent last said, so that the same package can be given again at any time.
         let data = json!({ "to": new.name, "archive": archive, "reason": evidence, "checkpoint": json_of(&checkpoint)? });
-        desk.tx.set(CRASHED, &crashed, &data)?;
+        desk.tx.set(EventType::AgentCrashed, &crashed, &data)?;
         let held = Held {
             to: Some(new.name.clone()),
             at: Some(desk.now()),
@@ -186,9 +187,9 @@ impl TakeOver {
         new.updated_at = desk.now();
         let data = json!({ "epoch": new.epoch, "role": new.role.as_str(), "from": old.name, "session": new.session_id });
         let event = match (is_new, begins) {
-            (true, _) => "agent_registered",
-            (false, true) => "agent_session_started",
-            (false, false) => "agent_updated",
+            (true, _) => EventType::AgentRegistered,
+            (false, true) => EventType::AgentSessionStarted,
+            (false, false) => EventType::AgentUpdated,
         };
         desk.tx.set(event, &new, &data)?;
         if begins {
@@ -220,7 +221,7 @@ fn inherit(desk: &mut Desk<'_, '_>, old: &Agent, new: &mut Agent) -> Result<()> 
             ..step
         };
         let data = json!({ "step": step.text, "from": old.name });
-        desk.tx.set("agent_step_completed", &step, &data)?;
+        desk.tx.set(EventType::AgentStepCompleted, &step, &data)?;
     }
     Ok(())
 }
@@ -234,8 +235,11 @@ fn pass_on_missions(desk: &mut Desk<'_, '_>, old: &Agent, new: &Agent) -> Result
     for mut mission in theirs {
         mission.dispatch = Some(new.id);
         mission.updated_at = desk.now();
-        desk.tx
-            .set("dispatch_changed", &mission, &json!({ "to": new.name }))?;
+        desk.tx.set(
+            EventType::DispatchChanged,
+            &mission,
+            &json!({ "to": new.name }),
+        )?;
         let mut others = desk.tx.find::<Agent>(Find::All)?;
         others.retain(|agent| agent.retired_at.is_none() && agent.id != old.id);
         announce_dispatch(desk, &mission, new, others.iter())?;
@@ -348,10 +352,13 @@ fn taken_over(
         return Ok(None);
     }
     let events = desk.tx.events_of(Kind::Agent, &old.key(), 50)?;
-    let last = events
-        .into_iter()
-        .find(|event| matches!(event.kind.as_str(), CRASHED | "agent_retired"));
-    Ok(last.filter(|event| event.kind == CRASHED))
+    let last = events.into_iter().find(|event| {
+        matches!(
+            event.event_type(),
+            Some(EventType::AgentCrashed | EventType::AgentRetired)
+        )
+    });
+    Ok(last.filter(|event| event.is(EventType::AgentCrashed)))
 }
 
 fn successor(taken: &flightline_core::event::Event) -> Option<Name> {

@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, size_warning};
+use flightline_core::event::EventType;
 use flightline_core::{CheckpointId, MissionId, Time};
 use flightline_store::{WaitingBackup, WrittenBackup};
 use serde::{Deserialize, Serialize};
@@ -308,9 +309,9 @@ fn record(
     desk.tx.set_backup(checkpoint.id, &settled.backup)?;
     // The first attempt tells that there is a checkpoint and where it really is.
     let event = match (before, failed) {
-        (Backup::Pending, _) => "checkpoint_created",
-        (_, true) => "checkpoint_backup_failed",
-        (_, false) => "checkpoint_backed_up",
+        (Backup::Pending, _) => EventType::CheckpointCreated,
+        (_, true) => EventType::CheckpointBackupFailed,
+        (_, false) => EventType::CheckpointBackedUp,
     };
     let mut locations = vec![desk.tx.engine()];
     if matches!(settled.backup, Backup::Written { .. }) {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use flightline_core::event::EventType;
 use flightline_core::retention::ClockEvidence;
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
@@ -98,7 +99,7 @@ fn put_right(fleet: &mut Fleet, now: Time, last: LastPrune) -> Result<()> {
             ..last.clone()
         };
         let data = json!({ "was": last.at, "is": now });
-        tx.set("retention_put_right", &right, &data)?;
+        tx.set(EventType::RetentionPutRight, &right, &data)?;
         Ok::<_, Error>(())
     })
 }

@@ -11,7 +11,7 @@ use flightline_core::checkpoint::{
     sections,
 };
 use flightline_core::effect::Effect;
-use flightline_core::event::sha256_hex;
+use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, Message};
 use flightline_core::mission::Mission;
@@ -212,7 +212,8 @@ impl<'a> Arriving<'a> {
                 values: self.values.iter().map(kept).collect(),
             };
             let data = json!({ "checkpoint_id": checkpoint.id, "values": values.values.len() });
-            desk.tx.set("checkpoint_values_imported", &values, &data)?;
+            desk.tx
+                .set(EventType::CheckpointValuesImported, &values, &data)?;
         }
         if arrival == Arrival::Foreign {
             // Everything here is ordered by the revisions of this journal.
@@ -228,7 +229,8 @@ impl<'a> Arriving<'a> {
             "history": self.history,
             "rev": self.original.cut.rev,
         });
-        desk.tx.set("checkpoint_imported", &checkpoint, &data)?;
+        desk.tx
+            .set(EventType::CheckpointImported, &checkpoint, &data)?;
         let backup = match arrival {
             // A store that is built from files takes the newest of each mission, and must not take this one.
             Arrival::Foreign => Backup::Shared,
@@ -276,7 +278,7 @@ impl<'a> Arriving<'a> {
                 ..agent.clone()
             };
             let data = json!({ "checkpoint_id": self.original.id });
-            desk.tx.set("agent_imported", &agent, &data)?;
+            desk.tx.set(EventType::AgentImported, &agent, &data)?;
             brought.push(agent.name.to_string());
         }
         Ok(brought)
@@ -456,7 +458,8 @@ pub(crate) fn forget(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result
             values: Vec::new(),
         };
         let data = json!({ "checkpoint_id": checkpoint.id });
-        desk.tx.remove("checkpoint_values_removed", &kept, &data)?;
+        desk.tx
+            .remove(EventType::CheckpointValuesRemoved, &kept, &data)?;
     }
     Ok(())
 }

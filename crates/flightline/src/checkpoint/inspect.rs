@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason, Trigger};
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::retention::{Candidate, Guard};
 use flightline_core::text::Note;
@@ -320,24 +321,29 @@ impl Operation for MarkCheckpoint {
             Mark::Pin => {
                 let now = desk.now();
                 checkpoint.pinned_at.get_or_insert(now);
-                desk.tx.set("checkpoint_pinned", &checkpoint, &data)?;
+                desk.tx
+                    .set(EventType::CheckpointPinned, &checkpoint, &data)?;
             }
             Mark::Unpin => {
                 checkpoint.pinned_at = None;
-                desk.tx.set("checkpoint_unpinned", &checkpoint, &data)?;
+                desk.tx
+                    .set(EventType::CheckpointUnpinned, &checkpoint, &data)?;
             }
             Mark::Note { text } => {
                 checkpoint.note = Some(text.clone());
-                desk.tx.set("checkpoint_noted", &checkpoint, &data)?;
+                desk.tx
+                    .set(EventType::CheckpointNoted, &checkpoint, &data)?;
             }
             Mark::Archive => {
                 refuse_pinned(&checkpoint, "archive")?;
                 checkpoint.status = CheckpointStatus::Archived;
-                desk.tx.set("checkpoint_archived", &checkpoint, &data)?;
+                desk.tx
+                    .set(EventType::CheckpointArchived, &checkpoint, &data)?;
             }
             Mark::Delete => {
                 refuse_pinned(&checkpoint, "delete")?;
-                desk.tx.remove("checkpoint_deleted", &checkpoint, &data)?;
+                desk.tx
+                    .remove(EventType::CheckpointDeleted, &checkpoint, &data)?;
                 desk.tx.forget_backup(checkpoint.id)?;
                 import::forget(desk, &checkpoint)?;
                 tree::forget(desk, checkpoint.id)?;

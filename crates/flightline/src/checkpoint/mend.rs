@@ -2,7 +2,7 @@
 //! other copy there, or from a file, and put right; what no copy can mend is as damaged as it was.
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Line, sections};
-use flightline_core::event::{Change, sha256_hex};
+use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::history::Branch;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
@@ -353,7 +353,8 @@ impl MendCheckpoint {
         }
         if sound && told.is_empty() {
             let data = json!({ "checkpoint_id": record.id, "from": "file" });
-            desk.tx.set("checkpoint_recovered", &record, &data)?;
+            desk.tx
+                .set(EventType::CheckpointRecovered, &record, &data)?;
             let backup = match self.file.clone() {
                 Some((bytes, sha256)) => Backup::Written {
                     at: desk.now(),
@@ -376,12 +377,14 @@ impl MendCheckpoint {
         } else if sound && record.status == CheckpointStatus::Corrupted {
             record.status = CheckpointStatus::Valid;
             let data = json!({ "checkpoint_id": record.id });
-            desk.tx.set("checkpoint_recovered", &record, &data)?;
+            desk.tx
+                .set(EventType::CheckpointRecovered, &record, &data)?;
         } else if !sound && self.quarantine && record.status != CheckpointStatus::Corrupted {
             let why = problem(desk, &record)?.unwrap_or_default();
             record.status = CheckpointStatus::Corrupted;
             let data = json!({ "checkpoint_id": record.id, "problem": why });
-            desk.tx.set("checkpoint_corrupted", &record, &data)?;
+            desk.tx
+                .set(EventType::CheckpointCorrupted, &record, &data)?;
             said.push(format!("{why}; no copy can mend it: quarantined"));
         }
         Ok(self.outcome(sound, said))
@@ -448,7 +451,8 @@ impl MendCheckpoint {
             return Ok(None);
         }
         let data = json!({ "checkpoint_id": record.id, "lost_at": last.rev });
-        desk.tx.set("checkpoint_recovered", &record, &data)?;
+        desk.tx
+            .set(EventType::CheckpointRecovered, &record, &data)?;
         said.push(format!(
             "the record of {id} was damaged in the store; its content is repaired, but a note on it may be lost"
         ));
@@ -591,11 +595,11 @@ fn pinned_at(desk: &mut Desk<'_, '_>, key: &str) -> Result<Option<Time>> {
     let events = desk.tx.events_of(Kind::Checkpoint, key, 1_000)?;
     let mark = events.into_iter().find(|event| {
         matches!(
-            event.kind.as_str(),
-            "checkpoint_pinned" | "checkpoint_unpinned"
+            event.event_type(),
+            Some(EventType::CheckpointPinned | EventType::CheckpointUnpinned)
         )
     });
     Ok(mark
-        .filter(|event| event.kind == "checkpoint_pinned")
+        .filter(|event| event.is(EventType::CheckpointPinned))
         .map(|event| event.timestamp))
 }

@@ -2,6 +2,7 @@
 //! be taken is owed, and taken with the mission's next change.
 
 use flightline_core::checkpoint::{Milestone, Reason};
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::{CheckpointId, Kind, MissionId, Subject};
 use flightline_store::Find;
@@ -34,7 +35,7 @@ pub(crate) fn milestones(
         let known = desk.tx.get::<Milestone>(&reached.key())?;
         if progress.reached(u64::from(percent)) && known.is_none() {
             let data = json!({ "percent": percent });
-            desk.tx.set("milestone_reached", &reached, &data)?;
+            desk.tx.set(EventType::MilestoneReached, &reached, &data)?;
             crossed.push(reached);
         }
     }
@@ -100,9 +101,9 @@ fn mark(desk: &mut Desk<'_, '_>, milestone: Milestone, owed: bool) -> Result<()>
     let milestone = Milestone { owed, ..milestone };
     let data = json!({ "percent": milestone.percent });
     let event = if owed {
-        "milestone_owed"
+        EventType::MilestoneOwed
     } else {
-        "milestone_settled"
+        EventType::MilestoneSettled
     };
     desk.tx.set(event, &milestone, &data)?;
     Ok(())

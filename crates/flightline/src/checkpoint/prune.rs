@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
+use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::retention::{
     Candidate, Guard, MissionState, Plan, Retention, Rule, Surplus, mind_the_order, plan,
@@ -300,7 +301,7 @@ impl Decided {
             uptime: desk.tx.uptime(),
         };
         desk.tx.set(
-            "retention_applied",
+            EventType::RetentionApplied,
             &applied,
             &json!({ "deleted": plan.delete.len(), "archived": plan.archive.len() }),
         )?;
@@ -335,7 +336,7 @@ impl Decided {
 /// Deletes a checkpoint, with what is kept of it alone.
 pub(super) fn delete_checkpoint(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
     desk.tx.remove(
-        "checkpoint_pruned",
+        EventType::CheckpointPruned,
         checkpoint,
         &json!({ "checkpoint_id": checkpoint.id }),
     )?;
@@ -442,7 +443,8 @@ fn archive(desk: &mut Desk<'_, '_>, candidates: &[Candidate]) -> Result<()> {
         if let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
             checkpoint.status = CheckpointStatus::Archived;
             let data = json!({ "checkpoint_id": checkpoint.id, "reason": "surplus" });
-            desk.tx.set("checkpoint_archived", &checkpoint, &data)?;
+            desk.tx
+                .set(EventType::CheckpointArchived, &checkpoint, &data)?;
         }
     }
     Ok(())

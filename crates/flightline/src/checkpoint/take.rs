@@ -7,7 +7,7 @@ use flightline_core::checkpoint::{
     Backup, Checkpoint, CheckpointStatus, Cut, Digest, Reason, Section, Trigger, VERSION, sections,
 };
 use flightline_core::context::{AgentContext, DeltaChange, changes};
-use flightline_core::event::Event;
+use flightline_core::event::{Event, EventType};
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
@@ -313,7 +313,8 @@ fn record(
         "lock_count": cut.locks,
         "message_count": cut.messages,
     });
-    desk.tx.set("fleet_checkpointed", &checkpoint, &data)?;
+    desk.tx
+        .set(EventType::FleetCheckpointed, &checkpoint, &data)?;
     desk.tx.set_backup(checkpoint.id, &Backup::Pending)?;
     hold_maximum(desk, mission, taking.reason)?;
     Ok(checkpoint)

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use flightline_core::event::EventType;
 use flightline_core::retention::{KeptCuts, Superseded};
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
@@ -216,7 +217,7 @@ impl Operation for RecordThinning {
                 thinned_to: self.next,
                 ..last
             };
-            desk.tx.set("journal_thinned", &noted, &data)?;
+            desk.tx.set(EventType::JournalThinned, &noted, &data)?;
         }
         Ok(())
     }

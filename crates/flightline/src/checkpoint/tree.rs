@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::checkpoint::{Backup, Checkpoint};
-use flightline_core::event::sha256_hex;
+use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::file_system::{FileSystem, RecordedFiles};
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Kind, MissionId, RepoPath, Subject, Time};
@@ -63,7 +63,7 @@ impl Operation for RecordFiles {
                     ..self.file_system.clone()
                 },
             };
-            set(desk, "file_system_recorded", &record)?;
+            set(desk, EventType::FileSystemRecorded, &record)?;
         }
         value(desk, checkpoint.id)
     }
@@ -74,7 +74,7 @@ fn is_late(now: Time, taken: Time) -> bool {
 }
 
 /// Flightline records it for itself: it is no work on the mission.
-fn set(desk: &mut Desk<'_, '_>, event: &str, record: &RecordedFiles) -> Result<()> {
+fn set(desk: &mut Desk<'_, '_>, event: EventType, record: &RecordedFiles) -> Result<()> {
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
     let seen = &record.file_system;
@@ -207,7 +207,7 @@ pub(super) fn bring_in(desk: &mut Desk<'_, '_>, value: Option<&StateValue>) -> R
         return Ok(());
     };
     if recorded(desk, record.checkpoint_id)? == Ok(None) {
-        set(desk, "file_system_recorded", &record)?;
+        set(desk, EventType::FileSystemRecorded, &record)?;
     }
     Ok(())
 }
@@ -240,7 +240,8 @@ pub(super) fn forget(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Result<()> {
         .rows(Kind::FileSystem, Find::Parent(&record.key()))?;
     if !rows.is_empty() {
         let data = json!({ "checkpoint_id": id });
-        desk.tx.remove("file_system_removed", &record, &data)?;
+        desk.tx
+            .remove(EventType::FileSystemRemoved, &record, &data)?;
     }
     Ok(())
 }

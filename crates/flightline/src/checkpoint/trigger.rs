@@ -1,6 +1,7 @@
 //! What makes a checkpoint be taken while something else is done: what was done, or what failed.
 
 use flightline_core::checkpoint::{Checkpoint, Reason, Trigger};
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::note::Failure;
 use flightline_core::text::Note;
@@ -71,7 +72,8 @@ fn attempt(
         Err(error) => {
             let why = error.to_string();
             let data = json!({ "reason": taking.reason, "error": why });
-            desk.tx.note("checkpoint_failed", taking.mission, &data)?;
+            desk.tx
+                .note(EventType::CheckpointFailed, taking.mission, &data)?;
             Ok(Err(why))
         }
     }

@@ -1,7 +1,7 @@
 //! Checkpoints whose record is damaged: what the journal still tells of them, and how they are dropped.
 
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason, Trigger};
-use flightline_core::event::Change;
+use flightline_core::event::{Change, EventType};
 use flightline_core::id::Typed;
 use flightline_core::{CheckpointId, Code, Keys, Kind, MissionId, Refusal, Subject};
 use flightline_store::{Find, SubjectRow};
@@ -80,7 +80,8 @@ pub(super) fn mark(
         .map(|event| event.rev)
         .collect();
     let data = json!({ "checkpoint_id": nameless.id, "unreadable": true });
-    desk.tx.remove("checkpoint_deleted", &nameless, &data)?;
+    desk.tx
+        .remove(EventType::CheckpointDeleted, &nameless, &data)?;
     desk.tx.forget_backup(nameless.id)?;
     tree::forget(desk, nameless.id)?;
     // Its text is unreadable, and would be reported as damage for ever.
@@ -93,7 +94,7 @@ pub(super) fn summary_of(desk: &mut Desk<'_, '_>, row: &SubjectRow) -> Result<Ch
     let events = desk.tx.events_of(Kind::Checkpoint, &row.id, EVENTS)?;
     let taken = events
         .iter()
-        .find(|event| event.kind == "fleet_checkpointed");
+        .find(|event| event.is(EventType::FleetCheckpointed));
     let told = taken.map_or(&Value::Null, |event| &event.data);
     let percent = told["progress_percent"].as_u64().unwrap_or(0);
     Ok(CheckpointSummary {

@@ -2,12 +2,12 @@
 
 use flightline_core::agent::Agent;
 use flightline_core::briefing::{Cause, Ending, Predecessor, Quote};
-use flightline_core::event::Event;
+use flightline_core::event::{Event, EventType};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
 use flightline_core::{Kind, Name, Subject};
 
-use crate::agent::takeover::{CRASHED, REASSIGNED_BY_TAKEOVER};
+use crate::agent::takeover::REASSIGNED_BY_TAKEOVER;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
@@ -64,11 +64,13 @@ fn began(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<(u64, Cause)>>
         return Ok((agent.epoch > 1).then_some((0, Cause::NewSession)));
     };
     let cause = match (
-        newest.kind.as_str(),
-        began.next().map(|it| it.kind.as_str()),
+        newest.event_type(),
+        began.next().and_then(Event::event_type),
     ) {
-        ("agent_compacted", _) => Cause::Compaction,
-        ("agent_restarted", _) | (_, Some("agent_restarted")) => Cause::Restart,
+        (Some(EventType::AgentCompacted), _) => Cause::Compaction,
+        (Some(EventType::AgentRestarted), _) | (_, Some(EventType::AgentRestarted)) => {
+            Cause::Restart
+        }
         (_, None) => Cause::FirstStart,
         (_, Some(_)) => Cause::NewSession,
     };
@@ -76,9 +78,14 @@ fn began(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<(u64, Cause)>>
 }
 
 fn begins_context(event: &Event) -> bool {
-    match event.kind.as_str() {
-        "agent_registered" => event.data.get("mailbox_only").is_none(),
-        "agent_session_started" | "agent_resumed" | "agent_compacted" | "agent_restarted" => true,
+    match event.event_type() {
+        Some(EventType::AgentRegistered) => event.data.get("mailbox_only").is_none(),
+        Some(
+            EventType::AgentSessionStarted
+            | EventType::AgentResumed
+            | EventType::AgentCompacted
+            | EventType::AgentRestarted,
+        ) => true,
         _ => false,
     }
 }
@@ -92,23 +99,23 @@ fn before(
     let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), LOOKED_AT)?;
     let mut taken = 0;
     for event in &events {
-        let ending = match event.kind.as_str() {
-            "sortie_claimed" | "sortie_assigned" => {
+        let ending = match event.event_type() {
+            Some(EventType::SortieClaimed | EventType::SortieAssigned) => {
                 taken = taken.max(event.rev);
                 continue;
             }
-            "sortie_requeued" => Ending::Gone,
-            "sortie_reassigned" => {
+            Some(EventType::SortieRequeued) => Ending::Gone,
+            Some(EventType::SortieReassigned) => {
                 taken = taken.max(event.rev);
                 match event.data["reason"].as_str() {
                     Some(REASSIGNED_BY_TAKEOVER) => Ending::TakenOver,
                     Some(_) | None => Ending::Reassigned,
                 }
             }
-            "sortie_released" => Ending::Released,
-            "sortie_failed" => Ending::Failed,
+            Some(EventType::SortieReleased) => Ending::Released,
+            Some(EventType::SortieFailed) => Ending::Failed,
             // Earlier events were taken back.
-            "sortie_restarted" | "sortie_restored" => break,
+            Some(EventType::SortieRestarted | EventType::SortieRestored) => break,
             _ => continue,
         };
         let name = match ending {
@@ -150,7 +157,9 @@ fn reason(
                 Some(agent) => desk.tx.events_of(Kind::Agent, &agent.key(), LOOKED_AT)?,
                 None => Vec::new(),
             };
-            let crashed = events.iter().find(|event| event.kind == CRASHED);
+            let crashed = events
+                .iter()
+                .find(|event| event.is(EventType::AgentCrashed));
             ("flightline".to_owned(), crashed.and_then(said))
         }
         Ending::Gone => ("flightline".to_owned(), said(event)),

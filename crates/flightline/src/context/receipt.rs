@@ -1,6 +1,7 @@
 //! Which briefings were offered to an agent, and which of them arrived.
 
 use flightline_core::agent::Agent;
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::setting::{Briefing, Receipt};
 use flightline_core::{MissionId, Time};
@@ -73,7 +74,7 @@ pub(super) fn offer(
                 deliveries: same.deliveries + deliveries,
                 ..same.clone()
             };
-            desk.tx.set("briefing_repeated", &again, &data)?;
+            desk.tx.set(EventType::BriefingRepeated, &again, &data)?;
         }
         return Ok(same.receipt);
     }
@@ -90,7 +91,7 @@ pub(super) fn offer(
         receipt,
         deliveries,
     };
-    desk.tx.set("briefing_offered", &briefing, &data)?;
+    desk.tx.set(EventType::BriefingOffered, &briefing, &data)?;
     Ok(receipt)
 }
 
@@ -99,7 +100,7 @@ fn expire(desk: &mut Desk<'_, '_>, agent: &Agent, briefings: Vec<Briefing>) -> R
         if matches!(old.receipt, Receipt::Offered { .. } | Receipt::Pending) {
             old.receipt = Receipt::Expired { at: desk.now() };
             let data = json!({ "agent": agent.name });
-            desk.tx.set("briefing_expired", &old, &data)?;
+            desk.tx.set(EventType::BriefingExpired, &old, &data)?;
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Locks go with what they were taken for.
 
+use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
 use flightline_core::sortie::Sortie;
 use flightline_core::{AgentId, MissionId, SortieId};
@@ -65,7 +66,7 @@ fn release(
     let mut released = Vec::new();
     for lock in locks {
         let data = json!({ "file": lock.file, "fence": lock.fence, "reason": why });
-        desk.tx.remove("lock_released", &lock, &data)?;
+        desk.tx.remove(EventType::LockReleased, &lock, &data)?;
         released.push(view(desk, lock)?);
     }
     Ok(released)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
+use flightline_core::event::EventType;
 use flightline_core::message::{Delivery, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::Failure;
@@ -31,7 +32,8 @@ pub(super) fn watch(desk: &mut Desk<'_, '_>, by: Time) -> Result<()> {
         return Ok(());
     }
     let next = Deadlines { next: Some(by) };
-    desk.tx.set("deadline_set", &next, &json!({ "next": by }))?;
+    desk.tx
+        .set(EventType::DeadlineSet, &next, &json!({ "next": by }))?;
     Ok(())
 }
 
@@ -74,7 +76,7 @@ fn settle_overdue(desk: &mut Desk<'_, '_>) -> Result<()> {
     }
     let data = json!({ "next": next });
     desk.tx
-        .set("deadlines_checked", &Deadlines { next }, &data)?;
+        .set(EventType::DeadlinesChecked, &Deadlines { next }, &data)?;
     desk.tx.act_as(who);
     Ok(())
 }
@@ -110,7 +112,7 @@ fn fail(
             "subject": message.map(|message| &message.subject),
             "acknowledge_by": by,
         });
-        desk.tx.set("message_overdue", &delivery, &data)?;
+        desk.tx.set(EventType::MessageOverdue, &delivery, &data)?;
     }
     let Some(message) = message else {
         return Ok(());

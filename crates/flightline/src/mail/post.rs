@@ -2,6 +2,7 @@
 
 use flightline_core::agent::Agent;
 use flightline_core::dialect::Dialect;
+use flightline_core::event::EventType;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
 use flightline_core::{AgentId, Body, MessageId, MissionId, SortieId, Subject, Time, Title};
 use flightline_store::{Actor, Find};
@@ -10,9 +11,6 @@ use serde_json::json;
 use super::deadline::watch;
 use crate::desk::Desk;
 use crate::error::Result;
-
-/// The event that a message of a sortie's progress tells of.
-pub(super) const PROGRESS: &str = "sortie_progress";
 
 /// A message to be.
 pub(crate) struct Letter<'a> {
@@ -65,9 +63,9 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
     let mut data = json!({ "to": to, "subject": message.subject });
     if letter.progress_of.is_some() {
         // The report itself is part of the story, the message is not.
-        data["tells_of"] = json!(PROGRESS);
+        data["tells_of"] = json!(EventType::SortieProgress.as_str());
     }
-    desk.tx.set("message_sent", &message, &data)?;
+    desk.tx.set(EventType::MessageSent, &message, &data)?;
     for agent in letter.to {
         let delivery = Delivery {
             message_id: id,
@@ -79,8 +77,11 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
             digest: None,
             progress_of: letter.progress_of,
         };
-        desk.tx
-            .set("message_queued", &delivery, &json!({ "to": agent.name }))?;
+        desk.tx.set(
+            EventType::MessageQueued,
+            &delivery,
+            &json!({ "to": agent.name }),
+        )?;
     }
     if let Some(by) = letter.acknowledge_by {
         watch(desk, by)?;
@@ -139,7 +140,8 @@ pub(crate) fn hand_over(
         if delivery.due().is_some() {
             let data = json!({ "from": from_name, "to": to.name });
             delivery.acknowledge_by = None;
-            desk.tx.set("message_deadline_moved", &delivery, &data)?;
+            desk.tx
+                .set(EventType::MessageDeadlineMoved, &delivery, &data)?;
         }
     }
     Ok(())
@@ -156,7 +158,7 @@ pub(crate) fn move_mail(desk: &mut Desk<'_, '_>, from: &Agent, to: &Agent) -> Re
         }
         forward(desk, &delivery, from.name.as_str(), to)?;
         let data = json!({ "from": from.name, "to": to.name });
-        desk.tx.remove("message_moved", &delivery, &data)?;
+        desk.tx.remove(EventType::MessageMoved, &delivery, &data)?;
         moved += 1;
     }
     Ok(moved)
@@ -173,6 +175,6 @@ fn forward(desk: &mut Desk<'_, '_>, delivery: &Delivery, from: &str, to: &Agent)
         return Ok(false);
     }
     let data = json!({ "from": from, "to": to.name });
-    desk.tx.set("message_forwarded", &handed, &data)?;
+    desk.tx.set(EventType::MessageForwarded, &handed, &data)?;
     Ok(true)
 }

@@ -6,6 +6,7 @@
 use flightline_core::agent::Agent;
 use flightline_core::dialect::Dialect;
 use flightline_core::dialect::sitebuilder::progress_line;
+use flightline_core::event::EventType;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
@@ -13,7 +14,7 @@ use flightline_core::{Body, Kind, Subject, Title};
 use flightline_store::{Actor, Find, SubjectRow};
 use serde_json::json;
 
-use super::post::{Letter, PROGRESS, post, progress_sender};
+use super::post::{Letter, post, progress_sender};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
@@ -138,9 +139,8 @@ fn tell(
         message.body = body;
         message.sent_at = desk.now();
         // The report itself is part of the story, this is not.
-        let data =
-            json!({ "to": [dispatch.name], "subject": message.subject, "tells_of": PROGRESS });
-        desk.tx.set("message_updated", &message, &data)?;
+        let data = json!({ "to": [dispatch.name], "subject": message.subject, "tells_of": EventType::SortieProgress.as_str() });
+        desk.tx.set(EventType::MessageUpdated, &message, &data)?;
         return Ok(());
     }
     settle_older(desk, &dispatch, &reports)?;
@@ -230,7 +230,8 @@ fn settle_older(desk: &mut Desk<'_, '_>, dispatch: &Agent, reports: &[SubjectRow
         if let Some(mut delivery) = desk.tx.get::<Delivery>(&row.id)? {
             delivery.state = DeliveryState::Acknowledged { at: desk.now() };
             let data = json!({ "to": dispatch.name });
-            desk.tx.set("message_superseded", &delivery, &data)?;
+            desk.tx
+                .set(EventType::MessageSuperseded, &delivery, &data)?;
         }
     }
     Ok(())

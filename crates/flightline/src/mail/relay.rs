@@ -5,7 +5,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use flightline_core::event::Event;
+use flightline_core::event::{Event, EventType};
 use flightline_core::message::{
     Delivery, DeliveryState, EventDigest, Message, MessageKind, reaches_dispatch,
 };
@@ -68,7 +68,7 @@ impl Operation for RelayEvents {
             drop(desk.attempt(|desk| tell(desk, mission, &events, &mut open))?);
         }
         desk.tx
-            .set("events_told", &Told { rev }, &json!({ "rev": rev }))?;
+            .set(EventType::EventsTold, &Told { rev }, &json!({ "rev": rev }))?;
         desk.tx.act_as(who);
         Ok(())
     }
@@ -181,10 +181,10 @@ fn tell(
     };
     let data = json!({ "to": [dispatch.name], "subject": message.subject, "tells_of": event.kind });
     if unread.is_some() {
-        desk.tx.set("message_updated", &message, &data)?;
+        desk.tx.set(EventType::MessageUpdated, &message, &data)?;
         return Ok(());
     }
-    desk.tx.set("message_sent", &message, &data)?;
+    desk.tx.set(EventType::MessageSent, &message, &data)?;
     let delivery = Delivery {
         message_id: id,
         to: dispatch.id,
@@ -196,6 +196,6 @@ fn tell(
         progress_of: None,
     };
     let data = json!({ "to": dispatch.name, "tells_of": event.kind });
-    desk.tx.set("message_queued", &delivery, &data)?;
+    desk.tx.set(EventType::MessageQueued, &delivery, &data)?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Changing what a mission is called and belongs to.
 
+use flightline_core::event::EventType;
 use flightline_core::mission::{MissionStatus, Pinning};
 use flightline_core::text::Note;
 use flightline_core::{Code, Name, Refusal, Title};
@@ -97,7 +98,7 @@ impl Operation for UpdateMission {
         if !changed.is_empty() {
             mission.updated_at = desk.now();
             let data = json!({ "title": mission.title, "changed": changed });
-            desk.tx.set("mission_updated", &mission, &data)?;
+            desk.tx.set(EventType::MissionUpdated, &mission, &data)?;
         }
         view(desk, mission)
     }

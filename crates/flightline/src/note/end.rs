@@ -1,5 +1,6 @@
 //! How notes come to an end: closed, withdrawn, or replaced by another. Each is kept.
 
+use flightline_core::event::EventType;
 use flightline_core::note::{Note, NoteEnd, NoteEnding, NoteKind};
 use flightline_core::text;
 use flightline_core::{Code, NoteId, Refusal};
@@ -127,7 +128,7 @@ impl Operation for ReplaceNote {
             ..old
         };
         let data = json!({ "kind": note.kind.as_str(), "replaces": note.replaces });
-        desk.tx.set("note_added", &note, &data)?;
+        desk.tx.set(EventType::NoteAdded, &note, &data)?;
         catch_up(desk, note.mission_id)?;
         Ok(note)
     }
@@ -176,9 +177,9 @@ pub(super) fn end(
     reason: Option<text::Note>,
 ) -> Result<Note> {
     let event = match how {
-        NoteEnding::Closed => "note_closed",
-        NoteEnding::Withdrawn => "note_withdrawn",
-        NoteEnding::Replaced { .. } => "note_replaced",
+        NoteEnding::Closed => EventType::NoteClosed,
+        NoteEnding::Withdrawn => EventType::NoteWithdrawn,
+        NoteEnding::Replaced { .. } => EventType::NoteReplaced,
     };
     let data = json!({ "kind": note.kind.as_str(), "reason": reason });
     let ended = Note {

@@ -1,5 +1,6 @@
 //! Failures that are blockers: noted when they happen, and ended once the failed request has worked.
 
+use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
@@ -66,7 +67,7 @@ pub(crate) fn note_failure(
     // It was seen to happen: that is no agent's activity.
     as_flightline(desk, |desk| {
         let data = json!({ "kind": note.kind.as_str(), "author": note.author });
-        desk.tx.set("failure_noted", &note, &data)?;
+        desk.tx.set(EventType::FailureNoted, &note, &data)?;
         Ok(())
     })?;
     Ok(note.id)

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flightline_core::agent::{Agent, Step};
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Cut, Milestone, sections};
 use flightline_core::effect::Effect;
+use flightline_core::event::EventType;
 use flightline_core::file_system::RecordedFiles;
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, Message};
@@ -208,7 +209,7 @@ impl Plan<'_> {
         }
         for reached in &self.milestones {
             let data = json!({ "percent": reached.percent, "checkpoint_id": id });
-            tx.set("milestone_kept", reached, &data)?;
+            tx.set(EventType::MilestoneKept, reached, &data)?;
         }
         let old = &self.checkpoint.cut;
         let cut = Cut {
@@ -231,7 +232,7 @@ impl Plan<'_> {
             ..self.checkpoint.clone()
         };
         let data = json!({ "checkpoint_id": id, "rev": old.rev, "history": self.history });
-        tx.set("checkpoint_rebuilt", &checkpoint, &data)?;
+        tx.set(EventType::CheckpointRebuilt, &checkpoint, &data)?;
         tx.set_backup(id, &Backup::Pending)?;
         if let Some(seen) = self.file_system {
             act(tx, Kind::FileSystem, &Act::Set(seen))?;
@@ -257,11 +258,15 @@ fn act(tx: &mut Tx<'_>, kind: Kind, act: &Act<'_>) -> Result<()> {
                         value.kind, value.id
                     )))
                 })?;
-                tx.set("value_rebuilt", &subject, &json!({ "rev": value.rev }))?;
+                tx.set(
+                    EventType::ValueRebuilt,
+                    &subject,
+                    &json!({ "rev": value.rev }),
+                )?;
             }
             Act::Remove(id) => {
                 if let Some(subject) = tx.get::<S>(id)? {
-                    tx.remove("value_rebuilt", &subject, &json!({}))?;
+                    tx.remove(EventType::ValueRebuilt, &subject, &json!({}))?;
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use flightline_core::effect::{Effect, EffectState};
+use flightline_core::event::EventType;
 use flightline_core::liveness::Life;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::SortieStatus;
@@ -44,10 +45,10 @@ pub(super) fn changed_since(desk: &mut Desk<'_, '_>, rev: u64) -> Result<Restore
         };
         let events = desk.tx.events_after(after, &filter)?;
         for event in &events {
-            match (event.subject_kind, event.kind.as_str()) {
+            match (event.subject_kind, event.event_type()) {
                 (Kind::Sortie, _) => sorties.insert(event.subject.clone()),
-                (_, "lock_acquired") => locks.insert(event.subject.clone()),
-                (_, "message_requeued") => messages.insert(event.subject.clone()),
+                (_, Some(EventType::LockAcquired)) => locks.insert(event.subject.clone()),
+                (_, Some(EventType::MessageRequeued)) => messages.insert(event.subject.clone()),
                 _ => false,
             };
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
+use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::{Code, Kind, MissionId, Name, Refusal};
 use flightline_store::{Actor, Error as StoreError, Find};
@@ -87,7 +88,7 @@ impl Operation for ReportCompaction {
         agent.context += 1;
         agent.updated_at = desk.now();
         let data = json!({ "context": agent.context, "evidence": self.evidence });
-        desk.tx.set("agent_compacted", &agent, &data)?;
+        desk.tx.set(EventType::AgentCompacted, &agent, &data)?;
         let missions = lose_context(desk, &agent, self.evidence)?;
         Ok(Compacted {
             agent: agent.name,
@@ -160,6 +161,6 @@ fn tell(
         "evidence": evidence,
         "agent": agent.name,
     });
-    desk.tx.note("context_compacted", &mission, &data)?;
+    desk.tx.note(EventType::ContextCompacted, &mission, &data)?;
     Ok(Some(mission.id))
 }

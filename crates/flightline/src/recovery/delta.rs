@@ -3,6 +3,7 @@
 use flightline_core::context::{Decision, decide};
 use flightline_core::dialect::Json;
 use flightline_core::dialect::recovery::Delta;
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::redact::redact;
 use flightline_core::sortie::{Sortie, SortieStatus};
@@ -161,7 +162,7 @@ fn move_to(desk: &mut Desk<'_, '_>, mut sortie: Sortie, to: SortieStatus) -> Res
         SortieStatus::Skipped | SortieStatus::Assigned | SortieStatus::Blocked => {}
     }
     let data = json!({ "from": from.as_str(), "to": to.as_str(), "reason": "delta" });
-    desk.tx.set("sortie_moved", &sortie, &data)?;
+    desk.tx.set(EventType::SortieMoved, &sortie, &data)?;
     if to == SortieStatus::Completed {
         synced_by(desk, &sortie)?;
     }

@@ -1,6 +1,6 @@
 //! Noticing that a mission needs recovery.
 
-use flightline_core::event::Event;
+use flightline_core::event::{Event, EventType};
 use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::analysis::COMPLETE;
@@ -467,7 +467,7 @@ fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidat
     let of_mission = desk.tx.events_of(Kind::Mission, &mission.key(), 200)?;
     let last = of_mission
         .into_iter()
-        .find(|event| event.kind == "context_compacted" && event.data.get("agent").is_none());
+        .find(|event| event.is(EventType::ContextCompacted) && event.data.get("agent").is_none());
     // Reports from before the last recovery are settled by it.
     let recovered = desk.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
     let last =
@@ -531,7 +531,7 @@ fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Re
     if let Some(silent) = silent(candidate) {
         data["silent"] = silent;
     }
-    desk.tx.note("context_compacted", mission, &data)?;
+    desk.tx.note(EventType::ContextCompacted, mission, &data)?;
     let dispatch = desk.dispatch_of(mission)?;
     let subject = format!("{OFFER}{}", mission.title);
     let quiet = match candidate.evidence == AGENT_SILENT {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
+use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
 use flightline_core::{Kind, LockId, RepoPath, SortieId, Time};
@@ -65,7 +66,7 @@ fn give(
     sortie.updated_at = desk.now();
     if from.id == to.id {
         let data = json!({ "epoch": to.epoch });
-        desk.tx.set("sortie_kept", &sortie, &data)?;
+        desk.tx.set(EventType::SortieKept, &sortie, &data)?;
         return Ok(sortie);
     }
     sortie.assigned_at = Some(desk.now());
@@ -78,7 +79,7 @@ fn give(
         blocked_reason: sortie.blocked_reason.clone(),
     });
     let data = json!({ "from": from.name, "to": to.name, "reason": REASSIGNED_BY_TAKEOVER });
-    desk.tx.set("sortie_reassigned", &sortie, &data)?;
+    desk.tx.set(EventType::SortieReassigned, &sortie, &data)?;
     Ok(sortie)
 }
 
@@ -87,7 +88,7 @@ fn grant_anew(desk: &mut Desk<'_, '_>, old: Lock, from: &Agent, to: &Agent) -> R
     let mut id = old.id;
     if from.id != to.id {
         let data = json!({ "file": old.file, "fence": old.fence, "reason": "taken over" });
-        desk.tx.remove("lock_released", &old, &data)?;
+        desk.tx.remove(EventType::LockReleased, &old, &data)?;
         id = LockId::new(desk.tx.uuid());
     }
     desk.tx.end_watch(id)?;
@@ -105,7 +106,7 @@ fn grant_anew(desk: &mut Desk<'_, '_>, old: Lock, from: &Agent, to: &Agent) -> R
 
 fn record(desk: &mut Desk<'_, '_>, lock: &Lock) -> Result<()> {
     let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" });
-    desk.tx.set("lock_acquired", lock, &data)?;
+    desk.tx.set(EventType::LockAcquired, lock, &data)?;
     Ok(())
 }
 
@@ -170,8 +171,10 @@ fn lost_locks(
 ) -> Result<Vec<(RepoPath, Option<SortieId>)>> {
     let mut events = desk.tx.removals(Kind::Lock, LOST_LOOKED_AT)?;
     events.retain(|event| {
-        matches!(event.kind.as_str(), "lock_reclaimed" | "lock_released")
-            && since.is_none_or(|since| event.timestamp >= since)
+        matches!(
+            event.event_type(),
+            Some(EventType::LockReclaimed | EventType::LockReleased)
+        ) && since.is_none_or(|since| event.timestamp >= since)
     });
     events.reverse();
     let (mut seen, mut lost) = (BTreeSet::new(), Vec::new());
@@ -209,10 +212,12 @@ pub(crate) fn given_in(
         };
         let in_step = events.iter().take_while(|event| event.step == step);
         for event in in_step {
-            match event.kind.as_str() {
-                "sortie_reassigned" => sorties.push(event.subject.clone()),
-                "lock_acquired" => locks.extend(event.data["file"].as_str().map(str::to_owned)),
-                "message_moved" => messages += 1,
+            match event.event_type() {
+                Some(EventType::SortieReassigned) => sorties.push(event.subject.clone()),
+                Some(EventType::LockAcquired) => {
+                    locks.extend(event.data["file"].as_str().map(str::to_owned))
+                }
+                Some(EventType::MessageMoved) => messages += 1,
                 _ => {}
             }
         }

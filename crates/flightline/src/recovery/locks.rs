@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
+use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
 use flightline_core::setting::RecoveryKind;
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
@@ -42,7 +43,7 @@ pub(super) fn release_locks(
         let (locks, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
         for lock in locks {
             let data = json!({ "file": lock.file, "fence": lock.fence, "from": fate.agent.name, "sortie": lock.sortie_id, "reason": fate.liveness.evidence });
-            desk.tx.remove("lock_released", &lock, &data)?;
+            desk.tx.remove(EventType::LockReleased, &lock, &data)?;
             taken_from.insert(fate.agent.id);
             released.push(lock.file.to_string());
         }
@@ -110,7 +111,7 @@ pub(super) fn regrant(
             ..old
         };
         desk.tx.set(
-            "lock_acquired",
+            EventType::LockAcquired,
             &lock,
             &json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" }),
         )?;
@@ -146,7 +147,7 @@ fn renew_lapsed(desk: &mut Desk<'_, '_>, old: &Lock, fates: &[Fate]) -> Result<O
         ..lock
     };
     let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" });
-    desk.tx.set("lock_acquired", &lock, &data)?;
+    desk.tx.set(EventType::LockAcquired, &lock, &data)?;
     Ok(Some(holds_again(&lock, &fate.agent)))
 }
 
@@ -215,7 +216,7 @@ pub(super) fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, Agent
 fn has_lapsed(desk: &mut Desk<'_, '_>, lock: &Lock) -> Result<bool> {
     let newest = desk.tx.events_of(Kind::Lock, &lock.key(), 1)?;
     Ok(newest.first().is_some_and(|event| {
-        event.kind == "lock_reclaimed"
-            || (event.kind == "lock_released" && event.actor == Actor::flightline().name)
+        event.is(EventType::LockReclaimed)
+            || (event.is(EventType::LockReleased) && event.actor == Actor::flightline().name)
     }))
 }

@@ -1,6 +1,7 @@
 //! The decisions of a caller that resumes a mission: to go on without failed sorties, and in which state.
 
 use flightline_core::agent::Agent;
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::recovery::analysis::{agents_of, analyze};
 use flightline_core::recovery::{Analysis, Analyzed, When};
@@ -120,7 +121,7 @@ fn skip(
         sortie.status = SortieStatus::Skipped;
         sortie.updated_at = desk.now();
         let data = json!({ "agent": name, "reason": sortie.failure, "attempts": sortie.attempts });
-        desk.tx.set("sortie_skipped", sortie, &data)?;
+        desk.tx.set(EventType::SortieSkipped, sortie, &data)?;
         let (id, title) = (short(sortie.id), &sortie.title);
         chosen
             .warnings

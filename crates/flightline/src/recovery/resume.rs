@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
+use flightline_core::event::EventType;
 use flightline_core::file_system::TreeNow;
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, MessageKind};
@@ -321,7 +322,8 @@ fn quarantine(desk: &mut Desk<'_, '_>, passed: Vec<PassedOver>) -> Result<()> {
         if checkpoint.status != CheckpointStatus::Corrupted && refuse_newer(&checkpoint).is_ok() {
             checkpoint.status = CheckpointStatus::Corrupted;
             let data = json!({ "checkpoint_id": checkpoint.id, "problem": why });
-            desk.tx.set("checkpoint_corrupted", &checkpoint, &data)?;
+            desk.tx
+                .set(EventType::CheckpointCorrupted, &checkpoint, &data)?;
         }
     }
     Ok(())
@@ -389,8 +391,11 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         mission.status = MissionStatus::InProgress;
         mission.completed_at = None;
         mission.updated_at = desk.now();
-        desk.tx
-            .set("mission_started", &mission, &json!({ "reason": "resumed" }))?;
+        desk.tx.set(
+            EventType::MissionStarted,
+            &mission,
+            &json!({ "reason": "resumed" }),
+        )?;
     }
     let progress = desk.progress(mission.id)?;
     let mut context = context(desk, &mission, Vec::new())?;
@@ -457,7 +462,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
             ));
         }
     }
-    desk.tx.set("fleet_recovered", &recovery, &data)?;
+    desk.tx.set(EventType::FleetRecovered, &recovery, &data)?;
     warnings.extend(heal(desk)?);
     Ok(Resumed {
         recovery_id: recovery.id,
@@ -520,7 +525,7 @@ fn requeue_sorties(
                 blocked_reason: sortie.blocked_reason.take(),
             });
             let data = json!({ "from": fate.agent.name, "reason": fate.liveness.evidence, "attempt": sortie.attempts + 1 });
-            desk.tx.set("sortie_requeued", &sortie, &data)?;
+            desk.tx.set(EventType::SortieRequeued, &sortie, &data)?;
             taken_from.insert(fate.agent.id);
             requeued.push(sortie.id.to_string());
         }
@@ -546,7 +551,7 @@ fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> R
         if offers.contains(&delivery.message_id.to_string()) {
             delivery.state = DeliveryState::Acknowledged { at: desk.now() };
             let data = json!({ "reason": "recovered" });
-            desk.tx.set("message_settled", &delivery, &data)?;
+            desk.tx.set(EventType::MessageSettled, &delivery, &data)?;
             continue;
         }
         match delivery.state {
@@ -559,7 +564,7 @@ fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> R
                 if !active {
                     delivery.state = DeliveryState::Pending;
                     desk.tx.set(
-                        "message_requeued",
+                        EventType::MessageRequeued,
                         &delivery,
                         &json!({ "reason": "recovered" }),
                     )?;
@@ -591,7 +596,7 @@ fn fence(desk: &mut Desk<'_, '_>, fates: &[Fate], taken_from: &BTreeSet<AgentId>
         let mut agent = fate.agent.clone();
         end_session(desk.tx, &mut agent)?;
         let data = json!({ "reason": fate.liveness.evidence, "epoch": agent.epoch });
-        desk.tx.set("agent_session_ended", &agent, &data)?;
+        desk.tx.set(EventType::AgentSessionEnded, &agent, &data)?;
     }
     Ok(())
 }
@@ -621,8 +626,11 @@ fn take_dispatch(
     }
     let before = mission.dispatch.replace(me.id);
     mission.updated_at = desk.now();
-    desk.tx
-        .set("dispatch_changed", mission, &json!({ "to": me.name }))?;
+    desk.tx.set(
+        EventType::DispatchChanged,
+        mission,
+        &json!({ "to": me.name }),
+    )?;
     if let Some(before) = before {
         hand_over(desk, mission.id, before, &me)?;
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::{Checkpoint, Milestone, Reason};
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{
     Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask, SubtaskStatus,
@@ -91,7 +92,7 @@ pub(super) fn rewind(
                     .map(|now| what_is_lost(now, &restored)),
             );
             desk.tx.set(
-                "sortie_restored",
+                EventType::SortieRestored,
                 &restored,
                 &json!({ "checkpoint_id": checkpoint.id }),
             )?;
@@ -107,15 +108,19 @@ pub(super) fn rewind(
             sortie.title
         ));
         desk.tx.remove(
-            "sortie_removed",
+            EventType::SortieRemoved,
             sortie,
             &json!({ "checkpoint_id": checkpoint.id }),
         )?;
     }
-    restore_parts::<Subtask>(desk, mission, contents, checkpoint, &mut lost)?;
-    restore_parts::<SortieFile>(desk, mission, contents, checkpoint, &mut lost)?;
-    restore_parts::<SortieError>(desk, mission, contents, checkpoint, &mut lost)?;
-    restore_parts::<Review>(desk, mission, contents, checkpoint, &mut lost)?;
+    let kinds = (EventType::SubtaskRestored, EventType::SubtaskRemoved);
+    restore_parts::<Subtask>(desk, mission, contents, checkpoint, kinds, &mut lost)?;
+    let kinds = (EventType::FileRestored, EventType::FileRemoved);
+    restore_parts::<SortieFile>(desk, mission, contents, checkpoint, kinds, &mut lost)?;
+    let kinds = (EventType::ErrorRestored, EventType::ErrorRemoved);
+    restore_parts::<SortieError>(desk, mission, contents, checkpoint, kinds, &mut lost)?;
+    let kinds = (EventType::ReviewRestored, EventType::ReviewRemoved);
+    restore_parts::<Review>(desk, mission, contents, checkpoint, kinds, &mut lost)?;
     let old: Vec<Mission> = contents.of()?;
     let old = old.into_iter().next().ok_or_else(|| {
         Refusal::new(
@@ -140,7 +145,7 @@ pub(super) fn rewind(
         data["to"] = json!(is_in.current);
         data["trigger"] = json!("recovery");
     }
-    desk.tx.set("mission_restored", &mission, &data)?;
+    desk.tx.set(EventType::MissionRestored, &mission, &data)?;
     keep_milestones(desk, &mission, checkpoint)?;
     desk.tx.act_as(who);
     Ok(Rewound {
@@ -156,6 +161,7 @@ fn restore_parts<S: Subject + PartialEq>(
     mission: &Mission,
     contents: &Contents,
     checkpoint: &Checkpoint,
+    (restored, removed): (EventType, EventType),
     lost: &mut Vec<String>,
 ) -> Result<()> {
     let data = json!({ "checkpoint_id": checkpoint.id });
@@ -173,7 +179,7 @@ fn restore_parts<S: Subject + PartialEq>(
     let name = |key: &str| key.split_once('/').map_or(key, |(_, name)| name).to_owned();
     for (key, part) in &then {
         if now.get(key) != Some(part) {
-            desk.tx.set(&format!("{}_restored", S::KIND), part, &data)?;
+            desk.tx.set(restored, part, &data)?;
             if now.contains_key(key) {
                 lost.push(format!("{} {} has changed since", S::KIND, name(key)));
             }
@@ -181,8 +187,7 @@ fn restore_parts<S: Subject + PartialEq>(
     }
     for (key, part) in &now {
         if !then.contains_key(key) {
-            desk.tx
-                .remove(&format!("{}_removed", S::KIND), part, &data)?;
+            desk.tx.remove(removed, part, &data)?;
             lost.push(format!("{} {} was reported since", S::KIND, name(key)));
         }
     }
@@ -221,7 +226,7 @@ fn keep_milestones(
             ..reached
         };
         let data = json!({ "percent": kept.percent, "checkpoint_id": checkpoint.id });
-        desk.tx.set("milestone_kept", &kept, &data)?;
+        desk.tx.set(EventType::MilestoneKept, &kept, &data)?;
     }
     Ok(())
 }
@@ -231,7 +236,7 @@ fn is_as_restored(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<bool> {
     let newest = desk.tx.events_of(Kind::Sortie, &sortie.key(), 1)?;
     Ok(newest
         .first()
-        .is_some_and(|event| event.kind == "sortie_restored"))
+        .is_some_and(|event| event.is(EventType::SortieRestored)))
 }
 
 /// Nor may parts that they have completed of what they are still at.
@@ -264,7 +269,7 @@ fn refuse_unfinishing_parts(
         let newest = desk.tx.events_of(Kind::Subtask, &part.key(), 1)?;
         if newest
             .first()
-            .is_some_and(|it| it.kind == "subtask_restored")
+            .is_some_and(|it| it.is(EventType::SubtaskRestored))
         {
             continue;
         }

@@ -9,6 +9,7 @@ use flightline_core::context::{ContextMode, recovery_document, task_label};
 use flightline_core::dialect::recovery::{
     self, CONTEXT_TOKENS, Expected, Start, recovery_context, start,
 };
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::policy::RecoveryMode;
 use flightline_core::sortie::{Sortie, SortieStatus};
@@ -108,7 +109,7 @@ pub(super) fn start_from(
             "mission_id": mission.id,
             "problem": problem,
         });
-        desk.tx.note("resume_fell_back", mission, &data)?;
+        desk.tx.note(EventType::ResumeFellBack, mission, &data)?;
     }
     desk.tx.act_as(who);
     let text = match started {
@@ -297,14 +298,14 @@ fn go_on(
         let data = json!({
             "from": "pending", "attempt": sortie.attempts, "checkpoint_id": checkpoint.id,
         });
-        desk.tx.set("sortie_claimed", &sortie, &data)?;
+        desk.tx.set(EventType::SortieClaimed, &sortie, &data)?;
     }
     let steps = document.next_steps.get().into_iter().flatten();
     let steps = steps.filter_map(|step| Title::parse("nextSteps", step).ok());
     agent.next_steps = steps.collect();
     agent.updated_at = now;
     let data = json!({ "checkpoint_id": checkpoint.id, "next_steps": agent.next_steps.len() });
-    desk.tx.set("agent_updated", agent, &data)?;
+    desk.tx.set(EventType::AgentUpdated, agent, &data)?;
     if let Some(me) = desk.agent.as_mut().filter(|me| me.id == agent.id) {
         me.clone_from(agent);
     }
@@ -314,7 +315,8 @@ fn go_on(
             ..checkpoint.clone()
         };
         let data = json!({ "checkpoint_id": checkpoint.id, "agent": agent.name });
-        desk.tx.set("checkpoint_resumed", &checkpoint, &data)?;
+        desk.tx
+            .set(EventType::CheckpointResumed, &checkpoint, &data)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Taking a rewind back.
 
 use flightline_core::checkpoint::Checkpoint;
+use flightline_core::event::EventType;
 use flightline_core::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -68,7 +69,7 @@ impl Operation for Undo {
         warnings.extend(rewound.warnings);
         recovery.undone_at = Some(desk.now());
         desk.tx.set(
-            "recovery_undone",
+            EventType::RecoveryUndone,
             &recovery,
             &json!({ "recovery_id": recovery.id }),
         )?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flightline_core::agent::{Agent, AgentStatus, Role};
-use flightline_core::event::Event;
+use flightline_core::event::{Event, EventType};
 use flightline_core::mission::{Mission, Progress};
 use flightline_core::setting::RecoveryKind;
 use flightline_core::sortie::SortieStatus;
@@ -252,16 +252,16 @@ fn timeline(
 }
 
 fn recovery(step: &[Happening]) -> Option<StepRecovery> {
-    let of_kind = |kind: &str| step.iter().find(|one| one.event.kind == kind);
-    let told = of_kind("fleet_recovered")?;
+    let of_kind = |kind| step.iter().find(|one| one.event.is(kind));
+    let told = of_kind(EventType::FleetRecovered)?;
     let id = told.event.data.get("checkpoint_id").and_then(Value::as_str);
     Some(StepRecovery {
-        kind: match of_kind("mission_restored") {
+        kind: match of_kind(EventType::MissionRestored) {
             Some(_) => RecoveryKind::Rewind,
             None => RecoveryKind::RollForward,
         },
         checkpoint_id: id?.parse().ok()?,
-        undo: of_kind("recovery_undone").is_some(),
+        undo: of_kind(EventType::RecoveryUndone).is_some(),
     })
 }
 

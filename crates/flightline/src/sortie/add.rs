@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Cursor, Sortie, SortieStatus, TokenUsage};
 use flightline_core::text::Note;
@@ -191,8 +192,11 @@ pub(crate) fn add_all(
             completed_at: None,
             interrupted: None,
         };
-        desk.tx
-            .set("sortie_added", &sortie, &json!({ "title": sortie.title }))?;
+        desk.tx.set(
+            EventType::SortieAdded,
+            &sortie,
+            &json!({ "title": sortie.title }),
+        )?;
         added.push(sortie.id);
     }
     Ok(added)

@@ -1,6 +1,7 @@
 //! Moving a sortie from one status to another.
 
 use flightline_core::checkpoint::Reason;
+use flightline_core::event::EventType;
 use flightline_core::sortie::{
     Approval, Sortie, SortieError, SortieStatus, Subtask, SubtaskStatus, Verdict,
 };
@@ -276,9 +277,9 @@ fn give(
     sortie.failure = None;
     let data = json!({ "to": agent.name, "from": from, "reason": reason });
     let kind = if from.is_some() {
-        "sortie_reassigned"
+        EventType::SortieReassigned
     } else {
-        "sortie_assigned"
+        EventType::SortieAssigned
     };
     let sortie = keep(desk, sortie, kind, &data)?;
     let released_locks = locks.settle(
@@ -328,7 +329,7 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
     sortie.attempts += 1;
     let now = desk.now();
     sortie.started_at.get_or_insert(now);
-    let sortie = keep(desk, sortie, "sortie_started", &json!({}))?;
+    let sortie = keep(desk, sortie, EventType::SortieStarted, &json!({}))?;
     // Locks are for the agent that works, not for the one that says that it may begin.
     let locking = if desk.agent_id() == sortie.assigned_to {
         Locking::Again
@@ -346,7 +347,12 @@ fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<S
     check_move(&sortie, SortieStatus::Blocked, "block")?;
     sortie.status = SortieStatus::Blocked;
     sortie.blocked_reason = Some(reason.clone());
-    let sortie = keep(desk, sortie, "sortie_blocked", &json!({ "reason": reason }))?;
+    let sortie = keep(
+        desk,
+        sortie,
+        EventType::SortieBlocked,
+        &json!({ "reason": reason }),
+    )?;
     let mission = desk.mission_of(sortie.mission_id)?;
     let details = format!("\"{}\" is blocked: {reason}", sortie.title);
     trigger_error(desk, &mission, Reason::Blocker, details)?;
@@ -370,7 +376,7 @@ fn unblock(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
     refuse_open_errors(desk, &sortie)?;
     sortie.status = SortieStatus::InProgress;
     sortie.blocked_reason = None;
-    save(desk, sortie, "sortie_unblocked", &json!({}))
+    save(desk, sortie, EventType::SortieUnblocked, &json!({}))
 }
 
 fn resume(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
@@ -384,7 +390,7 @@ fn resume(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
     }
     sortie.status = SortieStatus::InProgress;
     sortie.blocked_reason = None;
-    let view = save(desk, sortie, "sortie_resumed", &json!({}))?;
+    let view = save(desk, sortie, EventType::SortieResumed, &json!({}))?;
     Ok(SortieView {
         resume: Some(ResumePoint::of(&view)),
         ..view
@@ -465,7 +471,7 @@ fn complete(
     }
     // Completing with something left open is the owner's word against its own list: it stands, and is said.
     let data = json!({ "unmet_criteria": unmet, "open_subtasks": open });
-    let sortie = keep(desk, sortie, "sortie_completed", &data)?;
+    let sortie = keep(desk, sortie, EventType::SortieCompleted, &data)?;
     // Before the checkpoint that this leads to: a rewind to it must not hold them.
     let released_locks = locks.settle(desk, &sortie, None, "its sortie is completed")?;
     synced_by(desk, &sortie)?;
@@ -501,7 +507,12 @@ fn fail(
     sortie.status = SortieStatus::Failed;
     sortie.failure = Some(reason.clone());
     sortie.interrupted = None;
-    let sortie = keep(desk, sortie, "sortie_failed", &json!({ "reason": reason }))?;
+    let sortie = keep(
+        desk,
+        sortie,
+        EventType::SortieFailed,
+        &json!({ "reason": reason }),
+    )?;
     let released_locks = locks.settle(desk, &sortie, None, "its sortie failed")?;
     let mission = desk.mission_of(sortie.mission_id)?;
     let details = format!("\"{}\" failed: {reason}", sortie.title);
@@ -540,7 +551,7 @@ fn release(
     sortie.blocked_reason = None;
     sortie.failure = None;
     let data = json!({ "from": from, "reason": reason });
-    let sortie = keep(desk, sortie, "sortie_released", &data)?;
+    let sortie = keep(desk, sortie, EventType::SortieReleased, &data)?;
     let released_locks = locks.settle(desk, &sortie, None, "its sortie was given back")?;
     Ok(SortieView {
         released_locks,
@@ -572,7 +583,7 @@ fn cancel(
     sortie.blocked_reason = None;
     sortie.interrupted = None;
     let data = json!({ "from": from, "reason": reason });
-    let sortie = keep(desk, sortie, "sortie_cancelled", &data)?;
+    let sortie = keep(desk, sortie, EventType::SortieCancelled, &data)?;
     let released_locks = locks.settle(desk, &sortie, None, "its sortie is cancelled")?;
     Ok(SortieView {
         released_locks,
@@ -610,11 +621,11 @@ fn judge(
         at: desk.now(),
     });
     let (event, word) = match verdict {
-        Verdict::Approved => ("sortie_approved", "Approved"),
+        Verdict::Approved => (EventType::SortieApproved, "Approved"),
         Verdict::Rejected => {
             sortie.status = SortieStatus::InProgress;
             sortie.completed_at = None;
-            ("sortie_rejected", "Rejected")
+            (EventType::SortieRejected, "Rejected")
         }
     };
     let sortie = keep(desk, sortie, event, &json!({ "reason": reason }))?;
@@ -664,12 +675,22 @@ fn as_it_is(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView> {
     })
 }
 
-fn save(desk: &mut Desk<'_, '_>, sortie: Sortie, event: &str, data: &Value) -> Result<SortieView> {
+fn save(
+    desk: &mut Desk<'_, '_>,
+    sortie: Sortie,
+    event: EventType,
+    data: &Value,
+) -> Result<SortieView> {
     let sortie = keep(desk, sortie, event, data)?;
     view(desk, sortie)
 }
 
-fn keep(desk: &mut Desk<'_, '_>, mut sortie: Sortie, event: &str, data: &Value) -> Result<Sortie> {
+fn keep(
+    desk: &mut Desk<'_, '_>,
+    mut sortie: Sortie,
+    event: EventType,
+    data: &Value,
+) -> Result<Sortie> {
     sortie.updated_at = desk.now();
     desk.tx.set(event, &sortie, data)?;
     Ok(sortie)

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus};
@@ -245,7 +246,7 @@ fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<Sorti
     sortie.attempts += 1;
     sortie.updated_at = now;
     desk.tx.set(
-        "sortie_claimed",
+        EventType::SortieClaimed,
         &sortie,
         &json!({ "from": from.as_str(), "attempt": sortie.attempts }),
     )?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
 use flightline_core::text::Note;
@@ -157,7 +158,7 @@ impl Operation for EditSortie {
         }
         sortie.updated_at = desk.now();
         let data = json!({ "title": sortie.title, "fields": fields });
-        desk.tx.set("sortie_edited", &sortie, &data)?;
+        desk.tx.set(EventType::SortieEdited, &sortie, &data)?;
         catch_up(desk, sortie.mission_id)?;
         view(desk, sortie)
     }
@@ -325,8 +326,11 @@ impl Operation for MoveSortie {
             one.position = position;
             one.updated_at = now;
             moved = true;
-            desk.tx
-                .set("sortie_reordered", &one, &json!({ "position": position }))?;
+            desk.tx.set(
+                EventType::SortieReordered,
+                &one,
+                &json!({ "position": position }),
+            )?;
         }
         if moved {
             remember_order(desk, &sortie)?;
@@ -342,8 +346,11 @@ fn remember_order(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
     if let Some(mut mission) = mission.filter(|mission| !mission.reordered) {
         mission.reordered = true;
         mission.updated_at = desk.now();
-        desk.tx
-            .set("mission_updated", &mission, &json!({ "fields": ["order"] }))?;
+        desk.tx.set(
+            EventType::MissionUpdated,
+            &mission,
+            &json!({ "fields": ["order"] }),
+        )?;
     }
     Ok(())
 }

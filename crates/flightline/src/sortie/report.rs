@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::Reason;
+use flightline_core::event::EventType;
 use flightline_core::sortie::{
     Declared, FileChange, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask,
     SubtaskStatus,
@@ -207,7 +208,7 @@ impl Operation for UpdateSortie {
         }
         let progress = subtask_progress(desk, &sortie)?;
         desk.tx.set(
-            "sortie_progress",
+            EventType::SortieProgress,
             &sortie,
             &json!({ "note": self.note, "percent": progress.percent }),
         )?;
@@ -298,14 +299,14 @@ impl Operation for ReportError {
             cleared_at: None,
         };
         let data = json!({ "type": error.kind, "status": error.status, "message": error.message, "blocking": error.blocking });
-        desk.tx.set("sortie_error", &error, &data)?;
+        desk.tx.set(EventType::SortieError, &error, &data)?;
         if self.blocking && sortie.status != SortieStatus::Blocked {
             check_move(&sortie, SortieStatus::Blocked, "block")?;
             sortie.status = SortieStatus::Blocked;
             sortie.blocked_reason = Some(self.message.clone());
             sortie.updated_at = desk.now();
             desk.tx.set(
-                "sortie_blocked",
+                EventType::SortieBlocked,
                 &sortie,
                 &json!({ "reason": self.message }),
             )?;
@@ -343,7 +344,7 @@ impl Operation for ClearErrors {
             if error.cleared_at.is_none() {
                 error.cleared_at = Some(desk.now());
                 desk.tx.set(
-                    "sortie_error_cleared",
+                    EventType::SortieErrorCleared,
                     &error,
                     &json!({ "number": error.number }),
                 )?;
@@ -383,7 +384,7 @@ impl Operation for AddReview {
             at: desk.now(),
         };
         let data = json!({ "reviewer": review.reviewer, "score": review.score });
-        desk.tx.set("sortie_reviewed", &review, &data)?;
+        desk.tx.set(EventType::SortieReviewed, &review, &data)?;
         catch_up(desk, sortie.mission_id)?;
         if let Some(score) = review.score {
             let mission = desk.mission_of(sortie.mission_id)?;
@@ -434,7 +435,7 @@ pub(crate) fn record_subtask(
         updated_at: desk.now(),
     };
     desk.tx.set(
-        "subtask_updated",
+        EventType::SubtaskUpdated,
         &subtask,
         &json!({ "status": subtask.status.as_str() }),
     )?;
@@ -463,9 +464,9 @@ pub(crate) fn record_file(
         at: desk.now(),
     };
     let event = match change {
-        FileChange::Created => "file_created",
-        FileChange::Modified => "file_modified",
-        FileChange::Deleted => "file_deleted",
+        FileChange::Created => EventType::FileCreated,
+        FileChange::Modified => EventType::FileModified,
+        FileChange::Deleted => EventType::FileDeleted,
     };
     desk.tx.set(event, &file, &json!({ "path": file.path }))?;
     Ok(())

@@ -3,6 +3,7 @@
 use flightline::Caller;
 use flightline::agent::{ListAgents, RegisterAgent, RetireAgent, ShowAgent, UpdateAgent};
 use flightline::core::agent::{AgentStatus, Role};
+use flightline::core::event::EventType;
 use flightline::core::liveness::Life;
 use flightline::core::{Code, Time};
 use flightline::lock::AcquireLocks;
@@ -208,7 +209,7 @@ both_engines! {
         let mut agent = story.register("ada", Role::Specialist).agent;
         for reserved in ["mission", "User:root", "FLIGHTLINE"] {
             agent.name = name(reserved);
-            world.store().write(|tx| tx.set("agent_updated", &agent, &serde_json::json!({}))).unwrap();
+            world.store().write(|tx| tx.set(EventType::AgentUpdated, &agent, &serde_json::json!({}))).unwrap();
             let listed = story.run("", &ListAgents { retired: false, sightings: vec![] }).unwrap();
             assert_eq!(listed[0].agent.name, name(reserved));
             story.run(reserved, &locks()).unwrap();

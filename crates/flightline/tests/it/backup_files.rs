@@ -14,7 +14,7 @@ use flightline::checkpoint::leftovers;
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::Code;
 use flightline::core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
-use flightline::core::event::sha256_hex;
+use flightline::core::event::{EventType, sha256_hex};
 use flightline::core::mission::Mission;
 use flightline::doctor::{Care, Check, examine_backups};
 use flightline_testkit::story::{Story, note};
@@ -198,7 +198,7 @@ both_engines! {
         story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| {
             for number in 0..130 {
                 let lesson = lesson(number, &story_mission(tx)?, &"word ".repeat(1_630));
-                tx.set("learned", &lesson, &json!({}))?;
+                tx.set(EventType::NoteAdded, &lesson, &json!({}))?;
             }
             Ok::<_, flightline::store::Error>(())
         })).unwrap();

@@ -9,6 +9,7 @@ use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::thin::{PlanThinning, thin};
 use flightline::core::checkpoint::{Checkpoint, Digest, Line, sections};
+use flightline::core::event::EventType;
 use flightline::core::lock::Lock;
 use flightline::core::{CheckpointId, MissionId};
 use flightline::lock::AcquireLocks;
@@ -67,7 +68,7 @@ fn move_lock(story: &Story<'_>, file: &str, to: Option<MissionId>) {
     story
         .with_fleet(|fleet| {
             let store = fleet.store().unwrap();
-            store.write(|tx| tx.set("lock_acquired", &lock, &json!({})))
+            store.write(|tx| tx.set(EventType::LockAcquired, &lock, &json!({})))
         })
         .unwrap();
 }
@@ -175,7 +176,7 @@ both_engines! {
                     it.cut.digest = digest;
                     it.cut.sections = sections(lines.clone(), digest);
                     it.sha256 = it.cut.sha256();
-                    tx.set("checkpoint_marked", &it, &json!({}))?;
+                    tx.set(EventType::CheckpointNoted, &it, &json!({}))?;
                     Ok::<_, flightline::store::Error>(it)
                 })
             })

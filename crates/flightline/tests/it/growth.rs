@@ -5,6 +5,7 @@ use flightline::agent::{ListAgents, ListProcesses};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::Name;
 use flightline::core::agent::Agent;
+use flightline::core::event::EventType;
 use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::policy::Policy;
 use flightline::errand::AfterWrite;
@@ -106,7 +107,7 @@ fn add_missions(world: &World) {
                 timeline: 0,
                 ..mission(1_000 + u128::from(number), &format!("Mission {number}"))
             };
-            tx.set("mission_created", &one, &json!({}))?;
+            tx.set(EventType::MissionCreated, &one, &json!({}))?;
         }
         Ok::<_, Error>(())
     });
@@ -123,7 +124,7 @@ fn add_agents(world: &World) {
                 name: Name::parse("agent name", &format!("idle-{number}")).unwrap(),
                 ..ada.clone()
             };
-            tx.set("agent_registered", &one, &json!({}))?;
+            tx.set(EventType::AgentRegistered, &one, &json!({}))?;
             tx.beat(one.id, one.epoch, &json!({}))?;
         }
         Ok::<_, Error>(())

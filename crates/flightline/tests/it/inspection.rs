@@ -5,6 +5,7 @@ use flightline::checkpoint::inspect::{
     VerifyCheckpoints,
 };
 use flightline::core::checkpoint::{Checkpoint, CheckpointStatus, Reason, Trigger};
+use flightline::core::event::EventType;
 use flightline::core::mission::Mission;
 use flightline::core::{CheckpointId, Code, Kind, Refusal};
 use flightline::sortie::change::SortieAction;
@@ -69,7 +70,7 @@ fn forge(story: &Story<'_>, checkpoint: &Checkpoint) {
         fleet
             .store()
             .unwrap()
-            .write(|tx| tx.set("forged", checkpoint, &json!({})))
+            .write(|tx| tx.set(EventType::CheckpointNoted, checkpoint, &json!({})))
     };
     story.with_fleet(write).unwrap();
 }

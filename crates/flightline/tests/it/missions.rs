@@ -2,6 +2,7 @@
 
 use expect_test::expect;
 use flightline::Caller;
+use flightline::core::event::EventType;
 use flightline::core::mission::MissionStatus;
 use flightline::core::{Code, Kind, Refusal};
 use flightline::ids::{ListIds, ShortenIds};
@@ -448,7 +449,7 @@ both_engines! {
         let story = Story::new(world);
         let twins = [0x1000_u128, 0x2000].map(|number| flightline_testkit::value::mission(number, "A twin"));
         for twin in &twins {
-            let set = world.store().write(|tx| tx.set("mission_created", twin, &serde_json::json!({})));
+            let set = world.store().write(|tx| tx.set(EventType::MissionCreated, twin, &serde_json::json!({})));
             set.map_err(|error: flightline::store::Error| error).unwrap();
         }
         let show = |typed: &str| story.run("", &ShowMission { mission: Some(typed.to_owned()) });
@@ -468,7 +469,7 @@ both_engines! {
             .iter()
             .map(|number| {
                 let one = flightline_testkit::value::mission(*number, "One of several");
-                let set = world.store().write(|tx| tx.set("mission_created", &one, &serde_json::json!({})));
+                let set = world.store().write(|tx| tx.set(EventType::MissionCreated, &one, &serde_json::json!({})));
                 set.map_err(|error: flightline::store::Error| error).unwrap();
                 one.id.to_string()
             })

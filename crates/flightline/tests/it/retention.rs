@@ -16,6 +16,7 @@ use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::thin::thin;
 use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::checkpoint::Reason;
+use flightline::core::event::EventType;
 use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::policy::Policy;
 use flightline::core::retention::{Guard, Retention};
@@ -431,7 +432,7 @@ both_engines! {
         mark(&story, taken[5], Mark::Archive);
         let mut bad = story.checkpoints()[2].clone();
         bad.status = Corrupted;
-        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set("checkpoint_corrupted", &bad, &serde_json::json!({})))).unwrap();
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set(EventType::CheckpointCorrupted, &bad, &serde_json::json!({})))).unwrap();
         assert_eq!(shown(&story), [Expired, Expired, Corrupted, Archived, Creating]);
     }
 

@@ -13,7 +13,7 @@ use flightline::checkpoint::thin::{
     PlanThinning, ThinJournal, Thinned, ThinningPlan, thin, thin_within,
 };
 use flightline::core::checkpoint::Reason;
-use flightline::core::event::Change;
+use flightline::core::event::{Change, EventType};
 use flightline::core::note::NoteKind;
 use flightline::core::setting::LastPrune;
 use flightline::core::{CheckpointId, Code, Kind, Refusal};
@@ -109,9 +109,9 @@ both_engines! {
         let mut store = world.store();
         store
             .write(|tx| {
-                tx.set("made", &of, &serde_json::json!({}))?;
+                tx.set(EventType::MissionCreated, &of, &serde_json::json!({}))?;
                 for number in 0..1_300 {
-                    tx.set("learned", &value(number), &serde_json::json!({}))?;
+                    tx.set(EventType::NoteAdded, &value(number), &serde_json::json!({}))?;
                 }
                 Ok::<_, flightline::store::Error>(())
             })

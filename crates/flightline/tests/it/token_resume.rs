@@ -11,6 +11,7 @@ use flightline::core::agent::Role;
 use flightline::core::briefing::{estimate_tokens, strip_data};
 use flightline::core::checkpoint::{CheckpointStatus, Reason};
 use flightline::core::context::ContextMode;
+use flightline::core::event::EventType;
 use flightline::core::policy::{Policy, Preset};
 use flightline::core::sortie::{Sortie, SortieStatus};
 use flightline::recovery::delta::{ApplyDeltas, DeltaResult};
@@ -209,7 +210,7 @@ both_engines! {
         let story = working(world);
         fill(&story, "ada", 91);
         let gone: Sortie = story.stored_sortie("Docs");
-        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.remove("sortie_removed", &gone, &json!({})))).unwrap();
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.remove(EventType::SortieRemoved, &gone, &json!({})))).unwrap();
         fell_back(&story, &resume(&story), "it names tasks that do not exist any more: T004");
     }
 

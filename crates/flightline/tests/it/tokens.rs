@@ -13,6 +13,7 @@ use flightline::context::BriefAgent;
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::{Checkpoint, CheckpointStatus, Reason, Trigger};
 use flightline::core::context::ContextMode;
+use flightline::core::event::EventType;
 use flightline::core::note::NoteKind;
 use flightline::core::policy::{Policy, Preset, RecoveryMode, Triggers};
 use flightline::core::sortie::SubtaskStatus;
@@ -278,7 +279,7 @@ both_engines! {
         let before = story.rev();
         assert_eq!(fill(&story, "ada", 81).checkpoint_id, None);
         assert_eq!(story.rev(), before, "what goes on failing is no news");
-        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set("note_added", &written, &json!({})))).unwrap();
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set(EventType::NoteAdded, &written, &json!({})))).unwrap();
         let beaten = fill(&story, "ada", 82);
         assert_eq!((beaten.crossed.len(), beaten.checkpoint_id.is_some()), (0, true));
         assert_eq!(fill(&story, "ada", 83).checkpoint_id, None, "and that was it");

@@ -8,6 +8,7 @@ use flightline::Fleet;
 use flightline::agent::RetireAgent;
 use flightline::core::agent::Agent;
 use flightline::core::checkpoint::{Checkpoint, Milestone, Reason, Trigger};
+use flightline::core::event::EventType;
 use flightline::core::mission::Mission;
 use flightline::core::note::NoteKind;
 use flightline::core::policy::Policy;
@@ -305,7 +306,7 @@ both_engines! {
         fleet.store().unwrap().write(|tx| {
             for name in &names {
                 let agent = tx.find::<Agent>(Find::AgentName(name))?.remove(0);
-                tx.set("agent_updated", &Agent { next_steps: vec![step.clone(); 7_500], ..agent }, &json!({}))?;
+                tx.set(EventType::AgentUpdated, &Agent { next_steps: vec![step.clone(); 7_500], ..agent }, &json!({}))?;
             }
             Ok::<_, flightline::store::Error>(())
         }).unwrap();
@@ -346,7 +347,7 @@ both_engines! {
         story.claim("ada", "Part 3").unwrap();
         assert!(story.checkpoints().is_empty(), "nothing could be taken, and the work went on");
         assert_eq!(story.events_of("checkpoint_failed").len(), 1, "what goes on failing is no news");
-        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set("note_added", &written, &json!({})))).unwrap();
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set(EventType::NoteAdded, &written, &json!({})))).unwrap();
         story.change("ada", "Part 3", SortieAction::Release { reason: None }).unwrap();
         assert_eq!(details(&story), ["Reached 25% milestone"]);
         assert_eq!(last(&story).cut.reason, Reason::Milestone);
@@ -363,7 +364,7 @@ both_engines! {
         story.claim("ada", "Part 2").unwrap();
         damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
         story.finish("ada", &["Part 1"]);
-        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set("note_added", &written, &json!({})))).unwrap();
+        story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set(EventType::NoteAdded, &written, &json!({})))).unwrap();
         story.change("ada", "Part 2", DONE).unwrap();
         assert_eq!(details(&story), ["Reached 25%, 50% milestones"]);
     }

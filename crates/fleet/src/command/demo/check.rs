@@ -1,5 +1,6 @@
 //! What must be true when the script has been played, read from the store.
 
+use flightline::core::event::EventType;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -63,14 +64,14 @@ fn endings(acts: &[Act]) -> (bool, String) {
     (wrong.is_none(), detail)
 }
 
-fn events(stage: &Stage, kind: &str) -> Option<Vec<Value>> {
+fn events(stage: &Stage, kind: EventType) -> Option<Vec<Value>> {
     let found = stage.ask(&format!("events list --type {kind}"))?;
     found["events"].as_array().cloned()
 }
 
 fn completed(stage: &Stage) -> Option<(bool, String)> {
-    let all = events(stage, "sortie_completed")?;
-    let requeued = events(stage, "sortie_requeued")?;
+    let all = events(stage, EventType::SortieCompleted)?;
+    let requeued = events(stage, EventType::SortieRequeued)?;
     let taken = requeued.first().map(|event| &event["subject"]);
     let mut subjects: Vec<&str> = all.iter().filter_map(|it| it["subject"].as_str()).collect();
     subjects.sort_unstable();
@@ -87,7 +88,7 @@ fn completed(stage: &Stage) -> Option<(bool, String)> {
 }
 
 fn requeued(stage: &Stage) -> Option<(bool, String)> {
-    let all = events(stage, "sortie_requeued")?;
+    let all = events(stage, EventType::SortieRequeued)?;
     let data = &all.first()?["data"];
     let reason = data["reason"].as_str().unwrap_or_default().to_owned();
     let ok = all.len() == 1 && data["from"] == "bob" && reason.ends_with(" is gone");
@@ -95,7 +96,7 @@ fn requeued(stage: &Stage) -> Option<(bool, String)> {
 }
 
 fn published(stage: &Stage) -> Option<(bool, String)> {
-    let done = events(stage, "effect_done")?;
+    let done = events(stage, EventType::EffectDone)?;
     let lines = stage.lines_of("published.txt");
     let detail = format!("{} in the ledger, {} in the journal", lines, done.len());
     Some((lines == 1 && done.len() == 1, detail))
@@ -110,7 +111,7 @@ fn fenced(acts: &[Act]) -> Option<(bool, String)> {
 fn briefed(stage: &Stage, acts: &[Act]) -> Option<(bool, String)> {
     let mut all = acts.iter();
     let briefing = all.find(|act| act.command.starts_with("fleet context --minimal"))?;
-    let read = events(stage, "briefing_acknowledged")?;
+    let read = events(stage, EventType::BriefingAcknowledged)?;
     let has_rule = briefing.output.contains("Publish each part exactly once");
     let by_carol = read.len() == 1 && read.first()?["actor"] == "carol";
     let lines = briefing.output.lines().count();
