@@ -366,7 +366,7 @@ impl Tx<'_> {
                 rev,
                 step: step.min(rev),
                 at: Time::from_millis(at),
-                kind: EventType::EventBroughtBack.as_str(),
+                kind: EventType::EventBroughtBack,
                 mission: keys.mission.map(|id| id.to_string()),
                 subject_kind: copy.kind,
                 subject: &copy.id,
@@ -484,7 +484,7 @@ impl Tx<'_> {
                 rev,
                 step: self.step,
                 at: self.now,
-                kind: EventType::ValueRepaired.as_str(),
+                kind: EventType::ValueRepaired,
                 // A matter of the store, not of a mission's work: it must not make an old one current.
                 mission: None,
                 subject_kind: kind,

@@ -139,7 +139,7 @@ impl Tx<'_> {
                 rev,
                 step: self.step,
                 at: self.now,
-                kind: EventType::DamageSetAside.as_str(),
+                kind: EventType::DamageSetAside,
                 mission: None,
                 subject_kind: Kind::Setting,
                 subject: "journal",

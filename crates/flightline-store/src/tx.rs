@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use flightline_core::checkpoint::{Digest, Line, Section, sections};
-use flightline_core::event::{Change, Event, HAPPENED_AT, sha256_hex};
+use flightline_core::event::{Change, Event, EventType, HAPPENED_AT, sha256_hex};
 use flightline_core::time::Uptime;
 use flightline_core::{Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
@@ -197,11 +197,10 @@ impl Tx<'_> {
     /// When the store fails or the document is too large.
     pub fn set<S: Subject>(
         &mut self,
-        event_kind: impl AsRef<str>,
+        kind: EventType,
         value: &S,
         data: &Json,
     ) -> Result<u64, Error> {
-        let event_kind = event_kind.as_ref();
         let doc = serde_json::to_string(value).map_err(|error| Error::Engine {
             act: "cannot write a document",
             cause: error.to_string(),
@@ -228,7 +227,7 @@ impl Tx<'_> {
                 rev,
                 step: self.step,
                 at: self.now,
-                kind: event_kind,
+                kind,
                 mission: keys.mission.map(|id| id.to_string()),
                 subject_kind: S::KIND,
                 subject: &id,
@@ -314,12 +313,12 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn remove<S: Subject>(
         &mut self,
-        event_kind: impl AsRef<str>,
+        kind: EventType,
         value: &S,
         data: &Json,
     ) -> Result<u64, Error> {
         let id = value.key();
-        let rev = self.record::<S>(event_kind.as_ref(), value, data, Change::Gone)?;
+        let rev = self.record::<S>(kind, value, data, Change::Gone)?;
         subject::remove(self.driver, &self.project.id, S::KIND, &id, rev, self.now)?;
         if let Some(memory) = &mut self.memory {
             memory.remove(S::KIND, &id);
@@ -333,16 +332,16 @@ impl Tx<'_> {
     /// When the store fails.
     pub fn note<S: Subject>(
         &mut self,
-        event_kind: impl AsRef<str>,
+        kind: EventType,
         value: &S,
         data: &Json,
     ) -> Result<u64, Error> {
-        self.record::<S>(event_kind.as_ref(), value, data, Change::None)
+        self.record::<S>(kind, value, data, Change::None)
     }
 
     fn record<S: Subject>(
         &mut self,
-        event_kind: &str,
+        kind: EventType,
         value: &S,
         data: &Json,
         change: Change,
@@ -359,7 +358,7 @@ impl Tx<'_> {
                 rev,
                 step: self.step,
                 at: self.now,
-                kind: event_kind,
+                kind,
                 mission: keys.mission.map(|id| id.to_string()),
                 subject_kind: S::KIND,
                 subject: &id,

@@ -83,7 +83,7 @@ impl Lately {
         recent.events.push_front(Event {
             rev: event.rev,
             step: event.step,
-            kind: event.kind.to_owned(),
+            kind: event.kind.to_string(),
             timestamp: event.at,
             mission_id: Some(mission),
             subject_kind: event.subject_kind,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use flightline_core::event::{Change, Event, sha256_hex};
+use flightline_core::event::{Change, Event, EventType, sha256_hex};
 use flightline_core::{Kind, MissionId, Time};
 use serde_json::Value as Json;
 
@@ -98,7 +98,7 @@ pub(crate) struct NewEvent<'a> {
     pub(crate) rev: u64,
     pub(crate) step: u64,
     pub(crate) at: Time,
-    pub(crate) kind: &'a str,
+    pub(crate) kind: EventType,
     pub(crate) mission: Option<String>,
     pub(crate) subject_kind: Kind,
     pub(crate) subject: &'a str,
@@ -164,7 +164,7 @@ pub(crate) fn insert(
         event.rev,
         event.step,
         event.at.as_millis(),
-        event.kind,
+        event.kind.as_str(),
         event.mission.as_deref(),
         event.subject_kind.as_str(),
         event.subject,

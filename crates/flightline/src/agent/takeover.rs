@@ -98,9 +98,6 @@ pub struct Handoff {
 /// Why a sortie was reassigned by a takeover, in its event.
 pub(crate) const REASSIGNED_BY_TAKEOVER: &str = "taken over";
 
-/// The event that retires an agent that crashed.
-pub(crate) const CRASHED: &str = EventType::AgentCrashed.as_str();
-
 impl Operation for TakeOver {
     const NAME: &'static str = "take_over";
     const ACCESS: Access = Access::Write;

@@ -4,13 +4,13 @@ use flightline_core::agent::{Agent, AgentStatus, Coordination, Role, Step};
 use flightline_core::dialect::Document;
 use flightline_core::dialect::epic::{self, AgentType, Checkpoint, Ended};
 use flightline_core::dialect::field::{Maybe, Stamp};
+use flightline_core::event::EventType;
 use flightline_core::{Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
 use flightline_store::Find;
 use serde_json::json;
 
 use super::{EndedFile, Stored, Thing, note, refuse_others, refuse_retired, title};
 use crate::agent::document::{checkpoint_of, epoch_named};
-use crate::agent::takeover::CRASHED;
 use crate::desk::{Desk, agent_named, first_epoch, new_agent, next_epoch};
 use crate::error::{Error, Result};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
@@ -19,7 +19,11 @@ use crate::recovery::compaction::{CompactionEvidence, lose_context};
 const SESSIONS: u64 = 5_000;
 
 /// How an agent's work ends, so that its file goes into the archive.
-const ENDINGS: [&str; 3] = [CRASHED, "agent_restarted", "agent_retired"];
+const ENDINGS: [EventType; 3] = [
+    EventType::AgentCrashed,
+    EventType::AgentRestarted,
+    EventType::AgentRetired,
+];
 
 /// Agents that have a document: those that have begun, and not mere mailboxes.
 pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
@@ -72,7 +76,7 @@ pub(super) fn ended(desk: &mut Desk<'_, '_>, since: Option<u64>) -> Result<Vec<E
         let events = desk.tx.events_of(Kind::Agent, &agent.key(), 50)?;
         let ended = events.iter().find(|event| {
             let new = since.map_or(agent.retired_at.is_some(), |since| event.rev > since);
-            new && ENDINGS.contains(&event.kind.as_str())
+            new && ENDINGS.into_iter().any(|ending| event.is(ending))
         });
         let Some(event) = ended else {
             continue;
@@ -230,9 +234,9 @@ fn record(
     if before.as_ref() != Some(&agent) {
         agent.updated_at = desk.now();
         let event = match (is_new, resumed) {
-            (true, _) => "agent_registered",
-            (false, true) => "agent_session_started",
-            (false, false) => "agent_updated",
+            (true, _) => EventType::AgentRegistered,
+            (false, true) => EventType::AgentSessionStarted,
+            (false, false) => EventType::AgentUpdated,
         };
         let data = json!({
             "dialect": "epic", "epoch": agent.epoch, "session": agent.session_id,
@@ -251,8 +255,14 @@ fn was_before(desk: &mut Desk<'_, '_>, agent: &Agent, session: Option<&Title>) -
     let events = desk.tx.events_of(Kind::Agent, &agent.key(), SESSIONS)?;
     let session = session.map(Title::as_str);
     Ok(events.iter().any(|event| {
-        let begun = ["agent_registered", "agent_session_started", "agent_resumed"]
-            .contains(&event.kind.as_str());
+        let begun = matches!(
+            event.event_type(),
+            Some(
+                EventType::AgentRegistered
+                    | EventType::AgentSessionStarted
+                    | EventType::AgentResumed
+            )
+        );
         begun && event.data["session"].as_str() == session
     }))
 }
@@ -283,12 +293,18 @@ fn steps(desk: &mut Desk<'_, '_>, agent: &Agent, document: &Checkpoint) -> Resul
             text: text.clone(),
             at: desk.now(),
         };
-        desk.tx
-            .set("agent_step_completed", &step, &json!({ "step": step.text }))?;
+        desk.tx.set(
+            EventType::AgentStepCompleted,
+            &step,
+            &json!({ "step": step.text }),
+        )?;
     }
     for step in known.iter().skip(texts.len()) {
-        desk.tx
-            .remove("agent_step_removed", step, &json!({ "step": step.text }))?;
+        desk.tx.remove(
+            EventType::AgentStepRemoved,
+            step,
+            &json!({ "step": step.text }),
+        )?;
     }
     debug_assert_eq!(
         desk.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len(),

@@ -5,6 +5,7 @@
 use flightline_core::dialect::{
     Arrival, Dialect, Document, Json, Original, changes, merge, says_the_same,
 };
+use flightline_core::event::EventType;
 use flightline_core::redact::shown;
 use flightline_core::{Code, Refusal, Time};
 use flightline_store::{Error as StoreError, Find};
@@ -320,7 +321,7 @@ impl ImportDocuments {
         });
         if is_news {
             let data = json!({ "dialect": dialect, "file": original.file, "of": original.of });
-            desk.tx.set("document_imported", &original, &data)?;
+            desk.tx.set(EventType::DocumentImported, &original, &data)?;
         }
         Ok(())
     }

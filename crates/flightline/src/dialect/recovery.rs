@@ -6,6 +6,7 @@ use flightline_core::dialect::recovery::{
     self, CleanUp, LATEST_FILE, Timestamp, backup_name, emergency_name,
 };
 use flightline_core::dialect::{Dialect, Document, Original};
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note as Remembered, NoteKind};
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
@@ -270,8 +271,11 @@ fn mission_of(
     }
     if after != before {
         after.updated_at = desk.now();
-        desk.tx
-            .set("mission_updated", &after, &json!({ "dialect": "recovery" }))?;
+        desk.tx.set(
+            EventType::MissionUpdated,
+            &after,
+            &json!({ "dialect": "recovery" }),
+        )?;
     }
     Ok(after)
 }
@@ -346,7 +350,8 @@ fn use_up(desk: &mut Desk<'_, '_>) -> Result<()> {
     {
         checkpoint.consumed_at = Some(desk.now());
         let data = json!({ "checkpoint_id": checkpoint.id, "dialect": "recovery" });
-        desk.tx.set("checkpoint_consumed", &checkpoint, &data)?;
+        desk.tx
+            .set(EventType::CheckpointConsumed, &checkpoint, &data)?;
     }
     Ok(())
 }
@@ -427,7 +432,7 @@ fn put(
     let data = json!({
         "dialect": "recovery", "from": before.status.as_str(), "to": status.as_str(),
     });
-    desk.tx.set("sortie_moved", &sortie, &data)?;
+    desk.tx.set(EventType::SortieMoved, &sortie, &data)?;
     if status == SortieStatus::Completed {
         release_for(desk, sortie.id, None, "its sortie is completed")?;
         synced_by(desk, &sortie)?;
@@ -457,7 +462,7 @@ fn instructions(
         sortie.resume_instructions = Some(text);
         sortie.updated_at = desk.now();
         desk.tx.set(
-            "sortie_progress",
+            EventType::SortieProgress,
             &sortie,
             &json!({ "dialect": "recovery" }),
         )?;

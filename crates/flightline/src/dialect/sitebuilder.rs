@@ -9,6 +9,7 @@ use flightline_core::dialect::sitebuilder::{
     Checkpoint, Subtasks, TaskStatus, archive_name, file_name, is_archive, read_update,
 };
 use flightline_core::dialect::{Dialect, Document};
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Cursor, Declared, Sortie, SortieStatus};
 use flightline_core::text::Note;
@@ -397,11 +398,11 @@ fn record(
     let sortie = changed_sortie(desk, before.clone(), &agent, document, warnings)?;
     if sortie != before {
         let event = match (before.status, sortie.status) {
-            (before, now) if before == now => "sortie_progress",
-            (_, SortieStatus::Completed) => "sortie_completed",
-            (_, SortieStatus::Blocked) => "sortie_blocked",
-            (_, SortieStatus::Failed) => "sortie_failed",
-            _ => "sortie_started",
+            (before, now) if before == now => EventType::SortieProgress,
+            (_, SortieStatus::Completed) => EventType::SortieCompleted,
+            (_, SortieStatus::Blocked) => EventType::SortieBlocked,
+            (_, SortieStatus::Failed) => EventType::SortieFailed,
+            _ => EventType::SortieStarted,
         };
         let percent = document.percent();
         desk.tx.set(
@@ -547,7 +548,7 @@ fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent
     agent.session_started_at = document.last_update().map(|at| at.min(desk.now()));
     let data =
         json!({ "dialect": "sitebuilder", "epoch": agent.epoch, "role": agent.role.as_str() });
-    desk.tx.set("agent_registered", &agent, &data)?;
+    desk.tx.set(EventType::AgentRegistered, &agent, &data)?;
     Ok(agent)
 }
 

@@ -9,6 +9,7 @@ use flightline_core::dialect::orchestrator::{
     self, ARCHIVE, Id, IndexEntry, file_name, id_of, read, write,
 };
 use flightline_core::dialect::{Dialect, Original};
+use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Subject};
 use flightline_store::{Error as StoreError, Find, SubjectRow};
@@ -204,7 +205,8 @@ pub(crate) fn forget(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result
         };
         debug_assert_eq!(original.key(), known);
         let data = json!({ "dialect": original.dialect, "of": original.of });
-        desk.tx.remove("document_forgotten", &original, &data)?;
+        desk.tx
+            .remove(EventType::DocumentForgotten, &original, &data)?;
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use flightline_core::dialect::orchestrator::{
     self, INDEX_FILE, Section, drift, read, read_index, write,
 };
 use flightline_core::dialect::{Dialect, Json, Original};
+use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::redact::shown;
 use flightline_core::text::Note;
@@ -224,7 +225,8 @@ fn archive(desk: &mut Desk<'_, '_>, mut checkpoint: Checkpoint) -> Result<()> {
     }
     checkpoint.status = CheckpointStatus::Archived;
     let data = json!({ "checkpoint_id": checkpoint.id, "reason": "imported" });
-    desk.tx.set("checkpoint_archived", &checkpoint, &data)?;
+    desk.tx
+        .set(EventType::CheckpointArchived, &checkpoint, &data)?;
     Ok(())
 }
 
@@ -301,7 +303,7 @@ fn bring_in(
         at: desk.now(),
     };
     let data = json!({ "dialect": original.dialect, "file": original.file, "of": original.of });
-    desk.tx.set("document_imported", &original, &data)?;
+    desk.tx.set(EventType::DocumentImported, &original, &data)?;
     match document.status == CheckpointStatus::Archived {
         true => archive(desk, checkpoint),
         false => Ok(()),

@@ -3,6 +3,7 @@
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::field::{Maybe, Stamp};
 use flightline_core::dialect::sitebuilder::{Checkpoint, ItemStatus};
+use flightline_core::event::EventType;
 use flightline_core::sortie::{
     FileChange, Review, Sortie, SortieError, SortieFile, Subtask, SubtaskStatus,
 };
@@ -80,7 +81,7 @@ pub(super) fn remove_unlisted(
     for part in desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))? {
         if !listed.iter().any(|item| item.id == part.name.as_str()) {
             let data = json!({ "status": part.status.as_str() });
-            desk.tx.remove("subtask_removed", &part, &data)?;
+            desk.tx.remove(EventType::SubtaskRemoved, &part, &data)?;
         }
     }
     Ok(())
@@ -166,13 +167,13 @@ pub(super) fn errors(
         }
         let data =
             json!({ "type": error.kind, "message": error.message, "blocking": error.blocking });
-        desk.tx.set("sortie_error", &error, &data)?;
+        desk.tx.set(EventType::SortieError, &error, &data)?;
     }
     for mut error in known {
         if error.cleared_at.is_none() && !still_open.contains(&error.number) {
             error.cleared_at = Some(desk.now());
             desk.tx.set(
-                "sortie_error_cleared",
+                EventType::SortieErrorCleared,
                 &error,
                 &json!({ "number": error.number }),
             )?;
@@ -219,7 +220,7 @@ pub(super) fn reviews(
             at: desk.now(),
         };
         let data = json!({ "reviewer": review.reviewer, "score": review.score });
-        desk.tx.set("sortie_reviewed", &review, &data)?;
+        desk.tx.set(EventType::SortieReviewed, &review, &data)?;
         last = score.map(|_| review.reviewer);
     }
     Ok(last)

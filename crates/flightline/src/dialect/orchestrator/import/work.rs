@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
 use flightline_core::dialect::orchestrator::{self, AgentStatus, StateEntry};
-use flightline_core::event::Event;
+use flightline_core::event::{Event, EventType};
 use flightline_core::mission::{Mission, Workflow};
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::analysis::agents_of;
@@ -24,8 +24,6 @@ use crate::sortie::add::{NewSortie, add_all};
 const MOST_STATES: usize = 500;
 /// So many events of a mission are searched for documents that told where its workflow stands.
 const LOOKED_BACK: u64 = 1_000;
-/// A document told where the workflow stands.
-const IMPORTED: &str = "mission_imported";
 
 /// Knowledge here that is newer than a document.
 #[derive(Default)]
@@ -45,7 +43,7 @@ impl Newer {
         if let Some(workflow) = self.workflow {
             mission.workflow = workflow;
             let data = json!({ "kept": mission.workflow.current });
-            desk.tx.set("mission_kept", mission, &data)?;
+            desk.tx.set(EventType::MissionKept, mission, &data)?;
         }
         for sortie in self.sorties {
             warnings.push(format!(
@@ -54,7 +52,7 @@ impl Newer {
                 sortie.title
             ));
             let data = json!({ "status": sortie.status.as_str() });
-            desk.tx.set("sortie_kept", &sortie, &data)?;
+            desk.tx.set(EventType::SortieKept, &sortie, &data)?;
         }
         Ok(())
     }
@@ -153,11 +151,11 @@ fn workflow(
     let data = json!({ "dialect": "orchestrator", "state": mission.workflow.current });
     if mission.workflow == before {
         // That it still was there then is news as well: what an older document says is not.
-        desk.tx.note(IMPORTED, mission, &data)?;
+        desk.tx.note(EventType::MissionImported, mission, &data)?;
         return Ok(None);
     }
     mission.updated_at = mission.updated_at.max(desk.now());
-    desk.tx.set(IMPORTED, mission, &data)?;
+    desk.tx.set(EventType::MissionImported, mission, &data)?;
     let is_newer = before.entered_at.max(last_said) > Some(written);
     Ok(is_newer.then_some(before))
 }
@@ -167,7 +165,9 @@ fn last_import(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Time
     let events = desk
         .tx
         .events_of(Kind::Mission, &mission.key(), LOOKED_BACK)?;
-    let imports = events.iter().filter(|event| event.kind == IMPORTED);
+    let imports = events
+        .iter()
+        .filter(|event| event.is(EventType::MissionImported));
     Ok(imports.map(Event::happened_at).max())
 }
 
@@ -184,7 +184,8 @@ fn tell(
     let data = json!({
         "from": from.map(short), "to": short(to), "trigger": short(trigger), "at": at,
     });
-    desk.tx.note("mission_transitioned", mission, &data)?;
+    desk.tx
+        .note(EventType::MissionTransitioned, mission, &data)?;
     Ok(())
 }
 
@@ -227,7 +228,7 @@ fn sorties(
             "dialect": "orchestrator", "agent": agent.agent_id, "said": agent.status.as_str(),
             "status": sortie.status.as_str(),
         });
-        desk.tx.set("sortie_imported", &sortie, &data)?;
+        desk.tx.set(EventType::SortieImported, &sortie, &data)?;
     }
     Ok(newer)
 }
@@ -402,8 +403,11 @@ fn notes(
         });
         if !is_known {
             debug_assert_eq!(note.keys().mission, Some(mission.id));
-            desk.tx
-                .set("note_added", &note, &json!({ "kind": note.kind.as_str() }))?;
+            desk.tx.set(
+                EventType::NoteAdded,
+                &note,
+                &json!({ "kind": note.kind.as_str() }),
+            )?;
             known.push(note);
         }
     }
