@@ -6,6 +6,7 @@ pub mod damage;
 pub mod database;
 pub mod outside;
 pub mod power;
+pub mod prelude;
 pub mod repository;
 pub mod story;
 

@@ -3,6 +3,7 @@
 
 pub mod epic;
 pub mod recovery;
+mod request;
 pub mod task;
 
 use std::cell::RefCell;
@@ -18,19 +19,20 @@ use flightline::core::policy::Policy;
 use flightline::core::sortie::Sortie;
 use flightline::core::text::Note;
 use flightline::core::{Kind, Name, Refusal, RepoPath, Subject, Title};
-use flightline::lock::{AcquireLocks, LockView};
-use flightline::mail::{MessageView, SendMail};
-use flightline::mission::{CreateMission, MissionView};
+use flightline::lock::LockView;
+use flightline::mail::{MessageView, PeekInbox};
+use flightline::mission::MissionView;
 use flightline::registry::Registered;
-use flightline::sortie::add::NewSortie;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
+use flightline::sortie::claim::ClaimSortie;
 use flightline::sortie::{ShowSortie, SortieView};
 use flightline::store::{EventFilter, Find, OpenOptions, Store, Tx};
 use flightline::workspace::WorkTree;
 use flightline::{Caller, Fleet};
 
 use crate::{World, caller};
+
+pub use request::*;
 
 /// What happens in a world, told through one connection.
 pub struct Story<'w> {
@@ -139,11 +141,7 @@ impl<'w> Story<'w> {
 
     /// An agent claims the next sortie of the current mission.
     pub fn claim_next(&self, agent: &str) -> Result<SortieView, Refusal> {
-        let next = ClaimNext {
-            mission: None,
-            lock: false,
-        };
-        self.run(agent, &next)
+        self.run(agent, &claim_next())
     }
 
     /// An agent or a person moves the sortie with this title.
@@ -153,13 +151,7 @@ impl<'w> Story<'w> {
         named: &str,
         action: SortieAction,
     ) -> Result<SortieView, Refusal> {
-        let change = ChangeSortie {
-            sortie: self.sortie_id(named),
-            action,
-            keep_locks: false,
-            checkpoint: false,
-        };
-        self.run(agent, &change)
+        self.run(agent, &change_sortie(self.sortie_id(named), action))
     }
 
     /// An agent moves a sortie by its title, and keeps what it locked for it.
@@ -170,10 +162,8 @@ impl<'w> Story<'w> {
         action: SortieAction,
     ) -> Result<SortieView, Refusal> {
         let change = ChangeSortie {
-            sortie: self.sortie_id(named),
-            action,
             keep_locks: true,
-            checkpoint: false,
+            ..change_sortie(self.sortie_id(named), action)
         };
         self.run(agent, &change)
     }
@@ -214,14 +204,29 @@ impl<'w> Story<'w> {
 
     /// An agent or a person writes to agents.
     pub fn send(&self, from: &str, to: &[&str], about: &str) -> Result<MessageView, Refusal> {
-        let send = SendMail {
-            to: to.iter().map(ToString::to_string).collect(),
-            subject: title(about),
-            body: None,
-            mission: None,
-            acknowledge_within_ms: None,
+        self.run(from, &letter(to, about))
+    }
+
+    /// An agent reads its new mail: what each message is about.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn read_mail(&self, agent: &str) -> Vec<String> {
+        let mail = self.run(agent, &open_inbox(100)).expect("it may read");
+        mail.iter().map(subject).collect()
+    }
+
+    /// Everything that was ever sent to an agent: what each message is about.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn mail_of(&self, agent: &str) -> Vec<String> {
+        let look = PeekInbox {
+            all: true,
+            ..peek_inbox(agent, 100)
         };
-        self.run(from, &send)
+        let mail = self.run("", &look).expect("a person may look");
+        mail.iter().map(subject).collect()
     }
 
     /// The agent of this name, as it is stored.
@@ -350,6 +355,10 @@ impl<'w> Story<'w> {
     }
 }
 
+fn subject(mail: &MessageView) -> String {
+    mail.message.subject.to_string()
+}
+
 fn all<S: Subject>(tx: &mut Tx<'_>) -> Result<Vec<S>, flightline::store::Error> {
     tx.find(Find::All)
 }
@@ -402,52 +411,6 @@ pub fn name(text: &str) -> Name {
 #[must_use]
 pub fn path(text: &str) -> RepoPath {
     RepoPath::parse(text).expect("a path")
-}
-
-/// A sortie with this title and nothing else.
-#[must_use]
-pub fn sortie(named: &str) -> NewSortie {
-    NewSortie::titled(title(named))
-}
-
-/// The request to create a mission.
-#[must_use]
-pub fn create_mission(named: &str, sorties: Vec<NewSortie>) -> CreateMission {
-    CreateMission {
-        title: title(named),
-        objective: None,
-        phase: None,
-        stack_id: None,
-        sprint: None,
-        dispatch: None,
-        states: [].into(),
-        sorties,
-    }
-}
-
-/// The request to register an agent that says nothing of itself but its name.
-#[must_use]
-pub fn registration(agent: &str) -> RegisterAgent {
-    RegisterAgent {
-        name: name(agent),
-        role: None,
-        kind: None,
-        session: None,
-        process: None,
-        feature: None,
-    }
-}
-
-/// The request for locks on these paths.
-#[must_use]
-pub fn locks_on(paths: &[&str]) -> AcquireLocks {
-    AcquireLocks {
-        paths: paths.iter().map(|text| path(text)).collect(),
-        ttl_ms: None,
-        purpose: None,
-        sortie: None,
-        sightings: Vec::new(),
-    }
 }
 
 /// A process on some machine.

@@ -1,13 +1,7 @@
 //! Agents, on both engines: sessions and epochs, what they say of themselves, how alive they are.
 
-use flightline::Caller;
-use flightline::agent::{ListAgents, RegisterAgent, RetireAgent, ShowAgent, UpdateAgent};
-use flightline::core::agent::{AgentStatus, Role};
 use flightline::core::liveness::Life;
-use flightline::core::{Code, Time};
-use flightline::lock::AcquireLocks;
-use flightline_testkit::story::{Story, locks_on, name, note, path, process, registration, title};
-use flightline_testkit::{both_engines, caller};
+use flightline_testkit::prelude::*;
 
 fn retire(agent: &str) -> RetireAgent {
     RetireAgent {
@@ -23,11 +17,6 @@ fn in_session(agent: &str, session: &str) -> RegisterAgent {
     }
 }
 
-/// Some write of an agent.
-fn locks() -> AcquireLocks {
-    locks_on(&["Cargo.lock"])
-}
-
 both_engines! {
     fn the_first_act_of_an_agent_registers_it(world: &World) {
         let story = Story::new(world);
@@ -38,7 +27,7 @@ both_engines! {
                     session: Some("s-1".to_owned()),
                     ..caller("ada")
                 },
-                &locks(),
+                &locks_on(&["Cargo.lock"]),
             )
             .unwrap();
         let ada = story.agent("ada");
@@ -171,14 +160,14 @@ both_engines! {
                 Code::InvalidInput,
                 "{taken}"
             );
-            let first_act = story.run(taken, &locks()).unwrap_err();
+            let first_act = story.run(taken, &locks_on(&["Cargo.lock"])).unwrap_err();
             assert!(
                 matches!(first_act.code, Code::InvalidInput | Code::NotFound),
                 "{taken}"
             );
         }
         let unknown = story
-            .run("agt-4f1c09ab-0000-4000-8000-000000000001", &locks())
+            .run("agt-4f1c09ab-0000-4000-8000-000000000001", &locks_on(&["Cargo.lock"]))
             .unwrap_err();
         assert_eq!(
             unknown.code,
@@ -195,8 +184,8 @@ both_engines! {
         assert_eq!(other.code, Code::AlreadyExists);
         assert_eq!(other.message, "`Ada` cannot be the name of an agent: it would be taken for `ada`");
         assert_eq!(other.hint.as_deref(), Some("act as `ada`, or choose another name"));
-        assert_eq!(story.run("ADA", &locks()).unwrap_err().code, Code::AlreadyExists, "nor by its first act");
-        story.run("ada", &locks()).unwrap();
+        assert_eq!(story.run("ADA", &locks_on(&["Cargo.lock"])).unwrap_err().code, Code::AlreadyExists, "nor by its first act");
+        story.run("ada", &locks_on(&["Cargo.lock"])).unwrap();
         // Many crews have one of these names.
         for name in ["Dispatch", "orchestrator", "adam"] {
             story.run("", &registration(name)).unwrap();
@@ -211,7 +200,7 @@ both_engines! {
             world.store().write(|tx| tx.set("agent_updated", &agent, &serde_json::json!({}))).unwrap();
             let listed = story.run("", &ListAgents { retired: false, sightings: vec![] }).unwrap();
             assert_eq!(listed[0].agent.name, name(reserved));
-            story.run(reserved, &locks()).unwrap();
+            story.run(reserved, &locks_on(&["Cargo.lock"])).unwrap();
             assert_eq!(story.run("", &registration(reserved)).unwrap().agent.id, agent.id);
             agent = story.agent(reserved);
         }
@@ -223,10 +212,7 @@ both_engines! {
         let show = |agent: &str| {
             story.run(
                 "",
-                &ShowAgent {
-                    agent: Some(agent.to_owned()),
-                    sightings: vec![],
-                },
+                &show_agent(agent),
             )
         };
         for reference in ["ada", id.as_str(), &id[..12]] {
@@ -241,7 +227,7 @@ both_engines! {
             (unknown.code, unknown.hint.unwrap().as_str()),
             (Code::NotFound, "known agents: ada")
         );
-        story.run(&id, &locks()).unwrap();
+        story.run(&id, &locks_on(&["Cargo.lock"])).unwrap();
         assert_eq!(story.agent("ada").epoch, 1, "acting by id is acting as ada");
     }
 
@@ -271,10 +257,7 @@ both_engines! {
         let shown = story
             .run(
                 "ada",
-                &ShowAgent {
-                    agent: None,
-                    sightings: vec![],
-                },
+                &show_self(),
             )
             .unwrap();
         let steps: Vec<_> = shown
@@ -396,7 +379,7 @@ both_engines! {
             .change(
                 "",
                 "User model",
-                flightline::sortie::change::SortieAction::Release { reason: None },
+                GIVEN_BACK,
             )
             .unwrap();
         let gone = story.run("", &retire("ada")).unwrap();
@@ -413,9 +396,9 @@ both_engines! {
 
     fn a_retired_agent_acts_no_more_until_it_registers(world: &World) {
         let story = Story::new(world);
-        story.run("ada", &locks()).unwrap();
+        story.run("ada", &locks_on(&["Cargo.lock"])).unwrap();
         story.run("ada", &retire("ada")).unwrap();
-        let refused = story.run("ada", &locks()).unwrap_err();
+        let refused = story.run("ada", &locks_on(&["Cargo.lock"])).unwrap_err();
         assert_eq!(
             (refused.code, refused.hint.unwrap().as_str()),
             (
@@ -444,7 +427,7 @@ both_engines! {
             (vec![], vec!["ada".to_owned()])
         );
         story.register("ada", Role::Specialist);
-        story.run("ada", &locks()).unwrap();
+        story.run("ada", &locks_on(&["Cargo.lock"])).unwrap();
         assert_eq!(story.agent("ada").epoch, 2);
     }
 

@@ -3,21 +3,11 @@
 use std::path::PathBuf;
 
 use expect_test::expect;
-use flightline::Caller;
-use flightline::agent::{Heartbeat, RegisterAgent, RetireAgent};
 use flightline::backup::{BackedUp, Restored, back_up, restore};
-use flightline::core::agent::Role;
 use flightline::core::event::sha256_hex;
 use flightline::core::token::{Presented, Scope, written};
-use flightline::core::{Code, Refusal};
-use flightline::event::{Cursor, ListEvents};
-use flightline::lock::RenewLocks;
-use flightline::sortie::change::SortieAction;
 use flightline::token::{CheckToken, CreateToken, RevokeToken};
-use flightline_testkit::story::{
-    Story, create_mission, locks_on, name, process, registration, title,
-};
-use flightline_testkit::{Engine, World, both_engines, caller};
+use flightline_testkit::prelude::*;
 
 fn saved(story: &Story<'_>, name: &str) -> (PathBuf, Result<BackedUp, Refusal>) {
     let file = story.world.folder().join(name);
@@ -70,7 +60,7 @@ fn stage(world: &World) -> Story<'_> {
     story.lock("ada", &["src/a.rs"]).unwrap();
     story.send("ada", &["ada"], "Before").unwrap();
     saved(&story, "backup.db").1.unwrap();
-    let complete = SortieAction::Complete { output: None };
+    let complete = DONE;
     story.change("ada", "User model", complete).unwrap();
     story.run("", &registration("ada")).unwrap();
     story.run("", &registration("ada")).unwrap();
@@ -326,10 +316,7 @@ both_engines! {
         story
             .run(
                 "",
-                &RetireAgent {
-                    agent: "bob".to_owned(),
-                    reason: None,
-                },
+                &retire("bob"),
             )
             .unwrap();
         saved(&story, "later.db").1.unwrap();

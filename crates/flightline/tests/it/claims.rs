@@ -1,25 +1,12 @@
 //! Claiming sorties, on both engines: exactly one agent gets each, and only what is ready.
 
 use expect_test::expect;
-use flightline::core::agent::Role;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, SortieId};
-use flightline::sortie::add::{AddSorties, NewSortie};
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, note, path, sortie};
+use flightline::core::SortieId;
+use flightline_testkit::prelude::*;
 
 fn add(story: &Story<'_>, sorties: Vec<NewSortie>) {
-    let add = AddSorties {
-        mission: None,
-        sorties,
-    };
+    let add = add_sorties(sorties);
     story.run("", &add).unwrap();
-}
-
-fn complete() -> SortieAction {
-    SortieAction::Complete { output: None }
 }
 
 fn to(agent: &str) -> SortieAction {
@@ -137,7 +124,7 @@ both_engines! {
             story.claim("ada", "Login endpoint").unwrap_err().code,
             Code::IllegalTransition
         );
-        story.change("ada", "User model", complete()).unwrap();
+        story.change("ada", "User model", DONE).unwrap();
         assert_eq!(
             story.claim_next("ada").unwrap().sortie.title.as_str(),
             "Login endpoint"
@@ -169,7 +156,7 @@ both_engines! {
             Code::NothingReady
         );
         story.claim("bob", "User model").unwrap();
-        story.change("bob", "User model", complete()).unwrap();
+        story.change("bob", "User model", DONE).unwrap();
         story.claim("bob", "Login endpoint").unwrap();
     }
 
@@ -177,27 +164,12 @@ both_engines! {
         let story = Story::new(world);
         story.mission("First", &["Elsewhere"]);
         story.mission("Second", &[]);
-        let foreign = AddSorties {
-            mission: None,
-            sorties: vec![NewSortie {
-                depends_on: vec![story.sortie_id("Elsewhere")],
-                ..sortie("Here")
-            }],
-        };
+        let foreign = add_sorties(vec![NewSortie { depends_on: vec![story.sortie_id("Elsewhere")], ..sortie("Here") }]);
         assert_eq!(
             story.run("", &foreign).unwrap_err().code,
             Code::InvalidInput
         );
-        let unknown = AddSorties {
-            mission: None,
-            sorties: vec![
-                sortie("Kept out"),
-                NewSortie {
-                    depends_on: vec!["srt-ffff".to_owned()],
-                    ..sortie("Here")
-                },
-            ],
-        };
+        let unknown = add_sorties(vec![ sortie("Kept out"), NewSortie { depends_on: vec!["srt-ffff".to_owned()], ..sortie("Here") }, ]);
         assert_eq!(story.run("", &unknown).unwrap_err().code, Code::NotFound);
         expect![[r#"
             mission "First" pending
@@ -326,10 +298,7 @@ both_engines! {
             lock src/b.rs bob
         "#]]
         .assert_eq(&story.as_text());
-        let next = ClaimNext {
-            mission: None,
-            lock: true,
-        };
+        let next = ClaimNext { lock: true, ..claim_next() };
         assert_eq!(
             story.run("bob", &next).unwrap().owner.as_deref(),
             Some("bob")
@@ -367,7 +336,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["User model"]);
         story.claim("ada", "User model").unwrap();
-        story.change("ada", "User model", complete()).unwrap();
+        story.change("ada", "User model", DONE).unwrap();
         let refused = story.claim("bob", "User model").unwrap_err();
         assert_eq!(refused.code, Code::IllegalTransition);
         assert!(

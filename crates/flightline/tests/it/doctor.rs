@@ -6,16 +6,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::files::{self, name_of};
-use flightline::checkpoint::inspect::{ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint};
-use flightline::core::checkpoint::CheckpointStatus;
-use flightline::core::mission::Mission;
-use flightline::core::{Kind, Subject};
+use flightline::core::Subject;
 use flightline::doctor::{Care, Diagnosis, attend};
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::Story;
-use flightline_testkit::{World, both_engines, damage};
+use flightline_testkit::prelude::*;
 
 /// A mission with two checkpoints in files; what they name of one sortie is no longer its last value.
 fn working(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument) {
@@ -31,7 +25,7 @@ fn working(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument)
     let second = story.checkpoint();
     story.settle();
     story
-        .change_keeping_locks("bob", "Docs", SortieAction::Release { reason: None })
+        .change_keeping_locks("bob", "Docs", GIVEN_BACK)
         .unwrap();
     (story, first, second)
 }
@@ -60,7 +54,7 @@ fn fixed(story: &Story<'_>) -> Diagnosis {
     done
 }
 
-fn everything(story: &Story<'_>) -> Vec<flightline::store::StoredEvent> {
+fn everything(story: &Story<'_>) -> Vec<StoredEvent> {
     story.look(|tx| tx.state_at(tx.rev(), None))
 }
 
@@ -69,7 +63,7 @@ fn findings(diagnosis: &Diagnosis) -> Vec<&str> {
     all.map(String::as_str).collect()
 }
 
-fn old(path: &Path, now: flightline::core::Time) {
+fn old(path: &Path, now: Time) {
     let time = UNIX_EPOCH + Duration::from_millis(u64::try_from(now.as_millis()).unwrap())
         - Duration::from_secs(3_601);
     let file = fs::File::open(path).unwrap();

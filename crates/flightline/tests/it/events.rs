@@ -2,18 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use flightline::core::agent::Role;
 use flightline::core::event::{Change, Event};
-use flightline::core::note::NoteKind;
-use flightline::core::sortie::{FileChange, SubtaskStatus};
-use flightline::core::{Code, Kind};
-use flightline::event::{Cursor, EventList, ListEvents};
-use flightline::note::AddNote;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
-use flightline::store::StoredEvent;
-use flightline_testkit::story::{Story, name, note, path};
-use flightline_testkit::{World, both_engines};
+use flightline::event::EventList;
+use flightline_testkit::prelude::*;
 
 fn list(limit: u64) -> ListEvents {
     ListEvents {
@@ -58,28 +49,16 @@ fn busy(world: &World) -> Story<'_> {
     story.send("ada", &["ada"], "To myself").unwrap();
     let update = UpdateSortie {
         sortie: story.sortie_id("User model"),
-        subtasks: vec![SubtaskReport {
-            name: name("part"),
-            title: None,
-            status: SubtaskStatus::Complete,
-            output: None,
-        }],
-        files: vec![FileReport {
-            path: path("src/a.rs"),
-            change: FileChange::Modified,
-        }],
+        subtasks: vec![subtask("part", SubtaskStatus::Complete)],
+        files: vec![file("src/a.rs", FileChange::Modified)],
         ..UpdateSortie::default()
     };
     story.run("ada", &update).unwrap();
-    let complete = SortieAction::Complete { output: None };
+    let complete = DONE;
     story
         .change_keeping_locks("ada", "User model", complete)
         .unwrap();
-    let all = flightline::lock::ReleaseLocks {
-        locks: vec![],
-        all: true,
-        fence: None,
-    };
+    let all = release_all();
     story.run("ada", &all).unwrap();
     story
 }
@@ -286,16 +265,7 @@ both_engines! {
         let story = busy(world);
         story.pass_minutes(5);
         let since = Some(world.clock.now());
-        let later = AddNote {
-            mission: None,
-            kind: NoteKind::Lesson,
-            text: note("late"),
-            rationale: None,
-            sortie: None,
-            path: None,
-            checksum: None,
-            artifact_type: None,
-        };
+        let later = lesson("late");
         story.run("ada", &later).unwrap();
         assert_eq!(
             kinds(

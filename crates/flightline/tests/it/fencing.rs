@@ -1,16 +1,9 @@
 //! Fences, on both engines: what an old session, epoch or fence asks for is not done.
 
-use flightline::Caller;
-use flightline::agent::{Heartbeat, RegisterAgent};
-use flightline::core::Code;
-use flightline::effect::BeginEffect;
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline_testkit::story::{Story, locks_on, name, registration, title};
-use flightline_testkit::{both_engines, caller};
+use everything::ask_for_everything;
+use flightline_testkit::prelude::*;
 
 pub mod everything;
-
-use everything::ask_for_everything;
 
 /// Ada is dispatch in session `s-1`, epoch 1, with a sortie and a lock; eve holds `docs`.
 fn stage(world: &flightline_testkit::World) -> Story<'_> {
@@ -26,14 +19,7 @@ fn stage(world: &flightline_testkit::World) -> Story<'_> {
     story.claim("ada", "Ada's").unwrap();
     story.lock("ada", &["src/a.rs"]).unwrap();
     story.lock("eve", &["docs"]).unwrap();
-    let begun = BeginEffect {
-        key: name("publish"),
-        mission: None,
-        sortie: None,
-        what: None,
-        again: false,
-        sightings: Vec::new(),
-    };
+    let begun = begin_effect("publish");
     story.run("ada", &begun).unwrap();
     story
 }
@@ -156,10 +142,7 @@ both_engines! {
                 &Heartbeat::default(),
             )
             .unwrap_err();
-        let show = flightline::agent::ShowAgent {
-            agent: Some("ada".to_owned()),
-            sightings: vec![],
-        };
+        let show = show_agent("ada");
         assert_eq!(story.run("", &show).unwrap().last_sign, Some(before));
     }
 
@@ -206,11 +189,7 @@ both_engines! {
         story.mission("Add login", &["User model"]);
         story.claim("ada", "User model").unwrap();
         story.run("", &registration("ada")).unwrap();
-        let complete = ChangeSortie {
-            sortie: story.sortie_id("User model"),
-            action: SortieAction::Complete { output: None },
-            keep_locks: false, checkpoint: false,
-        };
+        let complete = change_sortie(story.sortie_id("User model"), DONE);
         story
             .run_as(
                 &Caller {

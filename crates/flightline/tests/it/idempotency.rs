@@ -1,15 +1,9 @@
 //! Idempotency keys, on both engines: a write happens once, however often it is asked for.
 
-use flightline::agent::Heartbeat;
+use flightline::Operation;
 use flightline::checkpoint::daily::daily;
-use flightline::core::{Code, Refusal};
 use flightline::lease::SettleLeases;
-use flightline::lock::LockView;
-use flightline::mission::{ListMissions, MissionView};
-use flightline::sortie::claim::ClaimNext;
-use flightline::{Caller, Operation};
-use flightline_testkit::story::{Story, create_mission, locks_on, registration, sortie};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
 
 fn keyed(agent: &str, key: &str) -> Caller {
     Caller {
@@ -117,11 +111,7 @@ both_engines! {
     fn a_refusal_is_not_remembered(world: &World) {
         let (story, refused) = contested(world);
         assert_eq!(refused.unwrap_err().code, Code::LockHeld);
-        let all = flightline::lock::ReleaseLocks {
-            locks: vec![],
-            all: true,
-            fence: None,
-        };
+        let all = release_all();
         story.run("eve", &all).unwrap();
         story
             .run_as(&keyed("ada", "k"), &locks_on(&["a.rs"]))

@@ -1,22 +1,9 @@
 //! Texts that are too long, empty or full of odd characters, on both engines: a clear answer, and
 //! nothing lost.
 
-use flightline::Caller;
-use flightline::agent::{RetireAgent, ShowAgent, UpdateAgent};
-use flightline::core::agent::Role;
-use flightline::core::note::NoteKind;
-use flightline::core::{Body, Code, Data, Refusal, RepoPath, Title};
-use flightline::event::ListEvents;
-use flightline::lock::{ListLocks, ReleaseLocks};
-use flightline::mail::{OpenInbox, PeekInbox, ReadMail, SendMail};
-use flightline::mission::ShowMission;
-use flightline::note::{AddNote, ListNotes};
+use flightline::core::{Data, RepoPath, Title};
 use flightline::registry::Registered;
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::report::UpdateSortie;
-use flightline::sortie::{ListSorties, ShowSortie};
-use flightline_testkit::story::{Story, locks_on, note, path, title};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
 use serde_json::{Value, json};
 
 fn stage(world: &World) -> Story<'_> {
@@ -39,14 +26,12 @@ fn nested(depth: usize) -> String {
 }
 
 fn complete(story: &Story<'_>, output: Data) -> Result<Value, Refusal> {
-    let change = ChangeSortie {
-        sortie: story.sortie_id("User model"),
-        action: SortieAction::Complete {
+    let change = change_sortie(
+        story.sortie_id("User model"),
+        SortieAction::Complete {
             output: Some(output),
         },
-        keep_locks: false,
-        checkpoint: false,
-    };
+    );
     story
         .run("ada", &change)
         .map(|view| serde_json::to_value(view.sortie.output).unwrap())
@@ -109,25 +94,13 @@ both_engines! {
         story
             .run("ada", &mail(&"x".repeat(65_536)).unwrap())
             .unwrap();
-        let longest = AddNote {
-            mission: None,
-            kind: NoteKind::Lesson,
-            text: note(&"x".repeat(8_192)),
-            rationale: Some(note(&"y".repeat(8_192))),
-            sortie: None,
-            path: None,
-            checksum: None,
-            artifact_type: None,
-        };
+        let longest = AddNote { rationale: Some(note(&"y".repeat(8_192))), ..lesson(&"x".repeat(8_192)) };
         story.run("ada", &longest).unwrap();
         assert_eq!(
             story
                 .run(
                     "ada",
-                    &ListNotes {
-                        mission: None,
-                        kind: None, all: false
-                    }
+                    &list_notes()
                 )
                 .unwrap()[0]
                 .text
@@ -146,10 +119,7 @@ both_engines! {
             let read = story
                 .run(
                     "bob",
-                    &OpenInbox {
-                        all: false,
-                        limit: 100,
-                    },
+                    &open_inbox(100),
                 )
                 .unwrap();
             assert_eq!(
@@ -169,10 +139,7 @@ both_engines! {
         let read = story
             .run(
                 "bob",
-                &OpenInbox {
-                    all: false,
-                    limit: 1,
-                },
+                &open_inbox(1),
             )
             .unwrap();
         assert_eq!(read[0].message.body.as_deref(), Some(kept));
@@ -340,14 +307,7 @@ both_engines! {
                 ),
                 said(
                     &story,
-                    ChangeSortie {
-                        sortie: story.sortie_id("User model"),
-                        action: SortieAction::Reassign {
-                            to: odd.clone(),
-                            reason: None,
-                        },
-                        keep_locks: false, checkpoint: false,
-                    },
+                    change_sortie(story.sortie_id("User model"), SortieAction::Reassign { to: odd.clone(), reason: None, }),
                 ),
             ];
             for refusal in refusals {
@@ -383,16 +343,7 @@ both_engines! {
                 },
             ];
             for caller in callers {
-                let add = AddNote {
-                    mission: None,
-                    kind: NoteKind::Lesson,
-                    text: note("learned"),
-                    rationale: None,
-                    sortie: None,
-                    path: None,
-                    checksum: None,
-                    artifact_type: None,
-                };
+                let add = lesson("learned");
                 let refusal = story.run_as(&caller, &add).unwrap_err();
                 assert!(
                     matches!(refusal.code, Code::InvalidInput | Code::NotFound),
@@ -458,7 +409,7 @@ both_engines! {
                 "{odd:?}"
             );
             let wire = json!({ "paths": [odd], "ttl_ms": null, "purpose": null, "sortie": null, "sightings": [] });
-            assert!(serde_json::from_value::<flightline::lock::AcquireLocks>(wire).is_err());
+            assert!(serde_json::from_value::<AcquireLocks>(wire).is_err());
         }
         let longest = "x".repeat(1_024);
         let odd_but_fine = [

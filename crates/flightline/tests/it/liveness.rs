@@ -1,19 +1,9 @@
 //! How alive agents are, on both engines: a verdict from evidence, never from guessing.
 
-use flightline::agent::{Heartbeat, ListAgents, RegisterAgent, ShowAgent, Sighting};
-use flightline::core::Code;
-use flightline::core::agent::{Process, Role};
+use flightline::core::agent::Process;
 use flightline::core::liveness::Life;
-use flightline::lock::AcquireLocks;
-use flightline::status::ShowStatus;
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, locks_on, note, process, registration, title};
+use flightline_testkit::prelude::*;
 use serde_json::json;
-
-/// Some write of an agent.
-fn locks() -> AcquireLocks {
-    locks_on(&["Cargo.lock"])
-}
 
 fn life(story: &Story<'_>, sightings: Vec<Sighting>) -> (Life, String) {
     let show = ShowAgent {
@@ -105,10 +95,7 @@ both_engines! {
         let shown = story
             .run(
                 "ada",
-                &ShowAgent {
-                    agent: None,
-                    sightings: vec![],
-                },
+                &show_self(),
             )
             .unwrap();
         assert_eq!(
@@ -116,14 +103,11 @@ both_engines! {
             json!({ "step": "testing", "context_percent": 74, "tokens": { "used": 148_000, "total": 200_000 } })
         );
         assert_eq!(shown.last_sign, Some(world.clock.now()));
-        story.run("ada", &locks()).unwrap();
+        story.run("ada", &locks_on(&["Cargo.lock"])).unwrap();
         let shown = story
             .run(
                 "ada",
-                &ShowAgent {
-                    agent: None,
-                    sightings: vec![],
-                },
+                &show_self(),
             )
             .unwrap();
         assert_eq!(
@@ -172,10 +156,7 @@ both_engines! {
         let shown = story
             .run(
                 "ada",
-                &ShowAgent {
-                    agent: None,
-                    sightings: vec![],
-                },
+                &show_self(),
             )
             .unwrap();
         assert_eq!(
@@ -205,10 +186,7 @@ both_engines! {
         let status = story
             .run(
                 "",
-                &ShowStatus {
-                    mission: None,
-                    sightings: vec![],
-                },
+                &show_status(),
             )
             .unwrap();
         let said: Vec<String> = status.attention.into_iter().map(|one| one.what).collect();

@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use expect_test::expect;
-use flightline::agent::{Heartbeat, RegisterAgent, Sighting};
-use flightline::core::{Code, Refusal};
-use flightline::lock::{AcquireLocks, LockView, acquire};
-use flightline_testkit::story::{Story, locks_on, process, registration};
-use flightline_testkit::{World, both_engines, caller};
+use flightline::lock::acquire;
+use flightline_testkit::prelude::*;
 
 /// Time passes while somebody else gives signs of life, so that our own downtime is no explanation.
 fn pass_watched(story: &Story<'_>, minutes: u64) {
@@ -69,7 +66,7 @@ both_engines! {
         let story = stage(world);
         pass_watched(&story, 31);
         let new = story.lock("bob", &["a.rs"]).unwrap()[0].lock.fence;
-        let renew = flightline::lock::RenewLocks {
+        let renew = RenewLocks {
             locks: vec!["a.rs".to_owned()],
             fence: None,
             ttl_ms: None,
@@ -156,7 +153,7 @@ both_engines! {
         let listed = story
             .run(
                 "",
-                &flightline::lock::ListLocks {
+                &ListLocks {
                     agent: Some("ada".to_owned()),
                 },
             )
@@ -369,7 +366,7 @@ both_engines! {
         for (who, every, expected) in [("bob", 15, 60), ("newcomer", 25, 75), ("rare", 60, 120)] {
             let story = stage(world);
             assert_eq!(had_after(&story, who, every), Some(expected), "the first look counts for nothing");
-            let release = flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None };
+            let release = release_all();
             story.run(who, &release).unwrap();
         }
     }
@@ -407,7 +404,7 @@ both_engines! {
             story.beat("ada").unwrap();
             assert_eq!(had_after(&story, "newcomer", 1), Some(31), "{jump}");
             world.clock.advance(-jump);
-            story.run("newcomer", &flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+            story.run("newcomer", &release_all()).unwrap();
         }
     }
 
@@ -438,7 +435,7 @@ both_engines! {
     fn what_is_left_of_a_lock_is_what_the_next_look_will_find(world: &World) {
         let story = stage(world);
         let left = || {
-            let listed = story.run("", &flightline::lock::ListLocks { agent: None }).unwrap();
+            let listed = story.run("", &ListLocks { agent: None }).unwrap();
             listed[0].remaining_ms / 60_000
         };
         story.pass_minutes(600);

@@ -1,14 +1,8 @@
 //! Locks, on both engines: at most one live grant per path, and fences that only grow.
 
 use expect_test::expect;
-use flightline::agent::RegisterAgent;
-use flightline::core::{Code, Refusal};
-use flightline::lock::{
-    AcquireLocks, CheckLocks, ListLocks, LockView, ReleaseLocks, RenewLocks, StealLock,
-};
-use flightline::mail::OpenInbox;
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, locks_on, note, path, registration, title};
+use flightline::lock::CheckLocks;
+use flightline_testkit::prelude::*;
 
 fn renew(
     story: &Story<'_>,
@@ -115,16 +109,16 @@ both_engines! {
         story.mission("Work", &["Model"]);
         let id = story.sortie_id("Model");
         story.lock("ada", &["src/*.rs"]).unwrap();
-        let add = flightline::sortie::add::AddSorties {
+        let add = AddSorties {
             mission: None,
-            sorties: vec![flightline::sortie::add::NewSortie {
+            sorties: vec![NewSortie {
                 files: vec![path("src/a.rs")],
                 priority: 9,
                 ..flightline::sortie::add::NewSortie::titled(title("First of all"))
             }],
         };
         story.run("", &add).unwrap();
-        let next = flightline::sortie::claim::ClaimNext { mission: None, lock: false };
+        let next = claim_next();
         assert_eq!(story.run("bob", &next).unwrap().sortie.id.to_string(), id);
         assert_eq!(story.run("bob", &next).unwrap_err().details["locked"], 1);
     }
@@ -175,11 +169,7 @@ both_engines! {
             story
                 .run(
                     "ada",
-                    &ReleaseLocks {
-                        locks: vec![],
-                        all: true,
-                        fence: None,
-                    },
+                    &release_all(),
                 )
                 .unwrap();
             if round == 1 {
@@ -301,11 +291,7 @@ both_engines! {
         let story = Story::new(world);
         story.lock("ada", &["a.rs", "b.rs"]).unwrap();
         story.lock("bob", &["c.rs"]).unwrap();
-        let all = ReleaseLocks {
-            locks: vec![],
-            all: true,
-            fence: None,
-        };
+        let all = release_all();
         assert_eq!(story.run("ada", &all).unwrap().len(), 2);
         assert_eq!(
             story.run("ada", &all).unwrap().len(),
@@ -345,10 +331,7 @@ both_engines! {
         let inbox = story
             .run(
                 "ada",
-                &OpenInbox {
-                    all: false,
-                    limit: 10,
-                },
+                &open_inbox(10),
             )
             .unwrap();
         let told = &inbox[0].message;
@@ -509,7 +492,7 @@ both_engines! {
         story.lock("ada", &[one]).unwrap();
         assert_eq!(story.lock("bob", &[two]).unwrap_err().code, Code::LockHeld);
         story.lock("ada", &[two]).unwrap();
-        assert_eq!(story.all::<flightline::core::lock::Lock>().len(), 1, "taken again, not twice");
+        assert_eq!(story.all::<Lock>().len(), 1, "taken again, not twice");
         let release = ReleaseLocks { locks: vec![one.to_owned()], all: false, fence: None };
         story.run("ada", &release).unwrap();
         story.lock("bob", &[one]).unwrap();

@@ -1,17 +1,8 @@
 //! Mail, on both engines: it reaches every recipient, in order, until it is acknowledged.
 
 use expect_test::expect;
-use flightline::Caller;
-use flightline::agent::{RetireAgent, ShowAgent};
-use flightline::core::agent::Role;
-use flightline::core::message::{DeliveryState, MessageKind};
-use flightline::core::{Body, Code, Refusal};
-use flightline::mail::{
-    AcknowledgeMail, MessageView, OpenInbox, PeekInbox, ReadMail, ReplyMail, RequeueMail, SendMail,
-    ShowThread,
-};
-use flightline_testkit::story::{Story, title};
-use flightline_testkit::{World, both_engines, caller};
+use flightline::mail::ShowThread;
+use flightline_testkit::prelude::*;
 
 /// Ada, bob and eve are registered.
 fn stage(world: &World) -> Story<'_> {
@@ -40,14 +31,6 @@ fn acknowledge(
         all: false,
     };
     story.run(agent, &acknowledge)
-}
-
-fn inbox(story: &Story<'_>, agent: &str) -> Vec<String> {
-    let open = OpenInbox {
-        all: false,
-        limit: 100,
-    };
-    subjects(&story.run(agent, &open).unwrap())
 }
 
 fn subjects(messages: &[MessageView]) -> Vec<String> {
@@ -79,7 +62,7 @@ both_engines! {
             (2, 2),
             "nobody gets it twice"
         );
-        assert_eq!(inbox(&story, "bob"), ["Need src/auth.rs"]);
+        assert_eq!(story.read_mail("bob"), ["Need src/auth.rs"]);
         acknowledge(&story, "eve", &sent).unwrap();
         expect![[r#"
             mail ada "Need src/auth.rs"
@@ -104,10 +87,7 @@ both_engines! {
         story
             .run(
                 "",
-                &RetireAgent {
-                    agent: "eve".to_owned(),
-                    reason: None,
-                },
+                &retire("eve"),
             )
             .unwrap();
         let retired = story.send("ada", &["bob", "eve"], "Hello?").unwrap_err();
@@ -122,10 +102,7 @@ both_engines! {
         let story = stage(world);
         story.send("ada", &["bob"], "One").unwrap();
         story.pass_minutes(1);
-        let open = OpenInbox {
-            all: false,
-            limit: 100,
-        };
+        let open = open_inbox(100);
         let first = story.run("bob", &open).unwrap();
         assert_eq!(
             first[0].deliveries[0].state,
@@ -159,11 +136,7 @@ both_engines! {
         let peeked = story
             .run(
                 "",
-                &PeekInbox {
-                    agent: "bob".to_owned(),
-                    all: false,
-                    limit: 9,
-                },
+                &peek_inbox("bob", 9),
             )
             .unwrap();
         assert_eq!(
@@ -221,7 +194,7 @@ both_engines! {
             DeliveryState::Acknowledged { at: then }
         );
         assert_eq!(story.rev(), rev);
-        assert!(inbox(&story, "bob").is_empty());
+        assert!(story.read_mail("bob").is_empty());
         let all = OpenInbox {
             all: true,
             limit: 9,
@@ -259,13 +232,10 @@ both_engines! {
         for subject in ["One", "Two"] {
             story.send("ada", &["bob", "eve"], subject).unwrap();
         }
-        let all = AcknowledgeMail {
-            messages: vec![],
-            all: true,
-        };
+        let all = acknowledge_all();
         assert_eq!(subjects(&story.run("bob", &all).unwrap()), ["One", "Two"]);
-        assert!(inbox(&story, "bob").is_empty());
-        assert_eq!(inbox(&story, "eve").len(), 2, "eve's are hers");
+        assert!(story.read_mail("bob").is_empty());
+        assert_eq!(story.read_mail("eve").len(), 2, "eve's are hers");
     }
 
     fn a_reply_goes_to_everybody_but_the_answerer_and_acknowledges(world: &World) {
@@ -340,7 +310,7 @@ both_engines! {
     fn a_requeued_message_is_delivered_again_but_never_unacknowledged(world: &World) {
         let story = stage(world);
         let sent = story.send("ada", &["bob", "eve"], "One").unwrap();
-        inbox(&story, "bob");
+        story.read_mail("bob");
         acknowledge(&story, "eve", &sent).unwrap();
         requeue(&story, &sent);
         expect![[r#"
@@ -354,7 +324,7 @@ both_engines! {
         assert_eq!(story.rev(), rev, "requeueing twice is harmless");
         acknowledge(&story, "bob", &sent).unwrap();
         requeue(&story, &sent);
-        assert!(inbox(&story, "bob").is_empty());
+        assert!(story.read_mail("bob").is_empty());
     }
 
     fn mail_keeps_the_order_in_which_each_sender_sent_it(world: &World) {
@@ -368,14 +338,11 @@ both_engines! {
         requeue(&story, &sent[0]);
         let expected: Vec<String> = (0..12).map(|at| format!("Message {at}")).collect();
         assert_eq!(
-            inbox(&story, "bob"),
+            story.read_mail("bob"),
             expected,
             "by revision, never by the clock"
         );
-        let some = OpenInbox {
-            all: false,
-            limit: 3,
-        };
+        let some = open_inbox(3);
         assert_eq!(
             subjects(&story.run("bob", &some).unwrap()),
             expected[..3],
@@ -391,16 +358,13 @@ both_engines! {
             story
                 .run(
                     "",
-                    &ShowAgent {
-                        agent: Some(agent.to_owned()),
-                        sightings: vec![],
-                    },
+                    &show_agent(agent),
                 )
                 .unwrap()
                 .unread
         };
         assert_eq!(unread("bob"), 1);
-        assert_eq!(inbox(&story, "bob"), ["One"]);
+        assert_eq!(story.read_mail("bob"), ["One"]);
         story.register("bob", Role::Specialist);
         assert_eq!(unread("bob"), 1, "delivered is not acknowledged");
         acknowledge(&story, "bob", &sent).unwrap();
@@ -425,13 +389,7 @@ both_engines! {
         let story = stage(world);
         let first = story.mission("First", &[]).mission.id;
         let second = story.mission("Second", &[]).mission.id;
-        let send = |mission: Option<&str>| SendMail {
-            to: vec!["bob".to_owned()],
-            subject: title("Hi"),
-            body: None,
-            mission: mission.map(str::to_owned),
-            acknowledge_within_ms: None,
-        };
+        let send = |mission: Option<&str>| SendMail { mission: mission.map(str::to_owned), ..letter(&["bob"], "Hi") };
         let works_on_first = Caller {
             mission: Some(first.to_string()),
             ..caller("ada")
@@ -462,18 +420,12 @@ both_engines! {
 
     fn a_deadline_is_kept_however_far(world: &World) {
         let story = stage(world);
-        let send = |within| SendMail {
-            to: vec!["bob".to_owned()],
-            subject: title("Soon"),
-            body: None,
-            mission: None,
-            acknowledge_within_ms: Some(within),
-        };
+        let send = |within| SendMail { acknowledge_within_ms: Some(within), ..letter(&["bob"], "Soon") };
         let soon = story.run("ada", &send(60_000)).unwrap().message;
         assert_eq!(soon.acknowledge_by, Some(world.clock.now().plus(60_000)));
         story.run("ada", &send(u64::MAX)).unwrap();
         assert_eq!(
-            inbox(&story, "bob").len(),
+            story.read_mail("bob").len(),
             2,
             "the end of time can be read back"
         );

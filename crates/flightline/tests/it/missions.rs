@@ -1,20 +1,13 @@
 //! Missions, on both engines.
 
 use expect_test::expect;
-use flightline::Caller;
-use flightline::core::mission::MissionStatus;
-use flightline::core::{Code, Kind, Refusal};
 use flightline::ids::{ListIds, ShortenIds};
-use flightline::mission::{ChangeMission, ListMissions, MissionView, ShowMission, UseMission};
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::{Story, note, sortie, title};
-use flightline_testkit::{both_engines, caller};
+use flightline_testkit::prelude::*;
 
 fn move_to(story: &Story<'_>, to: MissionStatus) -> Result<MissionView, Refusal> {
     let change = ChangeMission {
-        mission: None,
-        to,
         reason: Some(note("because")),
+        ..change_mission(to)
     };
     story.run("", &change)
 }
@@ -111,11 +104,7 @@ both_engines! {
             .id
             .to_string();
         move_to(&story, MissionStatus::Archived).unwrap();
-        let revive = ChangeMission {
-            mission: Some(id),
-            to: MissionStatus::InProgress,
-            reason: None,
-        };
+        let revive = ChangeMission { mission: Some(id), ..change_mission(MissionStatus::InProgress) };
         assert_eq!(
             story.run("", &revive).unwrap_err().hint.unwrap(),
             "from archived it may become: nothing"
@@ -127,7 +116,7 @@ both_engines! {
         story.mission("Add login", &["User model", "Login endpoint"]);
         story.claim("ada", "User model").unwrap();
         story
-            .change("ada", "User model", SortieAction::Complete { output: None })
+            .change("ada", "User model", DONE)
             .unwrap();
         let refused = move_to(&story, MissionStatus::Completed).unwrap_err();
         assert_eq!(refused.code, Code::Unfinished);
@@ -160,7 +149,7 @@ both_engines! {
             .change(
                 "bob",
                 "Login endpoint",
-                SortieAction::Complete { output: None },
+                DONE,
             )
             .unwrap();
         let done = move_to(&story, MissionStatus::Completed).unwrap();
@@ -192,10 +181,7 @@ both_engines! {
             (Code::IllegalTransition, "the mission is paused")
         );
         move_to(&story, MissionStatus::Failed).unwrap();
-        let add = flightline::sortie::add::AddSorties {
-            mission: Some(view.mission.id.to_string()),
-            sorties: vec![sortie("More")],
-        };
+        let add = AddSorties { mission: Some(view.mission.id.to_string()), ..add_sorties(vec![sortie("More")]) };
         let refused = story.run("", &add).unwrap_err();
         assert_eq!(
             refused.message,
@@ -220,7 +206,7 @@ both_engines! {
             let done = story.change(
                 "ada",
                 claimed.sortie.title.as_str(),
-                SortieAction::Complete { output: None },
+                DONE,
             );
             seen.push(done.unwrap().mission_percent);
         }
@@ -280,11 +266,7 @@ both_engines! {
             "Second",
             "what the caller says goes before what it chose"
         );
-        let archive = ChangeMission {
-            mission: Some(first.mission.id.to_string()),
-            to: MissionStatus::Archived,
-            reason: None,
-        };
+        let archive = ChangeMission { mission: Some(first.mission.id.to_string()), ..change_mission(MissionStatus::Archived) };
         story.run("", &archive).unwrap();
         assert_eq!(
             current(&story, &ada),
@@ -297,18 +279,10 @@ both_engines! {
         let story = Story::new(world);
         let old = story.mission("Old", &[]);
         let new = story.mission("New", &[]);
-        let fail = ChangeMission {
-            mission: Some(new.mission.id.to_string()),
-            to: MissionStatus::Failed,
-            reason: None,
-        };
+        let fail = ChangeMission { mission: Some(new.mission.id.to_string()), ..change_mission(MissionStatus::Failed) };
         story.run("", &fail).unwrap();
         assert_eq!(current(&story, &caller("")), "Old", "open ones come first");
-        let archive = ChangeMission {
-            mission: Some(old.mission.id.to_string()),
-            to: MissionStatus::Archived,
-            reason: None,
-        };
+        let archive = ChangeMission { mission: Some(old.mission.id.to_string()), ..change_mission(MissionStatus::Archived) };
         story.run("", &archive).unwrap();
         assert_eq!(current(&story, &caller("")), "New");
     }
@@ -321,11 +295,7 @@ both_engines! {
             listed(&story, false),
             ["* Second pending", "  First pending"]
         );
-        let archive = ChangeMission {
-            mission: Some(first.mission.id.to_string()),
-            to: MissionStatus::Archived,
-            reason: None,
-        };
+        let archive = ChangeMission { mission: Some(first.mission.id.to_string()), ..change_mission(MissionStatus::Archived) };
         story.run("", &archive).unwrap();
         assert_eq!(listed(&story, false), ["* Second pending"]);
         assert_eq!(

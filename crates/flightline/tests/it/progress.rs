@@ -1,17 +1,9 @@
 //! What an owner reports of its sortie, on both engines, and what dispatch hears of it.
 
 use expect_test::expect;
-use flightline::core::Body;
-use flightline::core::agent::Role;
-use flightline::core::message::MessageKind;
-use flightline::core::policy::Preset;
-use flightline::core::sortie::{Declared, SubtaskStatus};
-use flightline::mail::{OpenInbox, PeekInbox};
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{SubtaskReport, UpdateSortie};
+use flightline::core::sortie::Declared;
+use flightline_testkit::prelude::*;
 use flightline_testkit::story::task::{begun, begun_under, update};
-use flightline_testkit::story::{Story, create_mission, name, note, sortie, title};
-use flightline_testkit::{World, both_engines};
 
 fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
     SubtaskReport {
@@ -38,9 +30,8 @@ fn files_done(done: usize, total: usize) -> Vec<SubtaskReport> {
 
 fn peek(story: &Story<'_>, agent: &str) -> Vec<(String, String, Option<Body>)> {
     let peek = PeekInbox {
-        agent: agent.to_owned(),
         all: true,
-        limit: 100,
+        ..peek_inbox(agent, 100)
     };
     let seen = story.run("", &peek).unwrap();
     seen.into_iter()
@@ -61,11 +52,7 @@ fn percent(story: &Story<'_>, who: &str, done: usize) {
 
 /// What is open in a mailbox: subjects, in order.
 fn open(story: &Story<'_>, agent: &str) -> Vec<String> {
-    let peek = PeekInbox {
-        agent: agent.to_owned(),
-        all: false,
-        limit: 100,
-    };
+    let peek = peek_inbox(agent, 100);
     let seen = story.run("", &peek).unwrap().into_iter();
     seen.map(|view| view.message.subject.to_string()).collect()
 }
@@ -77,11 +64,7 @@ fn site(world: &World) -> Story<'_> {
 
 /// What is open in a mailbox: senders, subjects and bodies, in order.
 fn letters(story: &Story<'_>, agent: &str) -> Vec<(String, String, String)> {
-    let peek = PeekInbox {
-        agent: agent.to_owned(),
-        all: false,
-        limit: 100,
-    };
+    let peek = peek_inbox(agent, 100);
     let seen = story.run("", &peek).unwrap().into_iter();
     seen.map(|view| {
         let message = view.message;
@@ -114,18 +97,18 @@ both_engines! {
             percent(&story, "ada", done);
         }
         assert_eq!(open(&story, "dispatch"), [line(70)]);
-        let message = story.all::<flightline::core::message::Message>();
+        let message = story.all::<Message>();
         assert_eq!((message.len(), message[0].sent_at), (1, world.clock.now()), "however much was reported");
         story.register("lead", Role::Dispatch);
         percent(&story, "ada", 8);
         assert_eq!((open(&story, "dispatch"), open(&story, "lead")), (vec![line(70)], vec![line(80)]));
-        let read = story.run("lead", &OpenInbox { all: false, limit: 10 }).unwrap();
+        let read = story.run("lead", &open_inbox(10)).unwrap();
         assert_eq!(read.len(), 1);
         percent(&story, "ada", 9);
         assert_eq!(open(&story, "lead"), [line(90)], "what was read is settled by the next");
         let both = peek(&story, "lead").into_iter().map(|(_, subject, _)| subject).collect::<Vec<_>>();
         assert_eq!(both, [line(80), line(90)], "and stays what it was");
-        let log = flightline::event::ListEvents { limit: 999, story: true, ..Default::default() };
+        let log = ListEvents { limit: 999, story: true, ..Default::default() };
         let told = story.run("", &log).unwrap().events;
         assert_eq!(told.iter().filter(|event| event.kind == "message_updated").count(), 0, "the reports are the story");
         assert!(story.ailments().is_empty());
@@ -134,8 +117,8 @@ both_engines! {
     fn under_the_default_preset_progress_is_told_by_flightline_to_a_dispatch_that_is_there(world: &World) {
         let story = begun(world);
         percent(&story, "ada", 1);
-        assert_eq!(story.all::<flightline::core::message::Message>().len(), 0, "nobody coordinates");
-        assert_eq!(story.all::<flightline::core::agent::Agent>().len(), 1, "and no mailbox is made");
+        assert_eq!(story.all::<Message>().len(), 0, "nobody coordinates");
+        assert_eq!(story.all::<Agent>().len(), 1, "and no mailbox is made");
         story.register("lead", Role::Dispatch);
         percent(&story, "ada", 2);
         percent(&story, "ada", 3);
@@ -144,9 +127,9 @@ both_engines! {
         story.run("", &UpdateSortie { note: Some(note("half of it")), subtasks: files_done(4, 10), ..update(&story) }).unwrap();
         let open = letters(&story, "lead");
         assert_eq!((open.len(), &open[0]), (2, &ours(40, "user:tester reported it.\n\nhalf of it")));
-        let messages = story.all::<flightline::core::message::Message>();
+        let messages = story.all::<Message>();
         assert_eq!(messages.len(), 2, "the first report was brought up to date each time");
-        story.run("lead", &OpenInbox { all: false, limit: 10 }).unwrap();
+        story.run("lead", &open_inbox(10)).unwrap();
         percent(&story, "ada", 5);
         let open = letters(&story, "lead");
         assert_eq!((open.len(), &open[1]), (2, &ours(50, "ada reported it.\n\nhalf of it")));
@@ -184,9 +167,9 @@ both_engines! {
             story.mission(preset.as_str(), &["Write 29 files"]);
             story.claim("ada", "Write 29 files").unwrap();
             story.register("lead", Role::Dispatch);
-            let before = story.all::<flightline::core::message::Message>().len();
+            let before = story.all::<Message>().len();
             percent(&story, "ada", 5);
-            assert_eq!(story.all::<flightline::core::message::Message>().len() - before, posted, "{preset:?}");
+            assert_eq!(story.all::<Message>().len() - before, posted, "{preset:?}");
         }
     }
 
@@ -237,10 +220,7 @@ both_engines! {
         let inbox = story
             .run(
                 "dispatch",
-                &OpenInbox {
-                    all: false,
-                    limit: 10,
-                },
+                &open_inbox(10),
             )
             .unwrap();
         assert_eq!(
@@ -279,10 +259,7 @@ both_engines! {
         story
             .run(
                 "",
-                &flightline::agent::RetireAgent {
-                    agent: "lead".to_owned(),
-                    reason: None,
-                },
+                &retire("lead"),
             )
             .unwrap();
         story.run("ada", &update(&story)).unwrap();
@@ -344,7 +321,7 @@ both_engines! {
             .change(
                 "ada",
                 "Write 29 files",
-                SortieAction::Complete { output: None },
+                DONE,
             )
             .unwrap();
         assert_eq!((done.progress.percent, done.progress.completed), (100, 19));

@@ -5,19 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
 
-use flightline::agent::{Heartbeat, ListAgents};
-use flightline::core::Code;
-use flightline::core::agent::Role;
-use flightline::lock::{ListLocks, ReleaseLocks, StealLock};
-use flightline::mission::ListMissions;
-use flightline::sortie::ListSorties;
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline::{Caller, Fleet};
-use flightline_testkit::story::{
-    Story, create_mission, locks_on, note, path, registration, sortie, unrehearsed_fleet,
-};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
+use flightline_testkit::story::unrehearsed_fleet;
 
 const ROUNDS: usize = 500;
 const RACERS: [&str; 2] = ["ada", "bob"];
@@ -71,11 +60,7 @@ fn code_of<T>(result: Result<T, flightline::Error>) -> Result<T, Code> {
 /// Gives everything back, if something was granted.
 fn give_back<T>(fleet: &mut Fleet, agent: &str, granted: &Result<T, Code>) {
     if granted.is_ok() {
-        let all = ReleaseLocks {
-            locks: vec![],
-            all: true,
-            fence: None,
-        };
+        let all = release_all();
         fleet.run(&all, &caller(agent)).unwrap();
     }
 }
@@ -90,12 +75,11 @@ fn stage(world: &World) -> Story<'_> {
 
 fn with_sorties(story: &Story<'_>, count: usize) -> Vec<String> {
     story.mission("Race", &[]);
-    let add = AddSorties {
-        mission: None,
-        sorties: (0..count)
+    let add = add_sorties(
+        (0..count)
             .map(|at| sortie(&format!("Sortie {at}")))
             .collect(),
-    };
+    );
     let added = story.run("", &add).unwrap();
     added
         .into_iter()
@@ -145,10 +129,7 @@ both_engines! {
         let story = stage(world);
         with_sorties(&story, 100);
         let laps = race(world, 50, |fleet, agent, _| {
-            let next = ClaimNext {
-                mission: None,
-                lock: false,
-            };
+            let next = claim_next();
             fleet.run(&next, &caller(agent)).unwrap().sortie.id
         });
         let mut taken: Vec<_> = laps.into_iter().flatten().collect();
@@ -200,7 +181,7 @@ both_engines! {
             },
             |fleet, agent, granted| {
                 if granted.is_ok() {
-                    let all = ReleaseLocks { locks: Vec::new(), all: true, fence: None };
+                    let all = release_all();
                     fleet.run(&all, &caller(agent)).unwrap();
                 }
             },
@@ -220,11 +201,7 @@ both_engines! {
             let granted = code_of(fleet.run(&locks_on(&["hot.rs"]), &caller(agent)));
             granted.map(|views| {
                 let fence = views[0].lock.fence;
-                let release = ReleaseLocks {
-                    locks: vec!["hot.rs".to_owned()],
-                    all: false,
-                    fence: Some(fence),
-                };
+                let release = ReleaseLocks { fence: Some(fence), ..release(&["hot.rs"]) };
                 fleet.run(&release, &caller(agent)).unwrap();
                 fence
             })
@@ -355,10 +332,7 @@ both_engines! {
             _ => code_of(
                 fleet
                     .run(
-                        &ClaimNext {
-                            mission: None,
-                            lock: false,
-                        },
+                        &claim_next(),
                         &caller("bob"),
                     )
                     .map(drop),

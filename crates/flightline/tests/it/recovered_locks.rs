@@ -1,14 +1,6 @@
 //! Locks in a recovery, on both engines: nothing old is granted again, everything is taken anew.
 
-use flightline::core::CheckpointId;
-use flightline::core::agent::Role;
-use flightline::core::lock::Lock;
-use flightline::lock::{ReleaseLocks, RenewLocks};
-use flightline::recovery::resume::Resumed;
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::Story;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::{World, both_engines};
+use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint" and holds `api.rs`; bob and a watch are there. A checkpoint was taken.
 fn working(world: &World) -> (Story<'_>, CheckpointId) {
@@ -32,17 +24,13 @@ fn pass_watched(story: &Story<'_>, minutes: u64) {
 }
 
 fn release(story: &Story<'_>, agent: &str) {
-    let all = ReleaseLocks {
-        locks: vec![],
-        all: true,
-        fence: None,
-    };
+    let all = release_all();
     story.run(agent, &all).unwrap();
 }
 
 fn locks(story: &Story<'_>) -> Vec<(String, String)> {
     let name = |id| {
-        let agents = story.all::<flightline::core::agent::Agent>();
+        let agents = story.all::<Agent>();
         let agent = agents.into_iter().find(|agent| agent.id == id).unwrap();
         agent.name.to_string()
     };
@@ -101,7 +89,7 @@ both_engines! {
         let gone = story.seen(false, &["ada"]);
         let done = story.resume("", gone.clone()).unwrap();
         assert_eq!((done.released_locks, locks(&story)), (vec!["api.rs".to_owned()], vec![]));
-        let back = flightline::recovery::resume::Resume { sightings: gone, ..back_to(cut, Force::No) };
+        let back = Resume { sightings: gone, ..back_to(cut, Force::No) };
         assert_eq!(story.run("", &back).unwrap().restored.locks, 0);
         assert_eq!(locks(&story), []);
     }
@@ -169,7 +157,7 @@ both_engines! {
 
     fn work_that_is_finished_needs_its_lock_no_more(world: &World) {
         let (story, _) = working(world);
-        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        story.change("ada", "Endpoint", DONE).unwrap();
         pass_watched(&story, 31);
         story.lock("bob", &["api.rs"]).unwrap();
         release(&story, "bob");

@@ -1,12 +1,8 @@
 //! What else an owner reports of its sortie, on both engines: files, criteria, cursor, errors, reviews.
 
-use flightline::core::Code;
-use flightline::core::sortie::{FileChange, SortieStatus, TokenUsage};
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{AddReview, ClearErrors, FileReport, ReportError, UpdateSortie};
-use flightline_testkit::both_engines;
+use flightline::core::sortie::TokenUsage;
+use flightline_testkit::prelude::*;
 use flightline_testkit::story::task::{begun, update};
-use flightline_testkit::story::{Story, name, note, path, title};
 
 fn file(named: &str, change: FileChange) -> FileReport {
     FileReport {
@@ -159,7 +155,7 @@ both_engines! {
             .change(
                 "ada",
                 "Write 29 files",
-                SortieAction::Complete { output: None },
+                DONE,
             )
             .unwrap();
         let completed = story.run("ada", &update(&story)).unwrap_err();
@@ -169,13 +165,7 @@ both_engines! {
                 .unwrap()
                 .starts_with("send it back first with `fleet sortie reject")
         );
-        let error = ReportError {
-            sortie: story.sortie_id("Write 29 files"),
-            kind: name("late"),
-            status: None,
-            message: note("too late"),
-            blocking: true,
-        };
+        let error = ReportError { blocking: true, ..report_error(story.sortie_id("Write 29 files"), "late", "too late") };
         assert_eq!(
             story.run("ada", &error).unwrap_err().code,
             Code::IllegalTransition
@@ -184,13 +174,7 @@ both_engines! {
 
     fn a_second_blocking_error_joins_the_first_and_both_are_cleared(world: &World) {
         let story = begun(world);
-        let error = |message| ReportError {
-            sortie: story.sortie_id("Write 29 files"),
-            kind: name("dependency_missing"),
-            status: None,
-            message: note(message),
-            blocking: true,
-        };
+        let error = |message| ReportError { blocking: true, ..report_error(story.sortie_id("Write 29 files"), "dependency_missing", message) };
         story.run("ada", &error("no libfoo")).unwrap();
         story.pass_minutes(1);
         let view = story.run("ada", &error("no libbar")).unwrap();

@@ -2,29 +2,7 @@
 
 use std::thread;
 
-use flightline::Caller;
-use flightline::agent::{Heartbeat, RegisterAgent};
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::CheckpointStatus;
-use flightline::core::message::{Delivery, DeliveryState};
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::setting::{Recovery, RecoveryKind};
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, Kind};
-use flightline::lock::{ReleaseLocks, StealLock};
-use flightline::mail::{AcknowledgeMail, OpenInbox, PeekInbox};
-use flightline::mission::ChangeMission;
-use flightline::note::AddNote;
-use flightline::recovery::resume::{Resume, Resumed};
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::UpdateSortie;
-use flightline::store::StoredEvent;
-use flightline_testkit::story::recovery::roll_forward;
-use flightline_testkit::story::{
-    Story, create_mission, note, path, process, registration, sortie, title,
-};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 /// Ada, in process 7, and bob, in process 8, are each at a sortie with a lock; one of five is completed.
@@ -47,8 +25,7 @@ fn working(world: &World) -> Story<'_> {
 /// Everything there is, but what checkpointing and recovering write for themselves.
 fn state(story: &Story<'_>) -> Vec<StoredEvent> {
     let rev = story.rev();
-    let read =
-        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
+    let read = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let mut values = story.with_fleet(read).unwrap();
     values.retain(|value| !matches!(value.kind, Kind::Checkpoint | Kind::Recovery));
     values
@@ -60,29 +37,6 @@ fn deliveries(story: &Story<'_>, to: &str) -> Vec<&'static str> {
     all.filter(|one| one.to == agent)
         .map(|one| one.state.as_str())
         .collect()
-}
-
-fn inbox(story: &Story<'_>, agent: &str) -> Vec<String> {
-    let look = PeekInbox {
-        agent: agent.to_owned(),
-        all: true,
-        limit: 99,
-    };
-    let mail = story.run("", &look).unwrap().into_iter();
-    mail.map(|one| one.message.subject.to_string()).collect()
-}
-
-fn lesson(text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind: flightline::core::note::NoteKind::Lesson,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
 }
 
 /// The same but for the ids that every run makes anew.
@@ -112,10 +66,10 @@ both_engines! {
         let story = working(world);
         let mail = story.send("bob", &["ada"], "Review").unwrap().message.id.to_string();
         story.checkpoint();
-        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
-        story.run("", &AddSorties { mission: None, sorties: vec![sortie("Extra")] }).unwrap();
+        story.change("ada", "Endpoint", DONE).unwrap();
+        story.run("", &add_sorties(vec![sortie("Extra")])).unwrap();
         story.run("bob", &UpdateSortie { sortie: story.sortie_id("Docs"), note: Some(note("half of it")), ..UpdateSortie::default() }).unwrap();
-        story.run("ada", &AcknowledgeMail { messages: vec![mail], all: false }).unwrap();
+        story.run("ada", &acknowledge(&mail)).unwrap();
         story.run("ada", &lesson("measure first")).unwrap();
         story.lock("bob", &["b.rs"]).unwrap();
         let (before, rev) = (state(&story), story.rev());
@@ -139,7 +93,7 @@ both_engines! {
         let docs = story.stored_sortie("Docs");
         assert_eq!((docs.status, docs.assigned_to), (SortieStatus::InProgress, Some(story.agent("bob").id)));
         assert_eq!(story.stored_sortie("Model").status, SortieStatus::Completed);
-        let held: Vec<String> = story.all::<flightline::core::lock::Lock>().iter().map(|lock| lock.file.to_string()).collect();
+        let held: Vec<String> = story.all::<Lock>().iter().map(|lock| lock.file.to_string()).collect();
         assert_eq!(held, ["docs"]);
         let requeued = story.events_of("sortie_requeued").pop().unwrap();
         assert_eq!(requeued.data, json!({ "from": "ada", "reason": "process 7 is gone", "attempt": 2 }));
@@ -237,11 +191,11 @@ both_engines! {
         let story = working(world);
         let acknowledged = story.send("bob", &["ada"], "Seen and done").unwrap().message.id.to_string();
         story.send("bob", &["ada"], "Seen").unwrap();
-        story.run("ada", &OpenInbox { all: false, limit: 9 }).unwrap();
-        story.run("ada", &AcknowledgeMail { messages: vec![acknowledged], all: false }).unwrap();
+        story.run("ada", &open_inbox(9)).unwrap();
+        story.run("ada", &acknowledge(&acknowledged)).unwrap();
         story.send("bob", &["ada"], "Not seen").unwrap();
         story.send("ada", &["bob"], "Yours").unwrap();
-        story.run("bob", &OpenInbox { all: false, limit: 9 }).unwrap();
+        story.run("bob", &open_inbox(9)).unwrap();
         story.checkpoint();
         story.pass_minutes(6);
         story.beat("bob").unwrap();
@@ -296,11 +250,11 @@ both_engines! {
         let story = working(world);
         story.register("control", Role::Dispatch);
         story.send("bob", &["ada"], "Review").unwrap();
-        story.run("ada", &OpenInbox { all: false, limit: 9 }).unwrap();
+        story.run("ada", &open_inbox(9)).unwrap();
         story.checkpoint();
         story.pass_minutes(6);
         let request = roll_forward(story.seen(false, &["ada"]));
-        let pulses = |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
+        let pulses = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
         let (before, rev, beats) = (state(&story), story.rev(), story.with_fleet(pulses));
         let predicted = story.with_fleet(|fleet| fleet.rehearse(&request, &caller("control"))).unwrap();
         assert!(state(&story) == before && story.rev() == rev && story.with_fleet(pulses) == beats);
@@ -315,7 +269,7 @@ both_engines! {
         story.claim("bob", "Tests").unwrap();
         let second = story.checkpoint();
         // What the second names is no longer the last value, which would serve in its place.
-        story.change("bob", "Tests", SortieAction::Release { reason: None }).unwrap();
+        story.change("bob", "Tests", GIVEN_BACK).unwrap();
         story.claim("bob", "Tests").unwrap();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Tests"), first.rev);
         let done = story.resume("", vec![]).unwrap();
@@ -366,7 +320,7 @@ both_engines! {
         let story = working(world);
         story.checkpoint();
         for status in [MissionStatus::Paused, MissionStatus::Failed] {
-            story.run("", &ChangeMission { mission: None, to: status, reason: None }).unwrap();
+            story.run("", &change_mission(status)).unwrap();
             let mission = story.all::<Mission>()[0].id.to_string();
             let again = Resume { mission: Some(mission), ..roll_forward(vec![]) };
             if status == MissionStatus::Failed {
@@ -383,7 +337,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["Model"]);
         story.finish("ada", &["Model"]);
-        story.run("", &ChangeMission { mission: None, to: MissionStatus::Completed, reason: None }).unwrap();
+        story.run("", &change_mission(MissionStatus::Completed)).unwrap();
         let refused = story.resume("", vec![]).unwrap_err();
         assert_eq!(refused.code, Code::IllegalTransition);
         assert!(refused.message.ends_with("it is completed"));
@@ -403,14 +357,14 @@ both_engines! {
         story.resume("tower", sightings.clone()).unwrap();
         let tower = story.agent("tower").id;
         assert_eq!(story.all::<Mission>()[0].dispatch, Some(tower));
-        assert_eq!(inbox(&story, "ada"), ["dispatch_changed: tower now coordinates Add login"]);
+        assert_eq!(story.mail_of("ada"), ["dispatch_changed: tower now coordinates Add login"]);
         assert!(story.as_text().contains("lock docs ada") && story.as_text().contains("sortie \"Docs\" in_progress ada"), "{}", story.as_text());
-        assert!(!inbox(&story, "tower").is_empty(), "the progress that the dead one never acknowledged");
+        assert!(!story.mail_of("tower").is_empty(), "the progress that the dead one never acknowledged");
         story.resume("late", sightings).unwrap();
         assert_eq!(story.all::<Mission>()[0].dispatch, Some(tower), "one wins");
         assert_eq!(story.events_of("dispatch_changed").len(), 1);
         story.run("ada", &UpdateSortie { sortie: story.sortie_id("Docs"), note: Some(note("half")), ..UpdateSortie::default() }).unwrap();
-        assert!(inbox(&story, "tower").last().unwrap().contains("is at"), "reports go to it from now on");
+        assert!(story.mail_of("tower").last().unwrap().contains("is at"), "reports go to it from now on");
     }
 
     fn of_two_that_want_to_be_dispatch_at_once_one_wins(world: &World) {
@@ -444,13 +398,13 @@ both_engines! {
     fn a_lock_that_was_given_up_or_taken_with_a_word_stays_so(world: &World) {
         let story = working(world);
         story.checkpoint();
-        story.run("ada", &ReleaseLocks { locks: vec!["src/api.rs".to_owned()], all: false, fence: None }).unwrap();
+        story.run("ada", &release(&["src/api.rs"])).unwrap();
         story.run("ada", &StealLock { path: path("docs"), reason: note("urgent") }).unwrap();
-        story.run("ada", &ReleaseLocks { locks: vec!["docs".to_owned()], all: false, fence: None }).unwrap();
+        story.run("ada", &release(&["docs"])).unwrap();
         let done = story.resume("", vec![]).unwrap();
         assert_eq!(done.restored.locks, 0);
         assert_eq!(done.recovery_context.blockers, [] as [&str; 0]);
-        assert!(story.all::<flightline::core::lock::Lock>().is_empty());
+        assert!(story.all::<Lock>().is_empty());
     }
 
     fn what_was_happening_and_what_comes_next_is_told(world: &World) {

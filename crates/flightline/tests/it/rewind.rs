@@ -2,33 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use flightline::agent::{RetireAgent, UpdateAgent};
-use flightline::checkpoint::files::WholeCheckpoint;
-use flightline::context::BriefAgent;
-use flightline::core::agent::{Agent, Role};
-use flightline::core::checkpoint::{CheckpointStatus, Milestone, Reason, Trigger};
-use flightline::core::effect::{Effect, EffectState};
-use flightline::core::lock::Lock;
-use flightline::core::message::{Delivery, Message};
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::note::{Note, NoteKind};
-use flightline::core::setting::{Briefing, Recovery, RecoveryKind};
-use flightline::core::sortie::{FileChange, SortieStatus, SubtaskStatus};
-use flightline::core::{CheckpointId, Code, Kind};
-use flightline::effect::{BeginEffect, FinishEffect};
-use flightline::mail::{AcknowledgeMail, OpenInbox};
-use flightline::mission::{ChangeMission, TransitionMission};
-use flightline::note::{AddNote, ListNotes};
-use flightline::recovery::resume::{Resume, Resumed};
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{AddReview, FileReport, ReportError, SubtaskReport, UpdateSortie};
-use flightline::store::StoredEvent;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, name, note, path, sortie, title};
-use flightline_testkit::{World, both_engines, caller, damage};
-
-const DONE: SortieAction = SortieAction::Complete { output: None };
+use flightline::core::checkpoint::Milestone;
+use flightline::core::note::Note;
+use flightline::core::setting::Briefing;
+use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint" of a mission whose "Model" is completed.
 fn working(world: &World) -> Story<'_> {
@@ -42,20 +19,12 @@ fn working(world: &World) -> Story<'_> {
 }
 
 /// Ada reports a subtask and a file of "Endpoint".
-fn report(story: &Story<'_>, subtask: &str, status: SubtaskStatus, file: &str) {
+fn report(story: &Story<'_>, part: &str, status: SubtaskStatus, at: &str) {
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
-        note: Some(note(&format!("at {subtask}"))),
-        subtasks: vec![SubtaskReport {
-            name: name(subtask),
-            title: None,
-            status,
-            output: None,
-        }],
-        files: vec![FileReport {
-            path: path(file),
-            change: FileChange::Modified,
-        }],
+        note: Some(note(&format!("at {part}"))),
+        subtasks: vec![subtask(part, status)],
+        files: vec![file(at, FileChange::Modified)],
         ..UpdateSortie::default()
     };
     story.run("ada", &update).unwrap();
@@ -64,8 +33,7 @@ fn report(story: &Story<'_>, subtask: &str, status: SubtaskStatus, file: &str) {
 /// Everything of these kinds, as text.
 fn values(story: &Story<'_>, kinds: &[Kind]) -> BTreeMap<(Kind, String), String> {
     let rev = story.rev();
-    let read =
-        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
+    let read = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let all: Vec<StoredEvent> = story.with_fleet(read).unwrap();
     all.into_iter()
         .filter(|value| kinds.contains(&value.kind))
@@ -89,30 +57,6 @@ fn mission(story: &Story<'_>) -> Mission {
     story.all::<Mission>().remove(0)
 }
 
-fn lesson(text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind: NoteKind::Lesson,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
-}
-
-fn effect(key: &str) -> BeginEffect {
-    BeginEffect {
-        key: name(key),
-        mission: None,
-        sortie: None,
-        what: None,
-        again: false,
-        sightings: Vec::new(),
-    }
-}
-
 fn milestones(story: &Story<'_>) -> Vec<String> {
     let taken = story.checkpoints().into_iter();
     taken
@@ -128,7 +72,7 @@ both_engines! {
         story.pass_minutes(1);
         report(&story, "routes", SubtaskStatus::Complete, "src/api.rs");
         report(&story, "handlers", SubtaskStatus::Complete, "src/handlers.rs");
-        story.run("ada", &ReportError { sortie: story.sortie_id("Endpoint"), kind: name("lint"), status: None, message: note("two warnings"), blocking: false }).unwrap();
+        story.run("ada", &report_error(story.sortie_id("Endpoint"), "lint", "two warnings")).unwrap();
         story.run("bob", &AddReview { sortie: story.sortie_id("Endpoint"), reviewer: None, score: Some(90), note: None }).unwrap();
         story.change("ada", "Endpoint", DONE).unwrap();
         story.change("", "Model", SortieAction::Reject { reason: note("no tests") }).unwrap();
@@ -146,7 +90,7 @@ both_engines! {
         story.change("ada", "Endpoint", DONE).unwrap();
         story.finish("bob", &["Docs"]);
         story.claim("bob", "Tests").unwrap();
-        story.run("", &AddSorties { mission: None, sorties: vec![sortie("Deploy")] }).unwrap();
+        story.run("", &add_sorties(vec![sortie("Deploy")])).unwrap();
         let short = |title: &str| story.sortie_id(title)[..12].to_owned();
         let mut expected = vec![
             format!("{} (\"Endpoint\") is no longer completed", short("Endpoint")),
@@ -165,9 +109,9 @@ both_engines! {
     fn attempts_are_never_lowered(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.change("ada", "Endpoint", SortieAction::Release { reason: None }).unwrap();
+        story.change("ada", "Endpoint", GIVEN_BACK).unwrap();
         story.claim("ada", "Endpoint").unwrap();
-        story.change("ada", "Endpoint", SortieAction::Release { reason: None }).unwrap();
+        story.change("ada", "Endpoint", GIVEN_BACK).unwrap();
         story.claim("ada", "Endpoint").unwrap();
         assert_eq!(story.stored_sortie("Endpoint").attempts, 3);
         forced(&story, cut);
@@ -177,7 +121,7 @@ both_engines! {
     fn what_was_created_after_it_is_gone(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.run("", &AddSorties { mission: None, sorties: vec![sortie("Deploy"), sortie("Announce")] }).unwrap();
+        story.run("", &add_sorties(vec![sortie("Deploy"), sortie("Announce")])).unwrap();
         let done = forced(&story, cut);
         assert_eq!((done.total, done.lost.len()), (4, 2));
         assert!(!story.as_text().contains("Deploy"));
@@ -190,7 +134,7 @@ both_engines! {
         move_to("implementing");
         let (cut, before) = (story.checkpoint().id, mission(&story));
         move_to("reviewing");
-        story.run("", &ChangeMission { mission: None, to: MissionStatus::Paused, reason: Some(note("lunch")) }).unwrap();
+        story.run("", &ChangeMission { reason: Some(note("lunch")), ..change_mission(MissionStatus::Paused) }).unwrap();
         forced(&story, cut);
         let after = mission(&story);
         assert_eq!((after.timeline, after.workflow.current.clone()), (1, Some(name("implementing"))));
@@ -242,9 +186,9 @@ both_engines! {
         let first = story.send("ada", &["bob"], "Before").unwrap().message.id.to_string();
         story.checkpoint();
         let cut = story.checkpoint().id;
-        story.run("bob", &AcknowledgeMail { messages: vec![first], all: false }).unwrap();
+        story.run("bob", &acknowledge(&first)).unwrap();
         story.send("ada", &["bob"], "Seen").unwrap();
-        story.run("bob", &OpenInbox { all: false, limit: 9 }).unwrap();
+        story.run("bob", &open_inbox(9)).unwrap();
         story.send("ada", &["bob"], "Not seen").unwrap();
         story.pass_minutes(6);
         let sent: Vec<Message> = story.all();
@@ -276,14 +220,14 @@ both_engines! {
         }
         forced(&story, cut);
         say(NoteKind::Decision, "YAML");
-        let list = || story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
+        let list = || story.run("", &list_notes()).unwrap();
         let marked: Vec<(String, bool)> = list().iter().map(|note| (note.text.to_string(), note.after_cut == Some(cut))).collect();
         let expected = [("JSON", false), ("XML", true), ("the parser", true), ("drop XML", true), ("no parser", true), ("Keep XML", true), ("YAML", false)];
         assert_eq!(marked, expected.map(|(text, marked)| (text.to_owned(), marked)));
         assert_eq!(serde_json::to_value(&list()[1]).unwrap()["after_cut"], serde_json::json!(cut));
         assert_eq!(serde_json::to_value(&list()[0]).unwrap()["after_cut"], serde_json::Value::Null);
         let aside = format!("(written before the mission went back to {})", &cut.to_string()[..12]);
-        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
+        let facts = story.run("bob", &brief_agent()).unwrap().facts;
         let said = |quotes: &[flightline::core::briefing::Quote]| quotes.iter().map(|quote| quote.text.clone()).collect::<Vec<_>>();
         assert_eq!(said(&facts.decisions), ["JSON".to_owned(), format!("XML {aside}"), "YAML".to_owned()]);
         assert_eq!(said(&facts.constraints), ["Keep XML"], "a rule holds until somebody withdraws it");
@@ -297,7 +241,7 @@ both_engines! {
         let cut = story.checkpoint().id;
         story.run("", &AddNote { kind: NoteKind::Constraint, ..lesson("Never push to main.") }).unwrap();
         forced(&story, cut);
-        let facts = story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
+        let facts = story.run("ada", &brief_agent()).unwrap().facts;
         assert_eq!(facts.constraints[0].text, "Never push to main.");
     }
 
@@ -308,7 +252,7 @@ both_engines! {
         let before = forced(&story, cut).before;
         story.run("ada", &lesson("on the other way")).unwrap();
         story.undo().unwrap();
-        let notes = story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
+        let notes = story.run("", &list_notes()).unwrap();
         assert_eq!(notes.iter().map(|note| note.after_cut).collect::<Vec<_>>(), [None, before]);
         assert!(notes.iter().all(|note| note.kind == NoteKind::Lesson));
     }
@@ -329,7 +273,7 @@ both_engines! {
         let story = working(world);
         story.lock("ada", &["src/api.rs"]).unwrap();
         let cut = story.checkpoint().id;
-        story.run("ada", &flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+        story.run("ada", &release_all()).unwrap();
         story.lock("bob", &["src"]).unwrap();
         let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
         let done = story.run("", &request).unwrap();
@@ -353,23 +297,23 @@ both_engines! {
         story.claim("bob", "Elsewhere").unwrap();
         story.lock("ada", &["notes.md"]).unwrap();
         let another = story.all::<Mission>()[1].id;
-        let of = |mission: flightline::core::MissionId| {
-            let take = flightline::checkpoint::take::TakeCheckpoint { mission: Some(mission.to_string()), reason: None, details: None, note: None };
+        let of = |mission: MissionId| {
+            let take = TakeCheckpoint { mission: Some(mission.to_string()), ..take_checkpoint() };
             story.run("", &take).unwrap().active_locks.into_iter().map(|lock| lock.file).collect::<Vec<_>>()
         };
         assert_eq!(story.all::<Lock>()[0].sortie_id, None, "she is at two");
         assert_eq!((of(login), of(another)), (vec!["notes.md".to_owned()], vec![]));
-        story.run("eve", &flightline::mission::UseMission { mission: another.to_string() }).unwrap();
+        story.run("eve", &UseMission { mission: another.to_string() }).unwrap();
         story.lock("eve", &["free.md"]).unwrap();
         assert_eq!((of(login).len(), of(another)), (1, vec!["free.md".to_owned()]), "who works nowhere is in the current one");
     }
 
     fn effects_are_untouched_because_they_happened(world: &World) {
         let story = working(world);
-        story.run("ada", &effect("deploy")).unwrap();
+        story.run("ada", &begin_effect("deploy")).unwrap();
         let cut = story.checkpoint().id;
-        story.run("ada", &FinishEffect { key: name("deploy"), mission: None, result: None }).unwrap();
-        story.run("ada", &effect("announce")).unwrap();
+        story.run("ada", &finish_effect("deploy")).unwrap();
+        story.run("ada", &begin_effect("announce")).unwrap();
         forced(&story, cut);
         let effects: Vec<Effect> = story.all();
         assert!(matches!(effects[0].state, EffectState::Done { .. }) && matches!(effects[1].state, EffectState::Intent { .. }), "{effects:?}");
@@ -378,10 +322,10 @@ both_engines! {
     fn checkpoints_briefings_heartbeats_and_recoveries_are_untouched(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap();
+        story.run("ada", &brief_agent()).unwrap();
         story.finish("bob", &["Docs"]);
         let (checkpoints, briefings) = (story.checkpoints(), story.all::<Briefing>());
-        let pulses = |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
+        let pulses = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
         let beats = story.with_fleet(pulses);
         let done = forced(&story, cut);
         let mut after = story.checkpoints();
@@ -443,11 +387,11 @@ both_engines! {
         let cut = story.checkpoint().id;
         story.claim("bob", "Docs").unwrap();
         assert_eq!(story.rewind(cut).unwrap_err().code, Code::Unfinished, "it was free then");
-        story.change("bob", "Docs", SortieAction::Release { reason: None }).unwrap();
-        story.run("", &AddSorties { mission: None, sorties: vec![sortie("Deploy")] }).unwrap();
+        story.change("bob", "Docs", GIVEN_BACK).unwrap();
+        story.run("", &add_sorties(vec![sortie("Deploy")])).unwrap();
         story.claim("bob", "Deploy").unwrap();
         assert_eq!(story.rewind(cut).unwrap_err().code, Code::Unfinished, "it would vanish under his hands");
-        story.change("bob", "Deploy", SortieAction::Release { reason: None }).unwrap();
+        story.change("bob", "Deploy", GIVEN_BACK).unwrap();
         story.change("", "Endpoint", SortieAction::Reassign { to: "bob".to_owned(), reason: None }).unwrap();
         assert_eq!(story.rewind(cut).unwrap_err().code, Code::Unfinished, "it was another's then");
         story.change("", "Endpoint", SortieAction::Reassign { to: "ada".to_owned(), reason: None }).unwrap();
@@ -468,7 +412,7 @@ both_engines! {
         let story = working(world);
         let cut = story.checkpoint().id;
         story.change("ada", "Endpoint", DONE).unwrap();
-        story.run("", &RetireAgent { agent: "ada".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("ada")).unwrap();
         let done = story.rewind(cut).unwrap();
         assert_eq!(done.requeued_sorties, [story.sortie_id("Endpoint")]);
         assert_eq!(story.claim("bob", "Endpoint").unwrap().owner.as_deref(), Some("bob"));

@@ -2,30 +2,10 @@
 
 use std::path::Path;
 
-use flightline::Caller;
-use flightline::agent::{
-    Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent, UpdateAgent,
-};
 use flightline::checkpoint::destructive::BeforeDestructive;
-use flightline::core::Code;
-use flightline::core::agent::Role;
-use flightline::effect::{BeginEffect, FinishEffect, ListEffects};
-use flightline::event::ListEvents;
-use flightline::lock::{AcquireLocks, CheckLocks, ListLocks, ReleaseLocks, RenewLocks, StealLock};
-use flightline::mail::{
-    AcknowledgeMail, PeekInbox, ReadMail, ReplyMail, RequeueMail, SendMail, ShowThread,
-};
-use flightline::mission::{ChangeMission, CreateMission, TransitionMission, UseMission};
-use flightline::note::{AddNote, ListNotes};
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::ChangeSortie;
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline::sortie::edit::{EditSortie, MoveSortie};
-use flightline::sortie::report::{AddReview, ClearErrors, ReportError, UpdateSortie};
-use flightline::sortie::{ListSorties, ShowSortie};
-use flightline::status::ShowStatus;
-use flightline_testkit::story::{Story, locks_on, name, note, registration};
-use flightline_testkit::{Engine, both_engines, caller};
+use flightline::lock::CheckLocks;
+use flightline::mail::ShowThread;
+use flightline_testkit::prelude::*;
 use probe::{Prober, TEXT, assert_clean, secrets};
 use serde_json::{Value, json};
 
@@ -199,12 +179,8 @@ fn probe_mail_notes_and_effects(prober: &Prober<'_>) {
     prober.probe::<FinishEffect>("ada", || {
         let (key, mission) = (prober.fresh("effect"), &prober.mission);
         let begin = BeginEffect {
-            key: name(&key),
             mission: Some(mission.clone()),
-            sortie: None,
-            what: None,
-            again: false,
-            sightings: Vec::new(),
+            ..begin_effect(&key)
         };
         prober.story.run("ada", &begin).unwrap();
         json!({ "key": key, "mission": mission, "result": TEXT })
@@ -273,16 +249,7 @@ fn probe_callers(prober: &Prober<'_>) {
             },
         ];
         for caller in callers {
-            let add = AddNote {
-                mission: None,
-                kind: flightline::core::note::NoteKind::Lesson,
-                text: note("learned"),
-                rationale: None,
-                sortie: None,
-                path: None,
-                checksum: None,
-                artifact_type: None,
-            };
+            let add = lesson("learned");
             let said = match prober.story.run_as(&caller, &add) {
                 Ok(outcome) => serde_json::to_string(&outcome).unwrap(),
                 Err(refusal) => serde_json::to_string(&refusal).unwrap(),

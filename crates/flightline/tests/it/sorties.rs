@@ -1,15 +1,7 @@
 //! Sorties, on both engines: who may move them, and where to.
 
-use flightline::core::agent::Role;
-use flightline::core::mission::MissionStatus;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, Data, Refusal};
-use flightline::mission::ShowMission;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::UpdateSortie;
-use flightline::sortie::{ListSorties, SortieView};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, create_mission, note, sortie};
+use flightline::core::Data;
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 fn begun<'w>(world: &'w flightline_testkit::World, named: &str) -> Story<'w> {
@@ -17,10 +9,6 @@ fn begun<'w>(world: &'w flightline_testkit::World, named: &str) -> Story<'w> {
     story.mission("Implement user authentication", &[named]);
     story.claim("ada", named).unwrap();
     story
-}
-
-fn complete() -> SortieAction {
-    SortieAction::Complete { output: None }
 }
 
 fn block() -> SortieAction {
@@ -33,10 +21,6 @@ fn fail() -> SortieAction {
     SortieAction::Fail {
         reason: note("out of ideas"),
     }
-}
-
-fn release() -> SortieAction {
-    SortieAction::Release { reason: None }
 }
 
 fn assign(to: &str) -> SortieAction {
@@ -68,9 +52,9 @@ fn every_move() -> Vec<(&'static str, SortieAction)> {
         ("block", block()),
         ("unblock", SortieAction::Unblock),
         ("resume", SortieAction::Resume),
-        ("complete", complete()),
+        ("complete", DONE),
         ("fail", fail()),
-        ("release", release()),
+        ("release", GIVEN_BACK),
         ("approve", approve()),
         ("reject", reject()),
     ]
@@ -114,7 +98,7 @@ both_engines! {
         let claimed = story.claim_next("ada").unwrap();
         assert_eq!(claimed.sortie.title.as_str(), "User model");
         assert_eq!(claimed.owner.as_deref(), Some("ada"));
-        let refused = story.change("bob", "User model", complete()).unwrap_err();
+        let refused = story.change("bob", "User model", DONE).unwrap_err();
         assert_eq!(refused.code, Code::NotYours);
         story.pass_minutes(7);
         let output = Some(Data::new(json!({ "tests": 12 })).unwrap());
@@ -147,7 +131,7 @@ both_engines! {
         let given = [assign("bob")];
         let started = [assign("bob"), SortieAction::Start];
         let blocked = [assign("bob"), SortieAction::Start, block()];
-        let completed = [assign("bob"), SortieAction::Start, complete()];
+        let completed = [assign("bob"), SortieAction::Start, DONE];
         let failed = [assign("bob"), SortieAction::Start, fail()];
         assert_eq!(legal_moves(&story, &[]), ["assign", "fail"]);
         assert_eq!(
@@ -175,7 +159,7 @@ both_engines! {
         story.mission("Add login", &["User model"]);
         let refusal = |action| story.change("", "User model", action).unwrap_err();
         assert!(
-            refusal(complete())
+            refusal(DONE)
                 .message
                 .ends_with("(\"User model\"): it is pending and not claimed")
         );
@@ -192,14 +176,14 @@ both_engines! {
         story.register("bob", Role::Specialist);
         story.change("", "User model", assign("bob")).unwrap();
         assert!(
-            refusal(complete())
+            refusal(DONE)
                 .hint
                 .unwrap()
                 .starts_with("begin it first with `fleet sortie start srt-")
         );
         story.change("", "User model", block()).unwrap();
         assert!(
-            refusal(complete())
+            refusal(DONE)
                 .hint
                 .unwrap()
                 .starts_with("unblock it first with `fleet sortie unblock srt-")
@@ -207,7 +191,7 @@ both_engines! {
         story
             .change("", "User model", SortieAction::Unblock)
             .unwrap();
-        story.change("", "User model", complete()).unwrap();
+        story.change("", "User model", DONE).unwrap();
         assert_eq!(
             refusal(fail()).hint.unwrap(),
             "from completed it may become: in_progress"
@@ -269,7 +253,7 @@ both_engines! {
             (given.owner.as_deref(), given.sortie.status),
             (Some("bob"), SortieStatus::Assigned)
         );
-        story.change("", "User model", release()).unwrap();
+        story.change("", "User model", GIVEN_BACK).unwrap();
     }
 
     fn a_sortie_resumed_by_dispatch_stays_its_owners(world: &World) {
@@ -283,7 +267,7 @@ both_engines! {
             (resumed.owner.as_deref(), resumed.sortie.assigned_epoch),
             (Some("ada"), Some(1))
         );
-        story.change("ada", "User model", complete()).unwrap();
+        story.change("ada", "User model", DONE).unwrap();
     }
 
     fn assigning_gives_a_sortie_and_its_owner_starts_it(world: &World) {
@@ -358,7 +342,7 @@ both_engines! {
             ("sortie_reassigned", &json!("ada"), &json!("ada is away"))
         );
         assert_eq!(
-            refused(story.change("ada", "User model", complete())),
+            refused(story.change("ada", "User model", DONE)),
             Code::NotYours
         );
         story
@@ -387,10 +371,7 @@ both_engines! {
         story
             .run(
                 "",
-                &flightline::agent::RetireAgent {
-                    agent: "bob".to_owned(),
-                    reason: None,
-                },
+                &retire("bob"),
             )
             .unwrap();
         let refusal = story.change("", "User model", assign("bob")).unwrap_err();

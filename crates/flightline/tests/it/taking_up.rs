@@ -1,19 +1,7 @@
 //! Taking up what somebody else began, on both engines: its context comes with the assignment, and its files
 //! are locked again.
 
-use flightline::context::BriefAgent;
-use flightline::core::agent::Role;
-use flightline::core::lock::Lock;
-use flightline::core::sortie::FileChange;
-use flightline::lock::{ReleaseLocks, RenewLocks};
-use flightline::sortie::SortieView;
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline::sortie::report::{FileReport, ReportError, UpdateSortie};
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, name, note, path, sortie, title};
-use flightline_testkit::{World, both_engines};
+use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint": she has said what she did, changed two files, and locked one and a folder.
 fn working(world: &World) -> Story<'_> {
@@ -57,7 +45,7 @@ fn lose_ada(story: &Story<'_>) {
 }
 
 fn locks(story: &Story<'_>) -> Vec<(String, String)> {
-    let agents = story.all::<flightline::core::agent::Agent>();
+    let agents = story.all::<Agent>();
     let name = |id| agents.iter().find(|agent| agent.id == id).unwrap();
     let mut all: Vec<(String, String)> = story
         .all::<Lock>()
@@ -99,7 +87,7 @@ both_engines! {
         let story = working(world);
         lose_ada(&story);
         let context = story.claim("bob", "Endpoint").unwrap().recovery_context.unwrap();
-        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
+        let facts = story.run("bob", &brief_agent()).unwrap().facts;
         let said: Vec<String> = facts.next_steps.iter().map(|quote| quote.text.clone()).collect();
         assert_eq!(said, context.next_steps);
         assert_eq!(facts.last_action.as_ref().map(|quote| (quote.author.as_str(), quote.text.as_str())), Some(("ada", "routes are wired")), "and who said it");
@@ -147,7 +135,7 @@ both_engines! {
     fn the_next_ready_one_comes_with_its_context_too(world: &World) {
         let story = working(world);
         lose_ada(&story);
-        let taken = story.run("bob", &ClaimNext { mission: None, lock: false }).unwrap();
+        let taken = story.run("bob", &claim_next()).unwrap();
         assert_eq!(taken.sortie.title.as_str(), "Endpoint");
         assert!(taken.recovery_context.is_some() && taken.locks.len() == 3);
     }
@@ -192,7 +180,7 @@ both_engines! {
 
     fn what_it_waited_for_and_what_failed_is_in_the_way_still(world: &World) {
         let story = working(world);
-        story.run("ada", &ReportError { sortie: story.sortie_id("Endpoint"), kind: name("compiler"), status: None, message: note("one warning"), blocking: false }).unwrap();
+        story.run("ada", &report_error(story.sortie_id("Endpoint"), "compiler", "one warning")).unwrap();
         story.change("ada", "Endpoint", SortieAction::Block { reason: note("no token") }).unwrap();
         lose_ada(&story);
         let blockers = story.claim("bob", "Endpoint").unwrap().recovery_context.unwrap().blockers;
@@ -218,8 +206,8 @@ both_engines! {
 
     fn what_its_owner_gave_back_has_a_context_and_is_not_locked(world: &World) {
         let story = working(world);
-        story.change("ada", "Endpoint", SortieAction::Release { reason: None }).unwrap();
-        story.run("ada", &ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+        story.change("ada", "Endpoint", GIVEN_BACK).unwrap();
+        story.run("ada", &release_all()).unwrap();
         let taken = story.claim("bob", "Endpoint").unwrap();
         assert_eq!((taken.recovery_context.unwrap().last_action.as_str(), taken.locks.len()), ("routes are wired", 0));
         assert_eq!(locks(&story), [], "who gives back lets go");
@@ -231,7 +219,7 @@ both_engines! {
         story.claim("bob", "Endpoint").unwrap();
         story.run("bob", &UpdateSortie { sortie: story.sortie_id("Endpoint"), note: Some(note("handlers too")), ..UpdateSortie::default() }).unwrap();
         assert_eq!(story.stored_sortie("Endpoint").interrupted, None);
-        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
+        let facts = story.run("bob", &brief_agent()).unwrap().facts;
         assert_eq!(facts.last_action.unwrap().author, "bob");
     }
 
@@ -246,9 +234,9 @@ both_engines! {
     fn going_back_frees_it_in_the_same_way(world: &World) {
         let story = working(world);
         let cut = story.checkpoints().pop().unwrap().id;
-        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
-        story.run("ada", &ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
-        let back = flightline::recovery::resume::Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
+        story.change("ada", "Endpoint", DONE).unwrap();
+        story.run("ada", &release_all()).unwrap();
+        let back = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
         story.run("", &back).unwrap();
         let taken = story.claim("bob", "Endpoint").unwrap();
         assert_eq!(files(&taken), ["src/api.rs", "src/lib.rs", "src/routes"], "what was locked at the checkpoint");
@@ -258,7 +246,7 @@ both_engines! {
         let story = working(world);
         let mut wants = sortie("Deploy");
         wants.files = vec![path("deploy.sh")];
-        story.run("", &AddSorties { mission: None, sorties: vec![wants] }).unwrap();
+        story.run("", &add_sorties(vec![wants])).unwrap();
         story.claim("ada", "Deploy").unwrap();
         lose_ada(&story);
         story.lock("eve", &["deploy.sh"]).unwrap();

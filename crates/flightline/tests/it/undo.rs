@@ -2,24 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint};
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::Reason;
-use flightline::core::mission::Mission;
-use flightline::core::note::NoteKind;
-use flightline::core::setting::Recovery;
-use flightline::core::sortie::{FileChange, SortieStatus, SubtaskStatus};
-use flightline::core::{Code, Kind};
-use flightline::note::AddNote;
-use flightline::recovery::undo::Undo;
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, name, note, path, sortie};
-use flightline_testkit::{World, both_engines, damage};
-
-const DONE: SortieAction = SortieAction::Complete { output: None };
+use flightline_testkit::prelude::*;
 
 /// After a checkpoint ada has finished "Endpoint", added a sortie, and reported a part of it.
 fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
@@ -29,23 +12,12 @@ fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
     story.finish("ada", &["Model"]);
     story.claim("ada", "Endpoint").unwrap();
     let cut = story.checkpoint().id;
-    let more = AddSorties {
-        mission: None,
-        sorties: vec![sortie("Deploy")],
-    };
+    let more = add_sorties(vec![sortie("Deploy")]);
     story.run("ada", &more).unwrap();
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
-        subtasks: vec![SubtaskReport {
-            name: name("routes"),
-            title: None,
-            status: SubtaskStatus::Complete,
-            output: None,
-        }],
-        files: vec![FileReport {
-            path: path("src/api.rs"),
-            change: FileChange::Created,
-        }],
+        subtasks: vec![subtask("routes", SubtaskStatus::Complete)],
+        files: vec![file("src/api.rs", FileChange::Created)],
         ..UpdateSortie::default()
     };
     story.run("ada", &update).unwrap();
@@ -59,8 +31,7 @@ fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
 /// What a rewind changes, but for the timeline and the time of the change.
 fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
     let rev = story.rev();
-    let read =
-        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
+    let read = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let parts = [Kind::Sortie, Kind::Subtask, Kind::File, Kind::Error];
     let mut all: BTreeMap<(Kind, String), String> = story
         .with_fleet(read)
@@ -79,19 +50,6 @@ fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
         all.insert((Kind::Mission, same.id.to_string()), text);
     }
     all
-}
-
-fn lesson(text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind: NoteKind::Lesson,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
 }
 
 both_engines! {
@@ -113,7 +71,7 @@ both_engines! {
             story.undo().unwrap();
             assert!(work(&story) == before, "{round}: forwards");
             // Ada is alive, and what she finished would be undone again.
-            let forced = Undo { mission: None, force: true, sightings: vec![] };
+            let forced = undo_rewind(Force::Yes);
             assert_eq!(story.undo().unwrap_err().code, Code::Unfinished);
             story.run("", &forced).unwrap();
             assert!(work(&story) == after, "{round}: back");
@@ -129,11 +87,11 @@ both_engines! {
         let refused = story.undo().unwrap_err();
         assert_eq!(refused.code, Code::Unfinished);
         assert!(refused.message.contains("(\"Docs\") of bob"), "{}", refused.message);
-        let done = story.run("", &Undo { mission: None, force: true, sightings: vec![] }).unwrap();
+        let done = story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert!(done.lost.iter().any(|line| line.ends_with("(\"Docs\") is no longer completed")), "{:?}", done.lost);
         let saved = story.checkpoints().into_iter().find(|one| Some(one.id) == done.before).unwrap();
         assert_eq!(saved.cut.reason, Reason::BeforeRestore);
-        story.run("", &Undo { mission: None, force: true, sightings: vec![] }).unwrap();
+        story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert!(work(&story) == since, "it was not lost");
     }
 
@@ -148,9 +106,9 @@ both_engines! {
         let (story, _) = rewound(world);
         story.run("ada", &lesson("rewinding works")).unwrap();
         story.send("ada", &["ada"], "since").unwrap();
-        let (notes, mail) = (story.all::<flightline::core::note::Note>(), story.all::<flightline::core::message::Message>());
+        let (notes, mail) = (story.all::<flightline::core::note::Note>(), story.all::<Message>());
         story.undo().unwrap();
-        assert_eq!((story.all::<flightline::core::note::Note>(), story.all::<flightline::core::message::Message>()), (notes, mail));
+        assert_eq!((story.all::<flightline::core::note::Note>(), story.all::<Message>()), (notes, mail));
     }
 
     fn there_is_nothing_to_take_back_without_a_rewind(world: &World) {

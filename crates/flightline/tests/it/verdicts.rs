@@ -1,25 +1,14 @@
 //! Sorties that do not go straight to their end, on both engines: blocked, failed, given back,
 //! interrupted, judged.
 
-use flightline::core::Code;
-use flightline::core::Refusal;
-use flightline::core::agent::Role;
-use flightline::core::sortie::{SortieStatus, Verdict};
-use flightline::sortie::SortieView;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{ReportError, UpdateSortie};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, name, note};
+use flightline::core::sortie::Verdict;
+use flightline_testkit::prelude::*;
 
 fn begun<'w>(world: &'w flightline_testkit::World, named: &str) -> Story<'w> {
     let story = Story::new(world);
     story.mission("Implement user authentication", &[named]);
     story.claim("ada", named).unwrap();
     story
-}
-
-fn complete() -> SortieAction {
-    SortieAction::Complete { output: None }
 }
 
 fn block() -> SortieAction {
@@ -32,10 +21,6 @@ fn fail() -> SortieAction {
     SortieAction::Fail {
         reason: note("out of ideas"),
     }
-}
-
-fn release() -> SortieAction {
-    SortieAction::Release { reason: None }
 }
 
 fn approve() -> SortieAction {
@@ -59,7 +44,7 @@ both_engines! {
             refused(story.change("", "User model", approve())),
             Code::IllegalTransition
         );
-        story.change("ada", "User model", complete()).unwrap();
+        story.change("ada", "User model", DONE).unwrap();
         let approved = story.change("", "User model", approve()).unwrap().sortie;
         let approval = approved.approval.unwrap();
         assert_eq!(
@@ -109,7 +94,7 @@ both_engines! {
             "{}",
             refusal.message
         );
-        story.change("ada", "User model", complete()).unwrap();
+        story.change("ada", "User model", DONE).unwrap();
         story.mission("Second", &["Waiting"]);
         let refusal = story
             .change("", "Waiting", SortieAction::Resume)
@@ -130,13 +115,7 @@ both_engines! {
 
     fn a_blocking_error_must_be_cleared_before_work_goes_on(world: &World) {
         let story = begun(world, "User model");
-        let error = ReportError {
-            sortie: story.sortie_id("User model"),
-            kind: name("api_error"),
-            status: Some(503),
-            message: note("the API is down"),
-            blocking: true,
-        };
+        let error = ReportError { status: Some(503), blocking: true, ..report_error(story.sortie_id("User model"), "api_error", "the API is down") };
         let blocked = story.run("ada", &error).unwrap().sortie;
         assert_eq!(
             (blocked.status, blocked.blocked_reason),
@@ -158,7 +137,7 @@ both_engines! {
             Code::IllegalTransition,
             "claiming anew is no way around"
         );
-        let clear = flightline::sortie::report::ClearErrors {
+        let clear = ClearErrors {
             sortie: story.sortie_id("User model"),
         };
         let cleared = story.run("ada", &clear).unwrap();
@@ -178,13 +157,7 @@ both_engines! {
 
     fn an_error_that_does_not_block_is_only_recorded(world: &World) {
         let story = begun(world, "User model");
-        let error = |status| ReportError {
-            sortie: story.sortie_id("User model"),
-            kind: name("api_error"),
-            status,
-            message: note("slow"),
-            blocking: false,
-        };
+        let error = |status| ReportError { status, ..report_error(story.sortie_id("User model"), "api_error", "slow") };
         story.run("ada", &error(Some(503))).unwrap();
         let twice = story.run("ada", &error(None)).unwrap();
         assert_eq!(twice.sortie.status, SortieStatus::InProgress);
@@ -213,13 +186,13 @@ both_engines! {
             (failed.status, failed.failure),
             (SortieStatus::Failed, Some(note("out of ideas")))
         );
-        let free = story.change("ada", "User model", release()).unwrap().sortie;
+        let free = story.change("ada", "User model", GIVEN_BACK).unwrap().sortie;
         assert_eq!((free.status, free.failure), (SortieStatus::Pending, None));
     }
 
     fn releasing_gives_a_sortie_back_to_everybody(world: &World) {
         let story = begun(world, "User model");
-        let free = story.change("ada", "User model", release()).unwrap();
+        let free = story.change("ada", "User model", GIVEN_BACK).unwrap();
         assert_eq!(
             (free.sortie.status, free.owner, free.sortie.assigned_epoch),
             (SortieStatus::Pending, None, None)

@@ -1,19 +1,9 @@
 //! The workflows of missions, on both engines: declared states, history, pending transitions.
 
-use flightline::core::mission::MissionStatus;
-use flightline::core::{Code, Refusal};
-use flightline::mission::{
-    ChangeMission, CreateMission, MissionView, ShowMission, TransitionMission,
-};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, create_mission, name, note};
+use flightline_testkit::prelude::*;
 
 fn move_to(story: &Story<'_>, to: MissionStatus) -> Result<MissionView, Refusal> {
-    let change = ChangeMission {
-        mission: None,
-        to,
-        reason: None,
-    };
+    let change = change_mission(to);
     story.run("", &change)
 }
 
