@@ -84,8 +84,12 @@ fn report_everything(story: &Story<'_>) {
         ..UpdateSortie::default()
     };
     story.run("Secondary-A", &update).unwrap();
-    let error = report_error(id.clone(), "api_error", "boom");
-    story.run("Secondary-A", &error).unwrap();
+    story
+        .run(
+            "Secondary-A",
+            &report_error(id.clone(), "api_error", "boom"),
+        )
+        .unwrap();
     let review = AddReview {
         sortie: id,
         reviewer: Some(name("lead")),
@@ -202,8 +206,7 @@ both_engines! {
         let story = epic(world);
         story.send("Agent-Primary", &["Secondary-A"], "Any news?").unwrap();
         let read = story.send("Agent-Primary", &["Secondary-A"], "Understood?").unwrap();
-        let understood = acknowledge(&read.message.id.to_string());
-        story.run("Secondary-A", &understood).unwrap();
+        story.run("Secondary-A", &acknowledge(&read.message.id.to_string())).unwrap();
         let (before, lock) = (story.agent("Secondary-A"), story.all::<Lock>().remove(0));
         story.pass_minutes(61);
         let rev = story.rev();

@@ -210,10 +210,7 @@ both_engines! {
         let story = Story::new(world);
         let id = story.register("ada", Role::Specialist).agent.id.to_string();
         let show = |agent: &str| {
-            story.run(
-                "",
-                &show_agent(agent),
-            )
+            story.run("", &show_agent(agent))
         };
         for reference in ["ada", id.as_str(), &id[..12]] {
             assert_eq!(
@@ -254,12 +251,7 @@ both_engines! {
                 },
             )
             .unwrap();
-        let shown = story
-            .run(
-                "ada",
-                &show_self(),
-            )
-            .unwrap();
+        let shown = story.run("ada", &show_self()).unwrap();
         let steps: Vec<_> = shown
             .completed_steps
             .iter()
@@ -364,10 +356,7 @@ both_engines! {
         story.claim("ada", "User model").unwrap();
         story.lock("ada", &["src"]).unwrap();
         story.register("bob", Role::Specialist);
-        assert_eq!(
-            story.run("bob", &retire("ada")).unwrap_err().code,
-            Code::NotYours
-        );
+        assert_eq!(story.run("bob", &retire("ada")).unwrap_err().code, Code::NotYours);
         let refused = story.run("", &retire("ada")).unwrap_err();
         assert_eq!(refused.code, Code::Unfinished);
         assert!(
@@ -375,23 +364,14 @@ both_engines! {
             "{}",
             refused.message
         );
-        story
-            .change(
-                "",
-                "User model",
-                GIVEN_BACK,
-            )
-            .unwrap();
+        story.change("", "User model", GIVEN_BACK).unwrap();
         let gone = story.run("", &retire("ada")).unwrap();
         assert_eq!(
             (gone.liveness.life, gone.agent.retired_at),
             (Life::Dead, Some(world.clock.now()))
         );
         assert!(gone.locks.is_empty(), "its locks are let go");
-        assert_eq!(
-            story.run("", &retire("ada")).unwrap_err().message,
-            "ada was retired already"
-        );
+        assert_eq!(story.run("", &retire("ada")).unwrap_err().message, "ada was retired already");
     }
 
     fn a_retired_agent_acts_no_more_until_it_registers(world: &World) {

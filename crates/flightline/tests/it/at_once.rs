@@ -201,8 +201,7 @@ both_engines! {
         let (one, two) = at_once(world, |fleet| run(fleet, &back_to(first.id, Force::Yes)).unwrap(), |fleet| run(fleet, &back_to(second.id, Force::Yes)).unwrap());
         assert_ne!(one.before, two.before, "each has saved what it found");
         assert_eq!(story.all::<Mission>()[0].timeline, timeline + 2);
-        let undo = undo_rewind(Force::No);
-        let last = story.run("", &undo).unwrap();
+        let last = story.run("", &undo_rewind(Force::No)).unwrap();
         assert!([one.before, two.before].contains(&Some(last.checkpoint_id)));
         all_are_sound(&story);
         let earliest = if one.before.unwrap() == last.checkpoint_id { two.before } else { one.before };

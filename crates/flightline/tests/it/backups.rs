@@ -60,8 +60,7 @@ fn stage(world: &World) -> Story<'_> {
     story.lock("ada", &["src/a.rs"]).unwrap();
     story.send("ada", &["ada"], "Before").unwrap();
     saved(&story, "backup.db").1.unwrap();
-    let complete = DONE;
-    story.change("ada", "User model", complete).unwrap();
+    story.change("ada", "User model", DONE).unwrap();
     story.run("", &registration("ada")).unwrap();
     story.run("", &registration("ada")).unwrap();
     for _ in 0..4 {
@@ -313,12 +312,7 @@ both_engines! {
 
     fn a_retired_agent_stays_retired(world: &World) {
         let story = stage(world);
-        story
-            .run(
-                "",
-                &retire("bob"),
-            )
-            .unwrap();
+        story.run("", &retire("bob")).unwrap();
         saved(&story, "later.db").1.unwrap();
         restored(&story, "later.db", "undo.db").unwrap();
         assert!(story.agent("bob").retired_at.is_some());

@@ -18,8 +18,7 @@ fn acknowledge(nonce: &str) -> AcknowledgeBriefing {
 }
 
 fn remember(story: &Story<'_>, agent: &str, kind: NoteKind, text: &str) {
-    let add = add_note(kind, text);
-    story.run(agent, &add).unwrap();
+    story.run(agent, &add_note(kind, text)).unwrap();
 }
 
 fn effect(story: &Story<'_>, agent: &str, key: &str, what: &str) {

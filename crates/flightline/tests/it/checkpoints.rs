@@ -40,8 +40,7 @@ fn busy(world: &World) -> Story<'_> {
     story.run("bob", &lock).unwrap();
     story.send("ada", &["bob"], "Review the model").unwrap();
     story.run("ada", &lesson("measure first")).unwrap();
-    let begin = begin_effect("deploy");
-    story.run("bob", &begin).unwrap();
+    story.run("bob", &begin_effect("deploy")).unwrap();
     story
 }
 

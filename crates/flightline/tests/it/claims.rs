@@ -5,8 +5,7 @@ use flightline::core::SortieId;
 use flightline_testkit::prelude::*;
 
 fn add(story: &Story<'_>, sorties: Vec<NewSortie>) {
-    let add = add_sorties(sorties);
-    story.run("", &add).unwrap();
+    story.run("", &add_sorties(sorties)).unwrap();
 }
 
 fn to(agent: &str) -> SortieAction {
@@ -101,10 +100,7 @@ both_engines! {
             "{}",
             refused.message
         );
-        assert_eq!(
-            story.claim_next("ada").unwrap().sortie.title.as_str(),
-            "User model"
-        );
+        assert_eq!(story.claim_next("ada").unwrap().sortie.title.as_str(), "User model");
         let nothing = story.claim_next("bob").unwrap_err();
         assert_eq!(
             (nothing.code, nothing.retryable),
@@ -125,10 +121,7 @@ both_engines! {
             Code::IllegalTransition
         );
         story.change("ada", "User model", DONE).unwrap();
-        assert_eq!(
-            story.claim_next("ada").unwrap().sortie.title.as_str(),
-            "Login endpoint"
-        );
+        assert_eq!(story.claim_next("ada").unwrap().sortie.title.as_str(), "Login endpoint");
     }
 
     fn a_failed_dependency_does_not_count_as_done(world: &World) {
@@ -151,10 +144,7 @@ both_engines! {
                 },
             )
             .unwrap();
-        assert_eq!(
-            story.claim_next("bob").unwrap_err().code,
-            Code::NothingReady
-        );
+        assert_eq!(story.claim_next("bob").unwrap_err().code, Code::NothingReady);
         story.claim("bob", "User model").unwrap();
         story.change("bob", "User model", DONE).unwrap();
         story.claim("bob", "Login endpoint").unwrap();
@@ -203,10 +193,7 @@ both_engines! {
             .map(|_| story.claim_next("ada").unwrap().sortie.title.to_string())
             .collect();
         assert_eq!(order, ["First", "Second", "Third", "Fourth", "Last"]);
-        assert_eq!(
-            story.claim_next("ada").unwrap_err().code,
-            Code::NothingReady
-        );
+        assert_eq!(story.claim_next("ada").unwrap_err().code, Code::NothingReady);
     }
 
     fn work_given_to_an_agent_goes_before_work_that_is_free(world: &World) {
@@ -226,10 +213,7 @@ both_engines! {
             "Urgent",
             "what is ada's is not for bob"
         );
-        assert_eq!(
-            story.claim_next("bob").unwrap_err().code,
-            Code::NothingReady
-        );
+        assert_eq!(story.claim_next("bob").unwrap_err().code, Code::NothingReady);
         add(
             &story,
             vec![NewSortie {

@@ -284,8 +284,7 @@ both_engines! {
         story.settle();
         let before = story.all::<Recovery>().pop().unwrap().before.unwrap();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), second.rev);
-        let undo = undo_rewind(Force::Yes);
-        let (done, _) = story.serve(&undo);
+        let (done, _) = story.serve(&undo_rewind(Force::Yes));
         assert_eq!(done.unwrap().checkpoint_id, before);
         assert_eq!(story.stored_sortie("Docs").status, SortieStatus::Pending);
     }

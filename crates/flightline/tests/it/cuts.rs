@@ -140,8 +140,7 @@ both_engines! {
             story.with_fleet(|fleet| thin(fleet, &caller(""), &everything)).unwrap();
             assert_eq!(all.map(whole), texts);
             if !released {
-                let release = release_all();
-                story.run("ada", &release).unwrap();
+                story.run("ada", &release_all()).unwrap();
             }
         }
         assert_eq!(story.ailments(), Vec::<String>::new());

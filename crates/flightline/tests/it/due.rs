@@ -173,8 +173,7 @@ both_engines! {
             ("Tests", SortieAction::Fail { reason: note("it broke") }),
         ] {
             let _ = story.claim("ada", sortie);
-            let change = change_sortie(story.sortie_id(sortie), action);
-            fleet.run(&change, &caller("ada")).unwrap();
+            fleet.run(&change_sortie(story.sortie_id(sortie), action), &caller("ada")).unwrap();
         }
         assert_eq!(story.reasons().len(), before, "neither the milestone nor the failure");
         story.checkpoint();

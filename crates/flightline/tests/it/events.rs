@@ -58,8 +58,7 @@ fn busy(world: &World) -> Story<'_> {
     story
         .change_keeping_locks("ada", "User model", complete)
         .unwrap();
-    let all = release_all();
-    story.run("ada", &all).unwrap();
+    story.run("ada", &release_all()).unwrap();
     story
 }
 
@@ -265,8 +264,7 @@ both_engines! {
         let story = busy(world);
         story.pass_minutes(5);
         let since = Some(world.clock.now());
-        let later = lesson("late");
-        story.run("ada", &later).unwrap();
+        story.run("ada", &lesson("late")).unwrap();
         assert_eq!(
             kinds(
                 &story

@@ -19,8 +19,7 @@ fn stage(world: &flightline_testkit::World) -> Story<'_> {
     story.claim("ada", "Ada's").unwrap();
     story.lock("ada", &["src/a.rs"]).unwrap();
     story.lock("eve", &["docs"]).unwrap();
-    let begun = begin_effect("publish");
-    story.run("ada", &begun).unwrap();
+    story.run("ada", &begin_effect("publish")).unwrap();
     story
 }
 
@@ -142,8 +141,7 @@ both_engines! {
                 &Heartbeat::default(),
             )
             .unwrap_err();
-        let show = show_agent("ada");
-        assert_eq!(story.run("", &show).unwrap().last_sign, Some(before));
+        assert_eq!(story.run("", &show_agent("ada")).unwrap().last_sign, Some(before));
     }
 
     fn an_epoch_of_an_agent_nobody_knows_is_fenced(world: &World) {

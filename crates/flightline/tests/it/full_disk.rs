@@ -64,8 +64,7 @@ fn a_full_disk_lets_agents_look_and_end_their_trouble() {
     assert!(reserve.exists(), "nobody has touched it");
 
     // What ends trouble is written.
-    let release = release_all();
-    fleet.run(&release, &caller("ada")).unwrap();
+    fleet.run(&release_all(), &caller("ada")).unwrap();
     for number in 0..40 {
         if reserve.exists() {
             let said = format!("{number}: {}", "and on it goes ".repeat(400));
@@ -84,8 +83,7 @@ fn a_full_disk_lets_agents_look_and_end_their_trouble() {
         fleet.run(&BEAT, &caller("ada")).unwrap();
     }
     // Answers are given, and nothing of them is noted.
-    let inbox = open_inbox(10);
-    let told = fleet.run(&inbox, &caller("ada")).unwrap();
+    let told = fleet.run(&open_inbox(10), &caller("ada")).unwrap();
     assert!(format!("{told:?}").contains("Please look"), "{told:?}");
     let brief = serde_json::from_str::<BriefAgent>("{}").unwrap();
     fleet.run(&brief, &caller("ada")).unwrap();
@@ -94,8 +92,7 @@ fn a_full_disk_lets_agents_look_and_end_their_trouble() {
     let said = fleet.take_warnings();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].starts_with("the disk is full"), "{said:?}");
-    let peek = peek_inbox("ada", 10);
-    fleet.run(&peek, &caller("")).unwrap();
+    fleet.run(&peek_inbox("ada", 10), &caller("")).unwrap();
 
     // Nothing else, however small.
     assert!(is_full(&fleet.run(&lesson("small"), &caller(""))));

@@ -111,8 +111,7 @@ both_engines! {
     fn a_refusal_is_not_remembered(world: &World) {
         let (story, refused) = contested(world);
         assert_eq!(refused.unwrap_err().code, Code::LockHeld);
-        let all = release_all();
-        story.run("eve", &all).unwrap();
+        story.run("eve", &release_all()).unwrap();
         story
             .run_as(&keyed("ada", "k"), &locks_on(&["a.rs"]))
             .unwrap();

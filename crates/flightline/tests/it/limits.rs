@@ -96,17 +96,7 @@ both_engines! {
             .unwrap();
         let longest = AddNote { rationale: Some(note(&"y".repeat(8_192))), ..lesson(&"x".repeat(8_192)) };
         story.run("ada", &longest).unwrap();
-        assert_eq!(
-            story
-                .run(
-                    "ada",
-                    &list_notes()
-                )
-                .unwrap()[0]
-                .text
-                .len(),
-            8_192
-        );
+        assert_eq!(story.run("ada", &list_notes()).unwrap()[0].text.len(), 8_192);
         let mission = story.mission(&"t".repeat(500), &[]);
         assert_eq!(mission.mission.title.len(), 500);
     }
@@ -116,12 +106,7 @@ both_engines! {
         for filling in ["\"", "\n", "\\", "é", "🚀", "<"] {
             let body = format!("a{}a", filling.repeat((65_536 - 2) / filling.len()));
             story.run("ada", &mail(&body).unwrap()).unwrap();
-            let read = story
-                .run(
-                    "bob",
-                    &open_inbox(100),
-                )
-                .unwrap();
+            let read = story.run("bob", &open_inbox(100)).unwrap();
             assert_eq!(
                 read.last().unwrap().message.body.as_deref(),
                 Some(body.as_str()),
@@ -136,12 +121,7 @@ both_engines! {
         let odd = "\u{feff}a\0b\u{1b}[31mc\u{7}\u{85}\r\nd\te — “ñ” 日本語 🚀 \\u0000 '; DROP TABLE event; -- %s ${HOME} \u{fffd}";
         let kept = "\u{feff}ab[31mc\nd\te — “ñ” 日本語 🚀 \\u0000 '; DROP TABLE event; -- %s ${HOME} \u{fffd}";
         story.run("ada", &mail(odd).unwrap()).unwrap();
-        let read = story
-            .run(
-                "bob",
-                &open_inbox(1),
-            )
-            .unwrap();
+        let read = story.run("bob", &open_inbox(1)).unwrap();
         assert_eq!(read[0].message.body.as_deref(), Some(kept));
         let update = UpdateSortie {
             sortie: story.sortie_id("User model"),
@@ -343,8 +323,7 @@ both_engines! {
                 },
             ];
             for caller in callers {
-                let add = lesson("learned");
-                let refusal = story.run_as(&caller, &add).unwrap_err();
+                let refusal = story.run_as(&caller, &lesson("learned")).unwrap_err();
                 assert!(
                     matches!(refusal.code, Code::InvalidInput | Code::NotFound),
                     "{refusal:?}"

@@ -92,24 +92,14 @@ both_engines! {
         let beaten = story.run("ada", &beat).unwrap();
         assert_eq!((beaten.epoch, beaten.at), (1, world.clock.now()));
         assert_eq!(story.rev(), rev);
-        let shown = story
-            .run(
-                "ada",
-                &show_self(),
-            )
-            .unwrap();
+        let shown = story.run("ada", &show_self()).unwrap();
         assert_eq!(
             shown.pulse,
             json!({ "step": "testing", "context_percent": 74, "tokens": { "used": 148_000, "total": 200_000 } })
         );
         assert_eq!(shown.last_sign, Some(world.clock.now()));
         story.run("ada", &locks_on(&["Cargo.lock"])).unwrap();
-        let shown = story
-            .run(
-                "ada",
-                &show_self(),
-            )
-            .unwrap();
+        let shown = story.run("ada", &show_self()).unwrap();
         assert_eq!(
             shown.pulse["step"], "testing",
             "an act is a sign of life that says nothing new"
@@ -153,12 +143,7 @@ both_engines! {
         story.register("ada", Role::Specialist);
         world.clock.advance(-3_600_000);
         story.beat("ada").unwrap();
-        let shown = story
-            .run(
-                "ada",
-                &show_self(),
-            )
-            .unwrap();
+        let shown = story.run("ada", &show_self()).unwrap();
         assert_eq!(
             (shown.last_sign, shown.liveness.life),
             (Some(world.clock.now()), Life::Active),
@@ -183,12 +168,7 @@ both_engines! {
             .unwrap();
         story.pass_minutes(40);
         story.beat("bob").unwrap();
-        let status = story
-            .run(
-                "",
-                &show_status(),
-            )
-            .unwrap();
+        let status = story.run("", &show_status()).unwrap();
         let said: Vec<String> = status.attention.into_iter().map(|one| one.what).collect();
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(

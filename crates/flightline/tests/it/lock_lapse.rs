@@ -366,8 +366,7 @@ both_engines! {
         for (who, every, expected) in [("bob", 15, 60), ("newcomer", 25, 75), ("rare", 60, 120)] {
             let story = stage(world);
             assert_eq!(had_after(&story, who, every), Some(expected), "the first look counts for nothing");
-            let release = release_all();
-            story.run(who, &release).unwrap();
+            story.run(who, &release_all()).unwrap();
         }
     }
 

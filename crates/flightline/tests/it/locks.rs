@@ -166,12 +166,7 @@ both_engines! {
             for (agent, file) in [("ada", "a.rs"), ("bob", "b.rs"), ("ada", "c.rs")] {
                 fences.push(fence(&story.lock(agent, &[file]).unwrap()));
             }
-            story
-                .run(
-                    "ada",
-                    &release_all(),
-                )
-                .unwrap();
+            story.run("ada", &release_all()).unwrap();
             if round == 1 {
                 fences.push(fence(&steal(&story, "eve", "b.rs").unwrap()));
                 release(&story, "eve", "b.rs", None).unwrap();
@@ -192,12 +187,7 @@ both_engines! {
                 format!("fence {stale} on `a.rs` is void: the current one is {current}")
             )
         );
-        assert_eq!(
-            release(&story, "ada", "a.rs", Some(stale))
-                .unwrap_err()
-                .code,
-            Code::Fenced
-        );
+        assert_eq!(release(&story, "ada", "a.rs", Some(stale)).unwrap_err().code, Code::Fenced);
         renew(&story, "ada", "a.rs", Some(current)).unwrap();
         release(&story, "ada", "a.rs", Some(current)).unwrap();
         assert_eq!(
@@ -328,12 +318,7 @@ both_engines! {
         assert!(serde_json::from_value::<StealLock>(no_reason).is_err());
         let taken = steal(&story, "eve", "src").unwrap();
         assert!(fence(&taken) > void);
-        let inbox = story
-            .run(
-                "ada",
-                &open_inbox(10),
-            )
-            .unwrap();
+        let inbox = story.run("ada", &open_inbox(10)).unwrap();
         let told = &inbox[0].message;
         assert_eq!(
             (told.from.as_str(), told.subject.as_str()),

@@ -84,12 +84,7 @@ both_engines! {
             (unknown.code, unknown.hint.unwrap().as_str()),
             (Code::NotFound, "known agents: ada, bob, eve")
         );
-        story
-            .run(
-                "",
-                &retire("eve"),
-            )
-            .unwrap();
+        story.run("", &retire("eve")).unwrap();
         let retired = story.send("ada", &["bob", "eve"], "Hello?").unwrap_err();
         assert_eq!(
             (retired.code, retired.message.as_str()),
@@ -133,12 +128,7 @@ both_engines! {
         let story = stage(world);
         story.send("ada", &["bob"], "One").unwrap();
         let rev = story.rev();
-        let peeked = story
-            .run(
-                "",
-                &peek_inbox("bob", 9),
-            )
-            .unwrap();
+        let peeked = story.run("", &peek_inbox("bob", 9)).unwrap();
         assert_eq!(
             (peeked[0].deliveries[0].state, story.rev()),
             (DeliveryState::Pending, rev)
@@ -232,8 +222,7 @@ both_engines! {
         for subject in ["One", "Two"] {
             story.send("ada", &["bob", "eve"], subject).unwrap();
         }
-        let all = acknowledge_all();
-        assert_eq!(subjects(&story.run("bob", &all).unwrap()), ["One", "Two"]);
+        assert_eq!(subjects(&story.run("bob", &acknowledge_all()).unwrap()), ["One", "Two"]);
         assert!(story.read_mail("bob").is_empty());
         assert_eq!(story.read_mail("eve").len(), 2, "eve's are hers");
     }
@@ -337,11 +326,7 @@ both_engines! {
         }
         requeue(&story, &sent[0]);
         let expected: Vec<String> = (0..12).map(|at| format!("Message {at}")).collect();
-        assert_eq!(
-            story.read_mail("bob"),
-            expected,
-            "by revision, never by the clock"
-        );
+        assert_eq!(story.read_mail("bob"), expected, "by revision, never by the clock");
         let some = open_inbox(3);
         assert_eq!(
             subjects(&story.run("bob", &some).unwrap()),
@@ -356,10 +341,7 @@ both_engines! {
         story.register("bob", Role::Specialist);
         let unread = |agent: &str| {
             story
-                .run(
-                    "",
-                    &show_agent(agent),
-                )
+                .run("", &show_agent(agent))
                 .unwrap()
                 .unread
         };
@@ -424,11 +406,7 @@ both_engines! {
         let soon = story.run("ada", &send(60_000)).unwrap().message;
         assert_eq!(soon.acknowledge_by, Some(world.clock.now().plus(60_000)));
         story.run("ada", &send(u64::MAX)).unwrap();
-        assert_eq!(
-            story.read_mail("bob").len(),
-            2,
-            "the end of time can be read back"
-        );
+        assert_eq!(story.read_mail("bob").len(), 2, "the end of time can be read back");
         assert!(story.ailments().is_empty());
     }
 }

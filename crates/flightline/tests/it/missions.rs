@@ -115,9 +115,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["User model", "Login endpoint"]);
         story.claim("ada", "User model").unwrap();
-        story
-            .change("ada", "User model", DONE)
-            .unwrap();
+        story.change("ada", "User model", DONE).unwrap();
         let refused = move_to(&story, MissionStatus::Completed).unwrap_err();
         assert_eq!(refused.code, Code::Unfinished);
         assert!(
@@ -145,13 +143,7 @@ both_engines! {
             Code::Unfinished
         );
         story.claim("bob", "Login endpoint").unwrap();
-        story
-            .change(
-                "bob",
-                "Login endpoint",
-                DONE,
-            )
-            .unwrap();
+        story.change("bob", "Login endpoint", DONE).unwrap();
         let done = move_to(&story, MissionStatus::Completed).unwrap();
         assert_eq!((done.progress_percent, done.progress.completed), (100, 2));
         let rejected = story.change(
@@ -203,11 +195,7 @@ both_engines! {
         let mut seen = Vec::new();
         for _ in 0..3 {
             let claimed = story.claim_next("ada").unwrap();
-            let done = story.change(
-                "ada",
-                claimed.sortie.title.as_str(),
-                DONE,
-            );
+            let done = story.change("ada", claimed.sortie.title.as_str(), DONE);
             seen.push(done.unwrap().mission_percent);
         }
         assert_eq!(seen, [33, 67, 100]);

@@ -41,24 +41,14 @@ both_engines! {
         for kind in kinds {
             story.run("ada", &add_note(kind, kind.as_str())).unwrap();
         }
-        let all = story
-            .run(
-                "",
-                &list_notes(),
-            )
-            .unwrap();
+        let all = story.run("", &list_notes()).unwrap();
         assert_eq!(all.iter().map(|note| note.kind).collect::<Vec<_>>(), kinds);
         assert!(
             all.iter()
                 .all(|note| note.author == "ada" && note.author_id == Some(story.agent("ada").id))
         );
         for kind in kinds {
-            let some = story
-                .run(
-                    "",
-                    &ListNotes { kind: Some(kind), ..list_notes() },
-                )
-                .unwrap();
+            let some = story.run("", &ListNotes { kind: Some(kind), ..list_notes() }).unwrap();
             assert_eq!(
                 some.iter()
                     .map(|note| note.text.as_str())
@@ -98,10 +88,7 @@ both_engines! {
         let rule = "NEVER  push to `main`.\n\tAsk first — “always”; $HOME, %s, {x} and <b> stay as they are. 🚫";
         story.run("", &add_note(NoteKind::Constraint, rule)).unwrap();
         let kept = story
-            .run(
-                "ada",
-                &ListNotes { kind: Some(NoteKind::Constraint), ..list_notes() },
-            )
+            .run("ada", &ListNotes { kind: Some(NoteKind::Constraint), ..list_notes() })
             .unwrap();
         assert_eq!(kept[0].text.as_str(), rule);
     }
@@ -145,8 +132,7 @@ both_engines! {
 
     fn an_artifact_needs_a_file_and_may_have_a_checksum(world: &World) {
         let story = stage(world);
-        let bare = add_note(NoteKind::Artifact, "The report");
-        let refused = story.run("ada", &bare).unwrap_err();
+        let refused = story.run("ada", &add_note(NoteKind::Artifact, "The report")).unwrap_err();
         assert_eq!(
             (refused.code, refused.hint.unwrap().as_str()),
             (Code::InvalidInput, "give `--path FILE`")
@@ -155,7 +141,7 @@ both_engines! {
             path: Some(path("docs/./report.md")),
             checksum: Some("ab".repeat(32)),
             artifact_type: Some(name("report")),
-            ..bare
+            ..add_note(NoteKind::Artifact, "The report")
         };
         let kept = story.run("ada", &artifact).unwrap();
         assert_eq!(
@@ -176,27 +162,15 @@ both_engines! {
 
     fn notes_belong_to_a_mission(world: &World) {
         let story = Story::new(world);
-        let refused = story
-            .run("ada", &add_note(NoteKind::Lesson, "Too early"))
-            .unwrap_err();
+        let refused = story.run("ada", &add_note(NoteKind::Lesson, "Too early")).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
             (Code::NotFound, "there is no mission yet")
         );
         let first = story.mission("First", &[]).mission.id;
-        story
-            .run("ada", &add_note(NoteKind::Lesson, "In the first"))
-            .unwrap();
+        story.run("ada", &add_note(NoteKind::Lesson, "In the first")).unwrap();
         story.mission("Second", &[]);
-        assert!(
-            story
-                .run(
-                    "",
-                    &list_notes()
-                )
-                .unwrap()
-                .is_empty()
-        );
+        assert!(story.run("", &list_notes()).unwrap().is_empty());
         let of_first = ListNotes { mission: Some(first.to_string()), ..list_notes() };
         assert_eq!(story.run("", &of_first).unwrap().len(), 1);
     }

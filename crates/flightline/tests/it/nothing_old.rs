@@ -71,8 +71,7 @@ fn stage(world: &World) -> Memory {
     story.mission("Add login", &["Ada's", "Free", "Next"]);
     story.claim("ada", "Ada's").unwrap();
     let first = story.lock("ada", &["src/a.rs"]).unwrap()[0].lock.fence;
-    let begun = begin_effect("publish");
-    story.run("ada", &begun).unwrap();
+    story.run("ada", &begin_effect("publish")).unwrap();
     let once = create_mission("Saved", vec![]);
     story.run_as(&keyed("saved", ""), &once).unwrap();
     story

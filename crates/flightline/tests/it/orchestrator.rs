@@ -26,8 +26,7 @@ fn orchestrated(world: &World) -> Story<'_> {
         depends_on: vec![story.sortie_id("Code")],
         ..sortie("Release")
     };
-    let add = add_sorties(vec![release]);
-    story.run("", &add).unwrap();
+    story.run("", &add_sorties(vec![release])).unwrap();
     story
 }
 

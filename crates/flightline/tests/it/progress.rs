@@ -52,8 +52,7 @@ fn percent(story: &Story<'_>, who: &str, done: usize) {
 
 /// What is open in a mailbox: subjects, in order.
 fn open(story: &Story<'_>, agent: &str) -> Vec<String> {
-    let peek = peek_inbox(agent, 100);
-    let seen = story.run("", &peek).unwrap().into_iter();
+    let seen = story.run("", &peek_inbox(agent, 100)).unwrap().into_iter();
     seen.map(|view| view.message.subject.to_string()).collect()
 }
 
@@ -64,8 +63,7 @@ fn site(world: &World) -> Story<'_> {
 
 /// What is open in a mailbox: senders, subjects and bodies, in order.
 fn letters(story: &Story<'_>, agent: &str) -> Vec<(String, String, String)> {
-    let peek = peek_inbox(agent, 100);
-    let seen = story.run("", &peek).unwrap().into_iter();
+    let seen = story.run("", &peek_inbox(agent, 100)).unwrap().into_iter();
     seen.map(|view| {
         let message = view.message;
         let body = message.body.map(|body| body.to_string());
@@ -217,12 +215,7 @@ both_engines! {
         );
         story.pass_minutes(90);
         story.register("dispatch", Role::Dispatch);
-        let inbox = story
-            .run(
-                "dispatch",
-                &open_inbox(10),
-            )
-            .unwrap();
+        let inbox = story.run("dispatch", &open_inbox(10)).unwrap();
         assert_eq!(
             inbox[0].message.subject.as_str(),
             "@orchestrator: Task T060 progress: 50%"
@@ -256,12 +249,7 @@ both_engines! {
             (peek(&story, "lead").len(), peek(&story, "other").len()),
             (1, 0)
         );
-        story
-            .run(
-                "",
-                &retire("lead"),
-            )
-            .unwrap();
+        story.run("", &retire("lead")).unwrap();
         story.run("ada", &update(&story)).unwrap();
         assert_eq!(
             (peek(&story, "lead").len(), peek(&story, "other").len()),
@@ -317,13 +305,7 @@ both_engines! {
             )
             .unwrap();
         let rev = story.rev();
-        let done = story
-            .change(
-                "ada",
-                "Write 29 files",
-                DONE,
-            )
-            .unwrap();
+        let done = story.change("ada", "Write 29 files", DONE).unwrap();
         assert_eq!((done.progress.percent, done.progress.completed), (100, 19));
         assert_eq!(
             peek(&story, "dispatch").last().unwrap().1,

@@ -60,8 +60,7 @@ fn code_of<T>(result: Result<T, flightline::Error>) -> Result<T, Code> {
 /// Gives everything back, if something was granted.
 fn give_back<T>(fleet: &mut Fleet, agent: &str, granted: &Result<T, Code>) {
     if granted.is_ok() {
-        let all = release_all();
-        fleet.run(&all, &caller(agent)).unwrap();
+        fleet.run(&release_all(), &caller(agent)).unwrap();
     }
 }
 
@@ -129,8 +128,7 @@ both_engines! {
         let story = stage(world);
         with_sorties(&story, 100);
         let laps = race(world, 50, |fleet, agent, _| {
-            let next = claim_next();
-            fleet.run(&next, &caller(agent)).unwrap().sortie.id
+            fleet.run(&claim_next(), &caller(agent)).unwrap().sortie.id
         });
         let mut taken: Vec<_> = laps.into_iter().flatten().collect();
         taken.sort();
@@ -181,8 +179,7 @@ both_engines! {
             },
             |fleet, agent, granted| {
                 if granted.is_ok() {
-                    let all = release_all();
-                    fleet.run(&all, &caller(agent)).unwrap();
+                    fleet.run(&release_all(), &caller(agent)).unwrap();
                 }
             },
         );
@@ -329,14 +326,7 @@ both_engines! {
         with_sorties(&story, 60);
         let laps = race(world, 60, |fleet, agent, _| match agent {
             "ada" => code_of(fleet.run(&Heartbeat::default(), &caller("bob")).map(drop)),
-            _ => code_of(
-                fleet
-                    .run(
-                        &claim_next(),
-                        &caller("bob"),
-                    )
-                    .map(drop),
-            ),
+            _ => code_of(fleet.run(&claim_next(), &caller("bob")).map(drop)),
         });
         assert!(laps.iter().flatten().all(Result::is_ok), "{laps:?}");
         assert!(story.ailments().is_empty());

@@ -17,11 +17,9 @@ fn working(world: &World) -> Story<'_> {
     story.finish("ada", &["Model"]);
     story.claim("ada", "Endpoint").unwrap();
     story.lock("ada", &["src/api.rs"]).unwrap();
-    let lesson = lesson("measure first");
-    story.run("ada", &lesson).unwrap();
+    story.run("ada", &lesson("measure first")).unwrap();
     let seen = story.send("ada", &["ada"], "Seen").unwrap().message.id;
-    let read = acknowledge(&seen.to_string());
-    story.run("ada", &read).unwrap();
+    story.run("ada", &acknowledge(&seen.to_string())).unwrap();
     story.send("ada", &["ada"], "Not seen").unwrap();
     story.checkpoint();
     story.mission("Another", &["Elsewhere"]);

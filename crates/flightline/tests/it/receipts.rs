@@ -36,8 +36,7 @@ fn deliver(story: &Story<'_>, agent: &str) -> Briefed {
 }
 
 fn in_full(story: &Story<'_>, agent: &str) -> Briefed {
-    let ask = brief_agent();
-    story.run(agent, &ask).unwrap()
+    story.run(agent, &brief_agent()).unwrap()
 }
 
 fn acknowledge(story: &Story<'_>, agent: &str, nonce: &str) {
@@ -55,8 +54,7 @@ fn compact(story: &Story<'_>, agent: &str) -> Compacted {
 
 /// How an agent stands, as everybody sees it.
 fn standing(story: &Story<'_>, agent: &str) -> Option<BriefingView> {
-    let show = show_agent(agent);
-    story.run("", &show).unwrap().briefing
+    story.run("", &show_agent(agent)).unwrap().briefing
 }
 
 fn status(story: &Story<'_>, agent: &str) -> Option<(String, u32)> {

@@ -24,8 +24,7 @@ fn pass_watched(story: &Story<'_>, minutes: u64) {
 }
 
 fn release(story: &Story<'_>, agent: &str) {
-    let all = release_all();
-    story.run(agent, &all).unwrap();
+    story.run(agent, &release_all()).unwrap();
 }
 
 fn locks(story: &Story<'_>) -> Vec<(String, String)> {

@@ -27,8 +27,7 @@ fn tell(story: &Story<'_>) {
 }
 
 fn told(story: &Story<'_>, agent: &str) -> Vec<MessageView> {
-    let look = peek_inbox(agent, 99);
-    let mut mail = story.run("", &look).unwrap();
+    let mut mail = story.run("", &peek_inbox(agent, 99)).unwrap();
     mail.retain(|view| view.message.kind == MessageKind::Event);
     mail
 }
@@ -47,8 +46,7 @@ fn mark(story: &Story<'_>, who: &str, id: CheckpointId, mark: Mark) {
 }
 
 fn open(story: &Story<'_>, who: &str) -> Vec<MessageView> {
-    let open = open_inbox(99);
-    story.run(who, &open).unwrap()
+    story.run(who, &open_inbox(99)).unwrap()
 }
 
 both_engines! {

@@ -36,9 +36,7 @@ both_engines! {
                 ]),
             )
             .unwrap();
-        let view = story
-            .run("ada", &report(vec![file("gone.rs", FileChange::Deleted)]))
-            .unwrap();
+        let view = story.run("ada", &report(vec![file("gone.rs", FileChange::Deleted)])).unwrap();
         let seen: Vec<_> = view
             .files
             .iter()
@@ -151,13 +149,7 @@ both_engines! {
         assert_eq!(pending.code, Code::IllegalTransition);
         assert!(pending.hint.unwrap().starts_with("claim it first"));
         story.claim("ada", "Write 29 files").unwrap();
-        story
-            .change(
-                "ada",
-                "Write 29 files",
-                DONE,
-            )
-            .unwrap();
+        story.change("ada", "Write 29 files", DONE).unwrap();
         let completed = story.run("ada", &update(&story)).unwrap_err();
         assert!(
             completed

@@ -94,12 +94,11 @@ fn mark(story: &Story<'_>, id: CheckpointId, mark: Mark) {
 }
 
 fn end(story: &Story<'_>) {
-    story
-        .change("ada", "Model", DONE)
-        .unwrap();
+    story.change("ada", "Model", DONE).unwrap();
     story.finish("ada", &["Endpoint", "Docs", "Tests", "Deploy"]);
-    let complete = change_mission(MissionStatus::Completed);
-    story.run("", &complete).unwrap();
+    story
+        .run("", &change_mission(MissionStatus::Completed))
+        .unwrap();
 }
 
 both_engines! {
@@ -440,8 +439,7 @@ both_engines! {
         let work = |text: &str| {
             story.world.pass(Duration::from_mins(1));
             for agent in ["agent-login", "agent-search", "agent-billing"] {
-                let lesson = lesson(text);
-                story.run(agent, &lesson).unwrap();
+                story.run(agent, &lesson(text)).unwrap();
             }
             for mission in story.all::<Mission>() {
                 let request = TakeCheckpoint { mission: Some(mission.id.to_string()), note: Some(note(text)), ..take_checkpoint() };

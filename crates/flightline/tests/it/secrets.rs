@@ -249,8 +249,7 @@ fn probe_callers(prober: &Prober<'_>) {
             },
         ];
         for caller in callers {
-            let add = lesson("learned");
-            let said = match prober.story.run_as(&caller, &add) {
+            let said = match prober.story.run_as(&caller, &lesson("learned")) {
                 Ok(outcome) => serde_json::to_string(&outcome).unwrap(),
                 Err(refusal) => serde_json::to_string(&refusal).unwrap(),
             };

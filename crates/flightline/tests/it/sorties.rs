@@ -158,11 +158,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["User model"]);
         let refusal = |action| story.change("", "User model", action).unwrap_err();
-        assert!(
-            refusal(DONE)
-                .message
-                .ends_with("(\"User model\"): it is pending and not claimed")
-        );
+        assert!(refusal(DONE).message.ends_with("(\"User model\"): it is pending and not claimed"));
         assert!(
             refusal(SortieAction::Start)
                 .hint
@@ -341,10 +337,7 @@ both_engines! {
             ),
             ("sortie_reassigned", &json!("ada"), &json!("ada is away"))
         );
-        assert_eq!(
-            refused(story.change("ada", "User model", DONE)),
-            Code::NotYours
-        );
+        assert_eq!(refused(story.change("ada", "User model", DONE)), Code::NotYours);
         story
             .change("bob", "User model", SortieAction::Start)
             .unwrap();
@@ -368,12 +361,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["User model"]);
         story.register("bob", Role::Specialist);
-        story
-            .run(
-                "",
-                &retire("bob"),
-            )
-            .unwrap();
+        story.run("", &retire("bob")).unwrap();
         let refusal = story.change("", "User model", assign("bob")).unwrap_err();
         assert_eq!(
             (refusal.code, refusal.message.as_str()),

@@ -200,8 +200,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["Model"]);
         story.lock("ada", &["src/a.rs"]).unwrap();
-        let release = release(&["src/a.rs"]);
-        story.run("ada", &release).unwrap();
+        story.run("ada", &release(&["src/a.rs"])).unwrap();
         world.pass(DAY);
         thin_all(&story);
         let texts = outside::query(world, "SELECT doc FROM subject WHERE project = {project} AND kind = 'lock'");
@@ -312,8 +311,7 @@ both_engines! {
         story.run("", &back_to(taken[1], Force::Yes)).unwrap();
         world.pass(Duration::from_secs(1));
         thin_all(&story);
-        let undo = undo_rewind(Force::Yes);
-        story.run("", &undo).unwrap();
+        story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert_eq!(story.as_text().lines().filter(|line| line.contains("sortie")).collect::<Vec<_>>(), before.lines().filter(|line| line.contains("sortie")).collect::<Vec<_>>());
         assert!(story.ailments().is_empty());
     }

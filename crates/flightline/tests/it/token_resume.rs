@@ -123,8 +123,7 @@ both_engines! {
         let (nonce, _) = text.split_once('<').unwrap().1.split_once(' ').unwrap();
         assert!(!strip_data(&text, nonce).contains("half of the fields"), "what an agent wrote is fenced");
         assert_eq!(story.agent("ada").mode, ContextMode::Recovery);
-        let brief = brief_agent();
-        let briefing = story.run("ada", &brief).unwrap().text;
+        let briefing = story.run("ada", &brief_agent()).unwrap().text;
         assert!(briefing.contains("### Recovery Mode") && estimate_tokens(&briefing) <= 2_000, "{briefing}");
         assert!(resumed.warnings.is_empty(), "{:?}", resumed.warnings);
     }

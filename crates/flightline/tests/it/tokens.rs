@@ -60,8 +60,7 @@ fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
 }
 
 fn briefing(story: &Story<'_>, agent: &str) -> String {
-    let brief = brief_agent();
-    story.run(agent, &brief).unwrap().text
+    story.run(agent, &brief_agent()).unwrap().text
 }
 
 fn consumed(story: &Story<'_>) -> Vec<bool> {

@@ -199,8 +199,7 @@ both_engines! {
         story.run("", &back_to(taken.id, Force::Yes)).unwrap();
         assert_eq!(story.stored_sortie("Docs").status.as_str(), "pending");
         assert!(story.stored_sortie("Model").blocked_reason.is_none());
-        let undo = undo_rewind(Force::Yes);
-        story.run("", &undo).unwrap();
+        story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert_eq!(story.as_text().replace("lock src/model.rs ada\n", ""), before.replace("lock src/model.rs ada\n", ""));
         assert!(story.ailments().is_empty());
         assert_eq!(import(&story, &document).unwrap().arrival, Arrival::There);

@@ -304,8 +304,7 @@ both_engines! {
 
     fn damage_does_not_fail_the_work_and_is_noted(world: &World) {
         let story = working(world);
-        let lesson = lesson("measure first");
-        let id = story.run("ada", &lesson).unwrap().id.to_string();
+        let id = story.run("ada", &lesson("measure first")).unwrap().id.to_string();
         damage::everywhere(world, Kind::Note, &id, 0);
         let rev = story.rev();
         story.change("ada", "Model", DONE).unwrap();
@@ -321,8 +320,7 @@ both_engines! {
     fn a_milestone_whose_checkpoint_failed_is_taken_with_the_next_change(world: &World) {
         let story = Story::new(world);
         mission_of(&story, 8);
-        let lesson = lesson("measure first");
-        let written = story.run("ada", &lesson).unwrap();
+        let written = story.run("ada", &lesson("measure first")).unwrap();
         damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
         story.finish("ada", &["Part 1", "Part 2"]);
         story.claim("ada", "Part 3").unwrap();
@@ -340,8 +338,7 @@ both_engines! {
     fn a_milestone_that_is_owed_is_named_with_the_next_one(world: &World) {
         let story = Story::new(world);
         mission_of(&story, 4);
-        let lesson = lesson("measure first");
-        let written = story.run("ada", &lesson).unwrap();
+        let written = story.run("ada", &lesson("measure first")).unwrap();
         story.claim("ada", "Part 2").unwrap();
         damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
         story.finish("ada", &["Part 1"]);

@@ -12,8 +12,9 @@ fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
     story.finish("ada", &["Model"]);
     story.claim("ada", "Endpoint").unwrap();
     let cut = story.checkpoint().id;
-    let more = add_sorties(vec![sortie("Deploy")]);
-    story.run("ada", &more).unwrap();
+    story
+        .run("ada", &add_sorties(vec![sortie("Deploy")]))
+        .unwrap();
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
         subtasks: vec![subtask("routes", SubtaskStatus::Complete)],

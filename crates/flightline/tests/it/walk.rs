@@ -244,14 +244,8 @@ impl<'w> Walk<'w> {
                 };
                 ("send", self.run(agent, &send))
             }
-            2 => {
-                let inbox = open_inbox(100);
-                ("open the inbox", self.run(agent, &inbox))
-            }
-            3 => {
-                let all = acknowledge_all();
-                ("acknowledge", self.run(agent, &all))
-            }
+            2 => ("open the inbox", self.run(agent, &open_inbox(100))),
+            3 => ("acknowledge", self.run(agent, &acknowledge_all())),
             4 => {
                 let add = AddNote {
                     mission,

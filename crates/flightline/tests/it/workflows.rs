@@ -3,8 +3,7 @@
 use flightline_testkit::prelude::*;
 
 fn move_to(story: &Story<'_>, to: MissionStatus) -> Result<MissionView, Refusal> {
-    let change = change_mission(to);
-    story.run("", &change)
+    story.run("", &change_mission(to))
 }
 
 fn with_states() -> CreateMission {
