@@ -113,23 +113,11 @@ both_engines! {
         let story = stage(world);
         restored(&story, "backup.db", "undo.db").unwrap();
         assert_eq!(story.agent("ada").epoch, 4, "she had reached the third");
-        assert_eq!(
-            (story.agent("ada").session_id, story.agent("ada").process),
-            (None, None)
-        );
+        assert_eq!((story.agent("ada").session_id, story.agent("ada").process), (None, None));
         for epoch in 1..=3 {
-            let old = Caller {
-                epoch: Some(epoch),
-                ..caller("ada")
-            };
-            assert_eq!(
-                story.run_as(&old, &Heartbeat::default()).unwrap_err().code,
-                Code::Fenced
-            );
-            assert_eq!(
-                story.run_as(&old, &locks_on(&["x"])).unwrap_err().code,
-                Code::Fenced
-            );
+            let old = Caller { epoch: Some(epoch), ..caller("ada") };
+            assert_eq!(story.run_as(&old, &Heartbeat::default()).unwrap_err().code, Code::Fenced);
+            assert_eq!(story.run_as(&old, &locks_on(&["x"])).unwrap_err().code, Code::Fenced);
         }
         assert_eq!(story.register("ada", Role::Specialist).agent.epoch, 5);
     }
@@ -138,61 +126,32 @@ both_engines! {
         let story = stage(world);
         assert_eq!(story.agent("bob").epoch, 4);
         restored(&story, "backup.db", "undo.db").unwrap();
-        let old = Caller {
-            epoch: Some(4),
-            ..caller("bob")
-        };
-        assert_eq!(
-            story.run_as(&old, &locks_on(&["x"])).unwrap_err().code,
-            Code::Fenced
-        );
+        let old = Caller { epoch: Some(4), ..caller("bob") };
+        assert_eq!(story.run_as(&old, &locks_on(&["x"])).unwrap_err().code, Code::Fenced);
         assert_eq!(
             story.run("bob", &locks_on(&["x"])).unwrap_err().code,
             Code::Fenced,
             "he was not there yet"
         );
         assert!(story.register("bob", Role::Specialist).agent.epoch > 4);
-        assert_eq!(
-            story.run_as(&old, &locks_on(&["x"])).unwrap_err().code,
-            Code::Fenced
-        );
+        assert_eq!(story.run_as(&old, &locks_on(&["x"])).unwrap_err().code, Code::Fenced);
         story.run("bob", &locks_on(&["x"])).unwrap();
     }
 
     fn old_cursors_and_fences_are_void(world: &World) {
         let story = stage(world);
-        let (early, late) = (
-            Cursor {
-                rev: 3,
-                ..cursor(&story)
-            },
-            cursor(&story),
-        );
+        let (early, late) = (Cursor { rev: 3, ..cursor(&story) }, cursor(&story));
         let fence = story.lock("ada", &["src/a.rs"]).unwrap()[0].lock.fence;
         restored(&story, "backup.db", "undo.db").unwrap();
         for old in [early, late] {
-            let follow = ListEvents {
-                after: Some(old),
-                limit: 9,
-                ..ListEvents::default()
-            };
-            assert_eq!(
-                story.run("", &follow).unwrap_err().code,
-                Code::HistoryChanged
-            );
+            let follow = ListEvents { after: Some(old), limit: 9, ..ListEvents::default() };
+            assert_eq!(story.run("", &follow).unwrap_err().code, Code::HistoryChanged);
         }
-        let renew = RenewLocks {
-            locks: vec!["src/a.rs".to_owned()],
-            fence: Some(fence),
-            ttl_ms: None,
-        };
+        let renew =
+            RenewLocks { locks: vec!["src/a.rs".to_owned()], fence: Some(fence), ttl_ms: None };
         assert_eq!(story.run("ada", &renew).unwrap_err().code, Code::NotFound);
         let here = cursor(&story);
-        let follow = ListEvents {
-            after: Some(here),
-            limit: 9,
-            ..ListEvents::default()
-        };
+        let follow = ListEvents { after: Some(here), limit: 9, ..ListEvents::default() };
         assert!(story.run("", &follow).unwrap().events.is_empty());
     }
 
@@ -206,10 +165,7 @@ both_engines! {
             ("store_restored", "user:tester")
         );
         assert_eq!(events[0].data["rev"], came_back.rev);
-        assert!(
-            events.iter().all(|event| event.step == events[0].step),
-            "in one step"
-        );
+        assert!(events.iter().all(|event| event.step == events[0].step), "in one step");
         let reasons: Vec<_> = events
             .iter()
             .filter(|event| event.kind == "lock_released")
@@ -231,21 +187,15 @@ both_engines! {
             .collect();
         assert_eq!(story.as_text(), without_locks);
         assert_eq!(story.agent("bob").retired_at, None);
-        assert!(
-            story.agent("ada").epoch > 4,
-            "epochs go on from the highest ever seen"
-        );
+        assert!(story.agent("ada").epoch > 4, "epochs go on from the highest ever seen");
         assert!(story.ailments().is_empty());
     }
 
     fn a_restore_that_cannot_be_done_changes_nothing(world: &World) {
         let story = stage(world);
         let (text, rev) = (story.as_text(), story.rev());
-        std::fs::write(
-            world.folder().join("junk.db"),
-            b"this is no backup, and never was one",
-        )
-        .unwrap();
+        std::fs::write(world.folder().join("junk.db"), b"this is no backup, and never was one")
+            .unwrap();
         std::fs::write(world.folder().join("taken.db"), b"").unwrap();
         let bytes = std::fs::read(world.folder().join("backup.db")).unwrap();
         // Every copy of the mission's document: some may be what SQLite left behind in its pages.
@@ -256,9 +206,8 @@ both_engines! {
         copies.iter().for_each(|at| broken[at + 1] = b'B');
         std::fs::write(world.folder().join("broken.db"), broken).unwrap();
         std::fs::write(world.folder().join("short.db"), &bytes[..bytes.len() / 2]).unwrap();
-        for (number, wrong) in ["junk.db", "missing.db", "broken.db", "short.db", "taken.db"]
-            .iter()
-            .enumerate()
+        for (number, wrong) in
+            ["junk.db", "missing.db", "broken.db", "short.db", "taken.db"].iter().enumerate()
         {
             let refusal = restored(&story, wrong, &format!("undo-{number}.db")).unwrap_err();
             assert!(
@@ -280,18 +229,11 @@ both_engines! {
 
     fn idempotency_keys_survive_a_restore(world: &World) {
         let story = Story::new(world);
-        let keyed = Caller {
-            idempotency_key: Some("k".to_owned()),
-            ..caller("ada")
-        };
-        let first = story
-            .run_as(&keyed, &create_mission("Add login", vec![]))
-            .unwrap();
+        let keyed = Caller { idempotency_key: Some("k".to_owned()), ..caller("ada") };
+        let first = story.run_as(&keyed, &create_mission("Add login", vec![])).unwrap();
         saved(&story, "backup.db").1.unwrap();
         restored(&story, "backup.db", "undo.db").unwrap();
-        let again = story
-            .run_as(&keyed, &create_mission("Add login", vec![]))
-            .unwrap();
+        let again = story.run_as(&keyed, &create_mission("Add login", vec![])).unwrap();
         assert_eq!(again.mission.id, first.mission.id);
     }
 
@@ -324,10 +266,7 @@ both_engines! {
         restored(&story, "backup.db", "undo.db").unwrap();
         story.lock("ada", &["src/a.rs"]).unwrap();
         story.pass_minutes(29);
-        assert_eq!(
-            story.lock("eve", &["src/a.rs"]).unwrap_err().code,
-            Code::LockHeld
-        );
+        assert_eq!(story.lock("eve", &["src/a.rs"]).unwrap_err().code, Code::LockHeld);
     }
 
     fn a_backup_moves_a_fleet_to_the_other_engine(world: &World) {
@@ -336,11 +275,7 @@ both_engines! {
             Engine::Sqlite => Engine::Postgres,
             Engine::Postgres => Engine::Sqlite,
         });
-        std::fs::copy(
-            world.folder().join("backup.db"),
-            other.folder().join("backup.db"),
-        )
-        .unwrap();
+        std::fs::copy(world.folder().join("backup.db"), other.folder().join("backup.db")).unwrap();
         let moved = Story::new(&other);
         restored(&moved, "backup.db", "undo.db").unwrap();
         restored(&story, "backup.db", "undo.db").unwrap();

@@ -168,10 +168,9 @@ both_engines! {
         let policy = Policy { triggers: Triggers::default(), ..Policy::default() };
         let mut fleet = Fleet::new(world.store(), policy);
         let before = story.reasons().len();
-        for (sortie, action) in [
-            ("Model", DONE),
-            ("Tests", SortieAction::Fail { reason: note("it broke") }),
-        ] {
+        for (sortie, action) in
+            [("Model", DONE), ("Tests", SortieAction::Fail { reason: note("it broke") })]
+        {
             let _ = story.claim("ada", sortie);
             fleet.run(&change_sortie(story.sortie_id(sortie), action), &caller("ada")).unwrap();
         }

@@ -69,19 +69,13 @@ both_engines! {
                 "the title is empty",
                 "{nothing:?}"
             );
-            assert!(
-                mail(nothing).unwrap_err().to_string().contains("is empty"),
-                "{nothing:?}"
-            );
+            assert!(mail(nothing).unwrap_err().to_string().contains("is empty"), "{nothing:?}");
         }
         let endless = "x".repeat(10_000_000);
         let refusal = Body::parse("body", &endless).unwrap_err();
         assert_eq!(
             (refusal.code, refusal.message.as_str()),
-            (
-                Code::TooLong,
-                "the body has 10000000 bytes, and at most 65536 are allowed"
-            )
+            (Code::TooLong, "the body has 10000000 bytes, and at most 65536 are allowed")
         );
         assert!(mail(&endless).is_err());
         assert!(mail(&"x".repeat(65_537)).is_err());
@@ -91,10 +85,9 @@ both_engines! {
             )
             .is_err()
         );
-        story
-            .run("ada", &mail(&"x".repeat(65_536)).unwrap())
-            .unwrap();
-        let longest = AddNote { rationale: Some(note(&"y".repeat(8_192))), ..lesson(&"x".repeat(8_192)) };
+        story.run("ada", &mail(&"x".repeat(65_536)).unwrap()).unwrap();
+        let longest =
+            AddNote { rationale: Some(note(&"y".repeat(8_192))), ..lesson(&"x".repeat(8_192)) };
         story.run("ada", &longest).unwrap();
         assert_eq!(story.run("ada", &list_notes()).unwrap()[0].text.len(), 8_192);
         let mission = story.mission(&"t".repeat(500), &[]);
@@ -129,13 +122,7 @@ both_engines! {
             ..UpdateSortie::default()
         };
         assert_eq!(
-            story
-                .run("ada", &update)
-                .unwrap()
-                .sortie
-                .progress_notes
-                .unwrap()
-                .as_str(),
+            story.run("ada", &update).unwrap().sortie.progress_notes.unwrap().as_str(),
             kept
         );
         assert!(story.ailments().is_empty());
@@ -181,29 +168,18 @@ both_engines! {
             "{}",
             refusal.message
         );
-        assert_eq!(
-            refusal.hint.unwrap(),
-            "put the long version into a file and name the file"
-        );
+        assert_eq!(refusal.hint.unwrap(), "put the long version into a file and name the file");
         assert_eq!(story.sortie("User model").sortie, before);
-        let files: Vec<RepoPath> = (0..40)
-            .map(|at| path(&format!("{at}/{}", "x".repeat(1_000))))
-            .collect();
+        let files: Vec<RepoPath> =
+            (0..40).map(|at| path(&format!("{at}/{}", "x".repeat(1_000)))).collect();
         let (rev, ada) = (story.rev(), story.agent("ada"));
         let refusal = story
             .run(
                 "ada",
-                &UpdateAgent {
-                    files,
-                    step: Some(title("many files")),
-                    ..UpdateAgent::default()
-                },
+                &UpdateAgent { files, step: Some(title("many files")), ..UpdateAgent::default() },
             )
             .unwrap_err();
-        assert_eq!(
-            (refusal.code, story.rev(), story.agent("ada")),
-            (Code::TooLong, rev, ada)
-        );
+        assert_eq!((refusal.code, story.rev(), story.agent("ada")), (Code::TooLong, rev, ada));
         assert!(story.ailments().is_empty());
     }
 
@@ -212,69 +188,18 @@ both_engines! {
         let rev = story.rev();
         for odd in odd_references() {
             let refusals = [
+                said(&story, ShowMission { mission: Some(odd.clone()) }),
+                said(&story, ShowSortie { sortie: odd.clone() }),
                 said(
                     &story,
-                    ShowMission {
-                        mission: Some(odd.clone()),
-                    },
+                    ListSorties { mission: None, status: None, agent: Some(odd.clone()), limit: 1 },
                 ),
-                said(
-                    &story,
-                    ShowSortie {
-                        sortie: odd.clone(),
-                    },
-                ),
-                said(
-                    &story,
-                    ListSorties {
-                        mission: None,
-                        status: None,
-                        agent: Some(odd.clone()),
-                        limit: 1,
-                    },
-                ),
-                said(
-                    &story,
-                    ShowAgent {
-                        agent: Some(odd.clone()),
-                        sightings: vec![],
-                    },
-                ),
-                said(
-                    &story,
-                    RetireAgent {
-                        agent: odd.clone(),
-                        reason: None,
-                    },
-                ),
-                said(
-                    &story,
-                    ListLocks {
-                        agent: Some(odd.clone()),
-                    },
-                ),
-                said(
-                    &story,
-                    ReleaseLocks {
-                        locks: vec![odd.clone()],
-                        all: false,
-                        fence: None,
-                    },
-                ),
-                said(
-                    &story,
-                    ReadMail {
-                        message: odd.clone(),
-                    },
-                ),
-                said(
-                    &story,
-                    PeekInbox {
-                        agent: odd.clone(),
-                        all: false,
-                        limit: 1,
-                    },
-                ),
+                said(&story, ShowAgent { agent: Some(odd.clone()), sightings: vec![] }),
+                said(&story, RetireAgent { agent: odd.clone(), reason: None }),
+                said(&story, ListLocks { agent: Some(odd.clone()) }),
+                said(&story, ReleaseLocks { locks: vec![odd.clone()], all: false, fence: None }),
+                said(&story, ReadMail { message: odd.clone() }),
+                said(&story, PeekInbox { agent: odd.clone(), all: false, limit: 1 }),
                 said(
                     &story,
                     SendMail {
@@ -287,14 +212,14 @@ both_engines! {
                 ),
                 said(
                     &story,
-                    change_sortie(story.sortie_id("User model"), SortieAction::Reassign { to: odd.clone(), reason: None, }),
+                    change_sortie(
+                        story.sortie_id("User model"),
+                        SortieAction::Reassign { to: odd.clone(), reason: None },
+                    ),
                 ),
             ];
             for refusal in refusals {
-                assert!(
-                    matches!(refusal.code, Code::InvalidInput | Code::NotFound),
-                    "{refusal:?}"
-                );
+                assert!(matches!(refusal.code, Code::InvalidInput | Code::NotFound), "{refusal:?}");
                 assert!(
                     refusal.message.len() < 400 && !refusal.message.contains(['\0', '\u{1b}']),
                     "{refusal:?}"
@@ -308,38 +233,23 @@ both_engines! {
         let story = stage(world);
         for odd in odd_references().into_iter().skip(1) {
             let callers = [
-                Caller {
-                    agent: Some(odd.clone()),
-                    ..caller("")
-                },
+                Caller { agent: Some(odd.clone()), ..caller("") },
                 Caller {
                     agent: Some(odd.clone()),
                     idempotency_key: Some("k".to_owned()),
                     ..caller("")
                 },
-                Caller {
-                    mission: Some(odd.clone()),
-                    ..caller("ada")
-                },
+                Caller { mission: Some(odd.clone()), ..caller("ada") },
             ];
             for caller in callers {
                 let refusal = story.run_as(&caller, &lesson("learned")).unwrap_err();
-                assert!(
-                    matches!(refusal.code, Code::InvalidInput | Code::NotFound),
-                    "{refusal:?}"
-                );
+                assert!(matches!(refusal.code, Code::InvalidInput | Code::NotFound), "{refusal:?}");
                 assert!(refusal.message.len() < 400, "{refusal:?}");
             }
         }
-        let odd_user = Caller {
-            user: "a\0da\u{1b}".to_owned(),
-            ..Caller::default()
-        };
+        let odd_user = Caller { user: "a\0da\u{1b}".to_owned(), ..Caller::default() };
         story
-            .run_as(
-                &odd_user,
-                &flightline_testkit::story::create_mission("By an odd user", vec![]),
-            )
+            .run_as(&odd_user, &flightline_testkit::story::create_mission("By an odd user", vec![]))
             .unwrap();
         assert_eq!(story.events_after(story.rev() - 1)[0].actor, "user:ada");
     }
@@ -347,64 +257,27 @@ both_engines! {
     fn events_of_an_odd_kind_are_refused_and_of_an_odd_thing_are_none(world: &World) {
         let story = stage(world);
         for odd in odd_references() {
-            let kind = ListEvents {
-                kind: Some(odd.clone()),
-                limit: 9,
-                ..ListEvents::default()
-            };
+            let kind = ListEvents { kind: Some(odd.clone()), limit: 9, ..ListEvents::default() };
             let refused = story.run("", &kind).unwrap_err();
             assert_eq!(refused.code, Code::InvalidInput, "{odd:?}");
-            let subject = ListEvents {
-                subject: Some(odd.clone()),
-                limit: 9,
-                ..ListEvents::default()
-            };
+            let subject =
+                ListEvents { subject: Some(odd.clone()), limit: 9, ..ListEvents::default() };
             assert!(story.run("", &subject).unwrap().events.is_empty());
         }
-        let all = ListEvents {
-            limit: u64::MAX,
-            ..ListEvents::default()
-        };
-        assert_eq!(
-            story.run("", &all).unwrap().events.len() as u64,
-            story.rev()
-        );
+        let all = ListEvents { limit: u64::MAX, ..ListEvents::default() };
+        assert_eq!(story.run("", &all).unwrap().events.len() as u64, story.rev());
     }
 
     fn paths_stay_inside_the_repository(world: &World) {
         let story = stage(world);
-        for odd in [
-            "",
-            "/etc/passwd",
-            "..",
-            "a/../../b",
-            "a\0b",
-            "a\nb",
-            &"x".repeat(1_025),
-        ] {
-            assert_eq!(
-                RepoPath::parse(odd).unwrap_err().code,
-                Code::InvalidInput,
-                "{odd:?}"
-            );
+        for odd in ["", "/etc/passwd", "..", "a/../../b", "a\0b", "a\nb", &"x".repeat(1_025)] {
+            assert_eq!(RepoPath::parse(odd).unwrap_err().code, Code::InvalidInput, "{odd:?}");
             let wire = json!({ "paths": [odd], "ttl_ms": null, "purpose": null, "sortie": null, "sightings": [] });
             assert!(serde_json::from_value::<AcquireLocks>(wire).is_err());
         }
         let longest = "x".repeat(1_024);
-        let odd_but_fine = [
-            "-rf",
-            "a b",
-            "%2e%2e",
-            "日本",
-            "a\\b",
-            "~",
-            "*",
-            longest.as_str(),
-        ];
+        let odd_but_fine = ["-rf", "a b", "%2e%2e", "日本", "a\\b", "~", "*", longest.as_str()];
         story.run("ada", &locks_on(&odd_but_fine)).unwrap();
-        assert_eq!(
-            story.run("", &ListLocks { agent: None }).unwrap().len(),
-            odd_but_fine.len()
-        );
+        assert_eq!(story.run("", &ListLocks { agent: None }).unwrap().len(), odd_but_fine.len());
     }
 }

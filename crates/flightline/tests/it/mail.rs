@@ -50,18 +50,9 @@ fn requeue(story: &Story<'_>, message: &MessageView) {
 both_engines! {
     fn a_message_goes_its_own_way_to_each_recipient(world: &World) {
         let story = stage(world);
-        let sent = story
-            .send("ada", &["bob", "eve", "bob"], "Need src/auth.rs")
-            .unwrap();
-        assert_eq!(
-            (sent.message.from.as_str(), sent.message.kind),
-            ("ada", MessageKind::Note)
-        );
-        assert_eq!(
-            (sent.message.to.len(), sent.deliveries.len()),
-            (2, 2),
-            "nobody gets it twice"
-        );
+        let sent = story.send("ada", &["bob", "eve", "bob"], "Need src/auth.rs").unwrap();
+        assert_eq!((sent.message.from.as_str(), sent.message.kind), ("ada", MessageKind::Note));
+        assert_eq!((sent.message.to.len(), sent.deliveries.len()), (2, 2), "nobody gets it twice");
         assert_eq!(story.read_mail("bob"), ["Need src/auth.rs"]);
         acknowledge(&story, "eve", &sent).unwrap();
         expect![[r#"
@@ -101,14 +92,9 @@ both_engines! {
         let first = story.run("bob", &open).unwrap();
         assert_eq!(
             first[0].deliveries[0].state,
-            DeliveryState::Delivered {
-                at: world.clock.now()
-            }
+            DeliveryState::Delivered { at: world.clock.now() }
         );
-        assert_eq!(
-            story.agent("bob").coordination.last_inbox_check,
-            Some(world.clock.now())
-        );
+        assert_eq!(story.agent("bob").coordination.last_inbox_check, Some(world.clock.now()));
         let delivered_at = world.clock.now();
         story.pass_minutes(1);
         let again = story.run("bob", &open).unwrap();
@@ -129,45 +115,22 @@ both_engines! {
         story.send("ada", &["bob"], "One").unwrap();
         let rev = story.rev();
         let peeked = story.run("", &peek_inbox("bob", 9)).unwrap();
-        assert_eq!(
-            (peeked[0].deliveries[0].state, story.rev()),
-            (DeliveryState::Pending, rev)
-        );
+        assert_eq!((peeked[0].deliveries[0].state, story.rev()), (DeliveryState::Pending, rev));
     }
 
     fn reading_delivers_to_a_recipient_only(world: &World) {
         let story = stage(world);
         let sent = story.send("ada", &["bob"], "One").unwrap();
-        let read = ReadMail {
-            message: sent.message.id.to_string(),
-        };
-        assert_eq!(
-            story.run("eve", &read).unwrap().deliveries[0].state,
-            DeliveryState::Pending
-        );
+        let read = ReadMail { message: sent.message.id.to_string() };
+        assert_eq!(story.run("eve", &read).unwrap().deliveries[0].state, DeliveryState::Pending);
         assert_eq!(
             story.run("bob", &read).unwrap().deliveries[0].state,
-            DeliveryState::Delivered {
-                at: world.clock.now()
-            }
+            DeliveryState::Delivered { at: world.clock.now() }
         );
-        let short = ReadMail {
-            message: sent.message.id.to_string()[..12].to_owned(),
-        };
+        let short = ReadMail { message: sent.message.id.to_string()[..12].to_owned() };
+        assert_eq!(story.run("bob", &short).unwrap().message.id, sent.message.id);
         assert_eq!(
-            story.run("bob", &short).unwrap().message.id,
-            sent.message.id
-        );
-        assert_eq!(
-            story
-                .run(
-                    "bob",
-                    &ReadMail {
-                        message: "msg-ffff".to_owned()
-                    }
-                )
-                .unwrap_err()
-                .code,
+            story.run("bob", &ReadMail { message: "msg-ffff".to_owned() }).unwrap_err().code,
             Code::NotFound
         );
     }
@@ -179,16 +142,10 @@ both_engines! {
         let (rev, then) = (story.rev(), world.clock.now());
         story.pass_minutes(1);
         let twice = acknowledge(&story, "bob", &sent).unwrap();
-        assert_eq!(
-            twice[0].deliveries[0].state,
-            DeliveryState::Acknowledged { at: then }
-        );
+        assert_eq!(twice[0].deliveries[0].state, DeliveryState::Acknowledged { at: then });
         assert_eq!(story.rev(), rev);
         assert!(story.read_mail("bob").is_empty());
-        let all = OpenInbox {
-            all: true,
-            limit: 9,
-        };
+        let all = OpenInbox { all: true, limit: 9 };
         let kept = story.run("bob", &all).unwrap();
         assert_eq!(
             kept[0].deliveries[0].state,
@@ -202,19 +159,9 @@ both_engines! {
         let sent = story.send("ada", &["bob"], "One").unwrap();
         let refused = acknowledge(&story, "eve", &sent).unwrap_err();
         assert_eq!(refused.code, Code::NotYours);
-        assert!(
-            refused.message.ends_with("was not sent to eve"),
-            "{}",
-            refused.message
-        );
-        let nothing = AcknowledgeMail {
-            messages: vec![],
-            all: false,
-        };
-        assert_eq!(
-            story.run("bob", &nothing).unwrap_err().code,
-            Code::InvalidInput
-        );
+        assert!(refused.message.ends_with("was not sent to eve"), "{}", refused.message);
+        let nothing = AcknowledgeMail { messages: vec![], all: false };
+        assert_eq!(story.run("bob", &nothing).unwrap_err().code, Code::InvalidInput);
     }
 
     fn everything_is_acknowledged_at_once(world: &World) {
@@ -229,9 +176,7 @@ both_engines! {
 
     fn a_reply_goes_to_everybody_but_the_answerer_and_acknowledges(world: &World) {
         let story = stage(world);
-        let question = story
-            .send("ada", &["bob", "eve"], "Need src/auth.rs")
-            .unwrap();
+        let question = story.send("ada", &["bob", "eve"], "Need src/auth.rs").unwrap();
         let answer = reply(&story, "bob", &question).unwrap();
         assert_eq!(
             (answer.message.thread_id, answer.message.in_reply_to),
@@ -254,21 +199,10 @@ both_engines! {
               to eve pending
         "#]]
         .assert_eq(&story.as_text());
-        let thread = story
-            .run(
-                "",
-                &ShowThread {
-                    message: again.message.id.to_string(),
-                },
-            )
-            .unwrap();
+        let thread = story.run("", &ShowThread { message: again.message.id.to_string() }).unwrap();
         assert_eq!(
             subjects(&thread),
-            [
-                "Need src/auth.rs",
-                "Re: Need src/auth.rs",
-                "Re: Need src/auth.rs"
-            ]
+            ["Need src/auth.rs", "Re: Need src/auth.rs", "Re: Need src/auth.rs"]
         );
     }
 
@@ -279,19 +213,12 @@ both_engines! {
         let refused = reply(&story, "bob", &alone).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
-            (
-                Code::NotFound,
-                "there is no agent to answer: a person wrote that message"
-            )
+            (Code::NotFound, "there is no agent to answer: a person wrote that message")
         );
         let both = story.send("", &["bob", "eve"], "Hurry").unwrap();
         let answer = reply(&story, "bob", &both).unwrap();
         assert_eq!(
-            answer
-                .deliveries
-                .iter()
-                .map(|way| way.to.as_str())
-                .collect::<Vec<_>>(),
+            answer.deliveries.iter().map(|way| way.to.as_str()).collect::<Vec<_>>(),
             ["eve"]
         );
     }
@@ -328,23 +255,14 @@ both_engines! {
         let expected: Vec<String> = (0..12).map(|at| format!("Message {at}")).collect();
         assert_eq!(story.read_mail("bob"), expected, "by revision, never by the clock");
         let some = open_inbox(3);
-        assert_eq!(
-            subjects(&story.run("bob", &some).unwrap()),
-            expected[..3],
-            "the oldest first"
-        );
+        assert_eq!(subjects(&story.run("bob", &some).unwrap()), expected[..3], "the oldest first");
     }
 
     fn mail_belongs_to_the_agent_and_not_to_its_epoch(world: &World) {
         let story = stage(world);
         let sent = story.send("ada", &["bob"], "One").unwrap();
         story.register("bob", Role::Specialist);
-        let unread = |agent: &str| {
-            story
-                .run("", &show_agent(agent))
-                .unwrap()
-                .unread
-        };
+        let unread = |agent: &str| story.run("", &show_agent(agent)).unwrap().unread;
         assert_eq!(unread("bob"), 1);
         assert_eq!(story.read_mail("bob"), ["One"]);
         story.register("bob", Role::Specialist);
@@ -371,33 +289,22 @@ both_engines! {
         let story = stage(world);
         let first = story.mission("First", &[]).mission.id;
         let second = story.mission("Second", &[]).mission.id;
-        let send = |mission: Option<&str>| SendMail { mission: mission.map(str::to_owned), ..letter(&["bob"], "Hi") };
-        let works_on_first = Caller {
-            mission: Some(first.to_string()),
-            ..caller("ada")
+        let send = |mission: Option<&str>| SendMail {
+            mission: mission.map(str::to_owned),
+            ..letter(&["bob"], "Hi")
         };
+        let works_on_first = Caller { mission: Some(first.to_string()), ..caller("ada") };
         assert_eq!(
             story.run("ada", &send(None)).unwrap().message.mission_id,
             Some(second),
             "the current one"
         );
         assert_eq!(
-            story
-                .run_as(&works_on_first, &send(None))
-                .unwrap()
-                .message
-                .mission_id,
+            story.run_as(&works_on_first, &send(None)).unwrap().message.mission_id,
             Some(first)
         );
         let named = send(Some(&second.to_string()));
-        assert_eq!(
-            story
-                .run_as(&works_on_first, &named)
-                .unwrap()
-                .message
-                .mission_id,
-            Some(second)
-        );
+        assert_eq!(story.run_as(&works_on_first, &named).unwrap().message.mission_id, Some(second));
     }
 
     fn a_deadline_is_kept_however_far(world: &World) {

@@ -50,9 +50,7 @@ both_engines! {
         for kind in kinds {
             let some = story.run("", &ListNotes { kind: Some(kind), ..list_notes() }).unwrap();
             assert_eq!(
-                some.iter()
-                    .map(|note| note.text.as_str())
-                    .collect::<Vec<_>>(),
+                some.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
                 [kind.as_str()]
             );
         }
@@ -71,10 +69,7 @@ both_engines! {
             (written.rationale, written.sortie_id.unwrap().to_string()),
             (Some(note("it is boring")), story.sortie_id("Release"))
         );
-        assert_eq!(
-            (written.author.as_str(), written.author_id),
-            ("user:tester", None)
-        );
+        assert_eq!((written.author.as_str(), written.author_id), ("user:tester", None));
         story.mission("Another", &[]);
         assert_eq!(
             story.run("", &decision).unwrap_err().code,
@@ -149,10 +144,7 @@ both_engines! {
             (Some(path("docs/report.md")), Some("ab".repeat(32)))
         );
         for wrong in ["", "ab", &"xy".repeat(32), &"ab".repeat(33)] {
-            let wrong = AddNote {
-                checksum: Some(wrong.to_owned()),
-                ..artifact.clone()
-            };
+            let wrong = AddNote { checksum: Some(wrong.to_owned()), ..artifact.clone() };
             assert_eq!(
                 story.run("ada", &wrong).unwrap_err().message,
                 "a checksum has 64 hexadecimal digits"
@@ -178,24 +170,13 @@ both_engines! {
     fn an_effect_is_begun_and_done_once(world: &World) {
         let story = stage(world);
         let begun = begin(&story, "ada", false).unwrap();
-        assert_eq!(
-            (begun.attempts, begun.by.as_str(), begun.epoch),
-            (1, "ada", Some(1))
-        );
-        assert_eq!(
-            begun.state,
-            EffectState::Intent {
-                at: world.clock.now()
-            }
-        );
+        assert_eq!((begun.attempts, begun.by.as_str(), begun.epoch), (1, "ada", Some(1)));
+        assert_eq!(begun.state, EffectState::Intent { at: world.clock.now() });
         story.pass_minutes(1);
         let finished = done(&story, "ada", "version 1.2.0 is out").unwrap();
         assert_eq!(
             finished.state,
-            EffectState::Done {
-                at: world.clock.now(),
-                result: Some(note("version 1.2.0 is out"))
-            }
+            EffectState::Done { at: world.clock.now(), result: Some(note("version 1.2.0 is out")) }
         );
         for again in [false, true] {
             let refused = begin(&story, "bob", again).unwrap_err();
@@ -229,17 +210,9 @@ both_engines! {
         let refused = begin(&story, "bob", false).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
-            (
-                Code::EffectInDoubt,
-                "`publish-1.2.0` was begun by ada and never reported done"
-            )
+            (Code::EffectInDoubt, "`publish-1.2.0` was begun by ada and never reported done")
         );
-        assert!(
-            refused
-                .hint
-                .unwrap()
-                .contains("`fleet effect begin publish-1.2.0 --again`")
-        );
+        assert!(refused.hint.unwrap().contains("`fleet effect begin publish-1.2.0 --again`"));
         assert_eq!(
             begin(&story, "ada", false).unwrap_err().code,
             Code::EffectInDoubt,
@@ -251,24 +224,12 @@ both_engines! {
             (again.attempts, again.by.as_str(), again.what),
             (2, "bob", Some(note("cargo publish")))
         );
-        let doubtful = ListEffects {
-            mission: None,
-            in_doubt: true,
-        };
+        let doubtful = ListEffects { mission: None, in_doubt: true };
         assert_eq!(story.run("", &doubtful).unwrap().len(), 1);
         done(&story, "bob", "out").unwrap();
         assert!(story.run("", &doubtful).unwrap().is_empty());
         assert_eq!(
-            story
-                .run(
-                    "",
-                    &ListEffects {
-                        mission: None,
-                        in_doubt: false
-                    }
-                )
-                .unwrap()
-                .len(),
+            story.run("", &ListEffects { mission: None, in_doubt: false }).unwrap().len(),
             1
         );
     }
@@ -280,11 +241,7 @@ both_engines! {
         begin(&story, "bob", true).unwrap();
         let first = done(&story, "ada", "the truth").unwrap();
         let rev = story.rev();
-        assert_eq!(
-            done(&story, "bob", "another story").unwrap(),
-            first,
-            "the first report stands"
-        );
+        assert_eq!(done(&story, "bob", "another story").unwrap(), first, "the first report stands");
         assert_eq!(story.rev(), rev);
     }
 
@@ -303,10 +260,7 @@ both_engines! {
         begin(&story, "ada", false).unwrap();
         story.mission("Another", &[]);
         let begun = begin(&story, "ada", false).unwrap();
-        assert_eq!(
-            begun.attempts, 1,
-            "the same key in another mission is another effect"
-        );
+        assert_eq!(begun.attempts, 1, "the same key in another mission is another effect");
         let wrong = BeginEffect { sortie: Some(foreign), ..begin_effect("tag") };
         assert_eq!(
             story.run("ada", &wrong).unwrap_err().code,

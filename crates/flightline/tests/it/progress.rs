@@ -180,11 +180,7 @@ both_engines! {
         };
         let view = story.run("ada", &report).unwrap();
         assert_eq!(
-            (
-                view.progress.completed,
-                view.progress.total,
-                view.progress.percent
-            ),
+            (view.progress.completed, view.progress.total, view.progress.percent),
             (19, 29, 65)
         );
         assert_eq!(
@@ -199,15 +195,7 @@ both_engines! {
 
     fn a_mailbox_is_made_when_there_is_no_dispatch_and_waits_for_one(world: &World) {
         let story = site(world);
-        story
-            .run(
-                "ada",
-                &UpdateSortie {
-                    subtasks: files_done(1, 2),
-                    ..update(&story)
-                },
-            )
-            .unwrap();
+        story.run("ada", &UpdateSortie { subtasks: files_done(1, 2), ..update(&story) }).unwrap();
         let mailbox = story.agent("dispatch");
         assert_eq!(
             (mailbox.role, mailbox.epoch, mailbox.session_started_at),
@@ -216,14 +204,8 @@ both_engines! {
         story.pass_minutes(90);
         story.register("dispatch", Role::Dispatch);
         let inbox = story.run("dispatch", &open_inbox(10)).unwrap();
-        assert_eq!(
-            inbox[0].message.subject.as_str(),
-            "@orchestrator: Task T060 progress: 50%"
-        );
-        assert_eq!(
-            (inbox.len(), inbox[0].message.kind),
-            (1, MessageKind::Progress)
-        );
+        assert_eq!(inbox[0].message.subject.as_str(), "@orchestrator: Task T060 progress: 50%");
+        assert_eq!((inbox.len(), inbox[0].message.kind), (1, MessageKind::Progress));
         expect![[r#"
             mission "Build the site" in_progress
               sortie "Write 29 files" in_progress ada
@@ -238,17 +220,11 @@ both_engines! {
         story.register("other", Role::Dispatch);
         story.register("lead", Role::Dispatch);
         story
-            .run(
-                "lead",
-                &create_mission("Build the site", vec![sortie("Write 29 files")]),
-            )
+            .run("lead", &create_mission("Build the site", vec![sortie("Write 29 files")]))
             .unwrap();
         story.claim("ada", "Write 29 files").unwrap();
         story.run("ada", &update(&story)).unwrap();
-        assert_eq!(
-            (peek(&story, "lead").len(), peek(&story, "other").len()),
-            (1, 0)
-        );
+        assert_eq!((peek(&story, "lead").len(), peek(&story, "other").len()), (1, 0));
         story.run("", &retire("lead")).unwrap();
         story.run("ada", &update(&story)).unwrap();
         assert_eq!(
@@ -263,10 +239,7 @@ both_engines! {
         story.run("ada", &update(&story)).unwrap();
         story.register("lead", Role::Dispatch);
         story.run("ada", &update(&story)).unwrap();
-        assert_eq!(
-            (peek(&story, "dispatch").len(), peek(&story, "lead").len()),
-            (1, 1)
-        );
+        assert_eq!((peek(&story, "dispatch").len(), peek(&story, "lead").len()), (1, 1));
     }
 
     fn an_agent_that_only_bears_the_name_dispatch_gets_the_reports(world: &World) {
@@ -282,28 +255,14 @@ both_engines! {
         let story = begun(world);
         story.register("lead", Role::Dispatch);
         story
-            .run(
-                "lead",
-                &UpdateSortie {
-                    note: Some(note("looked at it")),
-                    ..update(&story)
-                },
-            )
+            .run("lead", &UpdateSortie { note: Some(note("looked at it")), ..update(&story) })
             .unwrap();
         assert!(peek(&story, "lead").is_empty());
     }
 
     fn completing_reports_a_hundred_percent_whatever_was_counted(world: &World) {
         let story = site(world);
-        story
-            .run(
-                "ada",
-                &UpdateSortie {
-                    subtasks: files_done(19, 29),
-                    ..update(&story)
-                },
-            )
-            .unwrap();
+        story.run("ada", &UpdateSortie { subtasks: files_done(19, 29), ..update(&story) }).unwrap();
         let rev = story.rev();
         let done = story.change("ada", "Write 29 files", DONE).unwrap();
         assert_eq!((done.progress.percent, done.progress.completed), (100, 19));
@@ -313,10 +272,7 @@ both_engines! {
         );
         let event = &story.events_after(rev)[0];
         assert_eq!(event.kind, "sortie_completed");
-        assert_eq!(
-            event.data["unmet_criteria"],
-            serde_json::json!(["docs_written", "tests_pass"])
-        );
+        assert_eq!(event.data["unmet_criteria"], serde_json::json!(["docs_written", "tests_pass"]));
         assert_eq!(
             event.data["open_subtasks"].as_array().unwrap().len(),
             10,
@@ -331,47 +287,19 @@ both_engines! {
             output: Some(title("index.html")),
             ..subtask("index", SubtaskStatus::InProgress)
         };
-        story
-            .run(
-                "ada",
-                &UpdateSortie {
-                    subtasks: vec![first],
-                    ..update(&story)
-                },
-            )
-            .unwrap();
+        story.run("ada", &UpdateSortie { subtasks: vec![first], ..update(&story) }).unwrap();
         let later = vec![
             subtask("index", SubtaskStatus::Complete),
             subtask("about", SubtaskStatus::Failed),
         ];
-        let view = story
-            .run(
-                "ada",
-                &UpdateSortie {
-                    subtasks: later,
-                    ..update(&story)
-                },
-            )
-            .unwrap();
+        let view = story.run("ada", &UpdateSortie { subtasks: later, ..update(&story) }).unwrap();
         let index = &view.subtasks[0];
         assert_eq!(
-            (
-                index.status,
-                index.title.as_deref(),
-                index.output.as_deref()
-            ),
-            (
-                SubtaskStatus::Complete,
-                Some("The index page"),
-                Some("index.html")
-            )
+            (index.status, index.title.as_deref(), index.output.as_deref()),
+            (SubtaskStatus::Complete, Some("The index page"), Some("index.html"))
         );
         assert_eq!(
-            (
-                view.progress.completed,
-                view.progress.failed,
-                view.progress.percent
-            ),
+            (view.progress.completed, view.progress.failed, view.progress.percent),
             (1, 1, 50)
         );
     }
@@ -379,25 +307,11 @@ both_engines! {
     fn declared_counts_serve_when_subtasks_are_not_listed(world: &World) {
         let story = begun(world);
         let declared = |total, completed| UpdateSortie {
-            declared: Some(Declared {
-                total,
-                completed,
-                failed: 0,
-            }),
+            declared: Some(Declared { total, completed, failed: 0 }),
             ..update(&story)
         };
-        assert_eq!(
-            story
-                .run("ada", &declared(29, 19))
-                .unwrap()
-                .progress
-                .percent,
-            65
-        );
-        let listed = UpdateSortie {
-            subtasks: files_done(1, 2),
-            ..update(&story)
-        };
+        assert_eq!(story.run("ada", &declared(29, 19)).unwrap().progress.percent, 65);
+        let listed = UpdateSortie { subtasks: files_done(1, 2), ..update(&story) };
         assert_eq!(
             story.run("ada", &listed).unwrap().progress.percent,
             68,
@@ -408,13 +322,6 @@ both_engines! {
             50,
             "what was listed says more"
         );
-        assert_eq!(
-            story
-                .run("ada", &declared(u64::MAX, u64::MAX))
-                .unwrap()
-                .progress
-                .percent,
-            100
-        );
+        assert_eq!(story.run("ada", &declared(u64::MAX, u64::MAX)).unwrap().progress.percent, 100);
     }
 }

@@ -91,18 +91,10 @@ both_engines! {
         let story = stage(world);
         let ids = with_sorties(&story, ROUNDS);
         let laps = race(world, ROUNDS, |fleet, agent, round| {
-            let claim = ClaimSortie {
-                sortie: ids[round].clone(),
-                lock: false,
-            };
+            let claim = ClaimSortie { sortie: ids[round].clone(), lock: false };
             code_of(fleet.run(&claim, &caller(agent)).map(drop))
         });
-        let list = ListSorties {
-            mission: None,
-            status: None,
-            agent: None,
-            limit: 10_000,
-        };
+        let list = ListSorties { mission: None, status: None, agent: None, limit: 10_000 };
         let owners = story.run("", &list).unwrap();
         for (lap, sortie) in laps.iter().zip(&owners) {
             match lap {
@@ -115,11 +107,8 @@ both_engines! {
                 wrong => panic!("{}: {wrong:?}", sortie.title),
             }
         }
-        let claims = story
-            .events_after(0)
-            .iter()
-            .filter(|event| event.kind == "sortie_claimed")
-            .count();
+        let claims =
+            story.events_after(0).iter().filter(|event| event.kind == "sortie_claimed").count();
         assert_eq!((laps.len(), claims), (ROUNDS, ROUNDS));
         assert!(story.ailments().is_empty());
     }
@@ -222,9 +211,7 @@ both_engines! {
         assert_eq!(
             (
                 granted.len(),
-                laps.iter()
-                    .flatten()
-                    .all(|lap| matches!(lap, Ok(_) | Err(Code::LockHeld)))
+                laps.iter().flatten().all(|lap| matches!(lap, Ok(_) | Err(Code::LockHeld)))
             ),
             (winners, true)
         );
@@ -260,10 +247,7 @@ both_engines! {
     fn a_thief_and_the_holder_never_both_hold(world: &World) {
         let story = stage(world);
         race(world, 100, |fleet, agent, _| {
-            let steal = StealLock {
-                path: path("hot.rs"),
-                reason: note("mine"),
-            };
+            let steal = StealLock { path: path("hot.rs"), reason: note("mine") };
             match code_of(fleet.run(&steal, &caller(agent))) {
                 Ok(_) => {}
                 Err(Code::NotFound) => drop(fleet.run(&locks_on(&["hot.rs"]), &caller(agent))),
@@ -277,21 +261,11 @@ both_engines! {
     fn one_key_used_by_two_connections_at_once_writes_once(world: &World) {
         let story = stage(world);
         let laps = race(world, 100, |fleet, _, round| {
-            let same = Caller {
-                idempotency_key: Some(format!("k{round}")),
-                ..caller("")
-            };
-            fleet
-                .run(&create_mission("Once", vec![]), &same)
-                .unwrap()
-                .mission
-                .id
+            let same = Caller { idempotency_key: Some(format!("k{round}")), ..caller("") };
+            fleet.run(&create_mission("Once", vec![]), &same).unwrap().mission.id
         });
         assert!(laps.iter().all(|[a, b]| a == b));
-        let list = ListMissions {
-            archived: true,
-            limit: 1_000,
-        };
+        let list = ListMissions { archived: true, limit: 1_000 };
         assert_eq!(story.run("", &list).unwrap().len(), 100);
     }
 
@@ -299,25 +273,10 @@ both_engines! {
         let story = stage(world);
         let laps = race(world, 50, |fleet, _, round| {
             let name = format!("newcomer-{round}");
-            fleet
-                .run(&registration(&name), &caller(""))
-                .unwrap()
-                .agent
-                .epoch
+            fleet.run(&registration(&name), &caller("")).unwrap().agent.epoch
         });
-        assert!(
-            laps.iter().all(|lap| matches!(lap, [1, 2] | [2, 1])),
-            "{laps:?}"
-        );
-        let all = story
-            .run(
-                "",
-                &ListAgents {
-                    retired: true,
-                    sightings: vec![],
-                },
-            )
-            .unwrap();
+        assert!(laps.iter().all(|lap| matches!(lap, [1, 2] | [2, 1])), "{laps:?}");
+        let all = story.run("", &ListAgents { retired: true, sightings: vec![] }).unwrap();
         assert_eq!(all.len(), 50 + RACERS.len());
     }
 

@@ -294,28 +294,20 @@ both_engines! {
         assert!(done > 70 && refused > 100, "{done} done, {refused} refused");
         assert!(prober.story.ailments().is_empty());
         let copy = world.folder().join("copy.db");
-        prober
-            .story
-            .with_fleet(|fleet| flightline::backup::back_up(fleet, &copy))
-            .unwrap();
+        prober.story.with_fleet(|fleet| flightline::backup::back_up(fleet, &copy)).unwrap();
         let secrets = prober.secrets;
         // No connection is left: every byte may be read.
         drop(prober.story);
         let mut files = Vec::new();
         read_all(world.folder(), &mut files);
         assert_eq!(
-            files
-                .iter()
-                .any(|(name, _)| name.ends_with("flightline.db")),
+            files.iter().any(|(name, _)| name.ends_with("flightline.db")),
             world.engine == Engine::Sqlite
         );
         for (name, bytes) in &files {
             assert_clean(&secrets, name, bytes);
         }
-        let (_, copy) = files
-            .iter()
-            .find(|(name, _)| name.ends_with("copy.db"))
-            .unwrap();
+        let (_, copy) = files.iter().find(|(name, _)| name.ends_with("copy.db")).unwrap();
         for kept in [
             "before [redacted:aws-key]",
             "[redacted:github-token]",
@@ -325,8 +317,7 @@ both_engines! {
             "[redacted:private-key] after",
         ] {
             assert!(
-                copy.windows(kept.len())
-                    .any(|window| window == kept.as_bytes()),
+                copy.windows(kept.len()).any(|window| window == kept.as_bytes()),
                 "{kept}: the rest of the text is kept"
             );
         }
@@ -335,10 +326,7 @@ both_engines! {
     fn a_name_or_path_that_looks_like_a_secret_is_refused(world: &World) {
         let story = Story::new(world);
         let key = &secrets()[0].text;
-        assert_eq!(
-            story.run(key, &locks_on(&["a"])).unwrap_err().code,
-            Code::InvalidInput
-        );
+        assert_eq!(story.run(key, &locks_on(&["a"])).unwrap_err().code, Code::InvalidInput);
         assert_eq!(story.beat(key).unwrap_err().code, Code::NotFound);
         let wire = json!({ "paths": [format!("keys/{key}")], "ttl_ms": null, "purpose": null, "sortie": null, "sightings": [] });
         assert!(
@@ -351,14 +339,8 @@ both_engines! {
             host: key.clone(),
             ..flightline_testkit::story::process(7)
         };
-        let register = RegisterAgent {
-            process: Some(process),
-            ..registration("ada")
-        };
-        assert_eq!(
-            story.run("", &register).unwrap_err().code,
-            Code::InvalidInput
-        );
+        let register = RegisterAgent { process: Some(process), ..registration("ada") };
+        assert_eq!(story.run("", &register).unwrap_err().code, Code::InvalidInput);
     }
 
     fn a_value_that_only_its_key_gives_away_is_a_secret_too(world: &World) {

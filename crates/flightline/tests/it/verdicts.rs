@@ -40,10 +40,7 @@ fn refused(moved: Result<SortieView, Refusal>) -> Code {
 both_engines! {
     fn approval_and_rejection_are_for_completed_sorties(world: &World) {
         let story = begun(world, "User model");
-        assert_eq!(
-            refused(story.change("", "User model", approve())),
-            Code::IllegalTransition
-        );
+        assert_eq!(refused(story.change("", "User model", approve())), Code::IllegalTransition);
         story.change("ada", "User model", DONE).unwrap();
         let approved = story.change("", "User model", approve()).unwrap().sortie;
         let approval = approved.approval.unwrap();
@@ -53,10 +50,7 @@ both_engines! {
         );
         let rejected = story.change("rex", "User model", reject()).unwrap().sortie;
         let approval = rejected.approval.unwrap();
-        assert_eq!(
-            (rejected.status, rejected.completed_at),
-            (SortieStatus::InProgress, None)
-        );
+        assert_eq!((rejected.status, rejected.completed_at), (SortieStatus::InProgress, None));
         assert_eq!(
             (approval.verdict, approval.by.as_str(), approval.reason),
             (Verdict::Rejected, "rex", Some(note("tests are missing")))
@@ -71,10 +65,7 @@ both_engines! {
     fn resuming_is_for_work_that_was_interrupted(world: &World) {
         let story = begun(world, "User model");
         story.register("ada", Role::Specialist);
-        let resumed = story
-            .change("ada", "User model", SortieAction::Resume)
-            .unwrap()
-            .sortie;
+        let resumed = story.change("ada", "User model", SortieAction::Resume).unwrap().sortie;
         assert_eq!(
             (resumed.assigned_epoch, resumed.attempts),
             (Some(2), 1),
@@ -86,24 +77,12 @@ both_engines! {
             ..UpdateSortie::default()
         };
         story.run("ada", &update).unwrap();
-        let refusal = story
-            .change("ada", "User model", SortieAction::Resume)
-            .unwrap_err();
-        assert!(
-            refusal.message.ends_with("it is marked as not resumable"),
-            "{}",
-            refusal.message
-        );
+        let refusal = story.change("ada", "User model", SortieAction::Resume).unwrap_err();
+        assert!(refusal.message.ends_with("it is marked as not resumable"), "{}", refusal.message);
         story.change("ada", "User model", DONE).unwrap();
         story.mission("Second", &["Waiting"]);
-        let refusal = story
-            .change("", "Waiting", SortieAction::Resume)
-            .unwrap_err();
-        assert!(
-            refusal.message.ends_with("it is pending"),
-            "{}",
-            refusal.message
-        );
+        let refusal = story.change("", "Waiting", SortieAction::Resume).unwrap_err();
+        assert!(refusal.message.ends_with("it is pending"), "{}", refusal.message);
         assert_eq!(
             refusal.hint.unwrap(),
             format!(
@@ -115,7 +94,11 @@ both_engines! {
 
     fn a_blocking_error_must_be_cleared_before_work_goes_on(world: &World) {
         let story = begun(world, "User model");
-        let error = ReportError { status: Some(503), blocking: true, ..report_error(story.sortie_id("User model"), "api_error", "the API is down") };
+        let error = ReportError {
+            status: Some(503),
+            blocking: true,
+            ..report_error(story.sortie_id("User model"), "api_error", "the API is down")
+        };
         let blocked = story.run("ada", &error).unwrap().sortie;
         assert_eq!(
             (blocked.status, blocked.blocked_reason),
@@ -125,9 +108,7 @@ both_engines! {
             let refusal = story.change("ada", "User model", action).unwrap_err();
             assert_eq!(refusal.code, Code::IllegalTransition);
             assert!(
-                refusal
-                    .message
-                    .ends_with("still has an error blocking: the API is down"),
+                refusal.message.ends_with("still has an error blocking: the API is down"),
                 "{}",
                 refusal.message
             );
@@ -137,36 +118,29 @@ both_engines! {
             Code::IllegalTransition,
             "claiming anew is no way around"
         );
-        let clear = ClearErrors {
-            sortie: story.sortie_id("User model"),
-        };
+        let clear = ClearErrors { sortie: story.sortie_id("User model") };
         let cleared = story.run("ada", &clear).unwrap();
         assert_eq!(
             (cleared.sortie.status, cleared.errors[0].cleared_at),
             (SortieStatus::Blocked, Some(world.clock.now()))
         );
         assert_eq!(
-            story
-                .change("ada", "User model", SortieAction::Unblock)
-                .unwrap()
-                .sortie
-                .status,
+            story.change("ada", "User model", SortieAction::Unblock).unwrap().sortie.status,
             SortieStatus::InProgress
         );
     }
 
     fn an_error_that_does_not_block_is_only_recorded(world: &World) {
         let story = begun(world, "User model");
-        let error = |status| ReportError { status, ..report_error(story.sortie_id("User model"), "api_error", "slow") };
+        let error = |status| ReportError {
+            status,
+            ..report_error(story.sortie_id("User model"), "api_error", "slow")
+        };
         story.run("ada", &error(Some(503))).unwrap();
         let twice = story.run("ada", &error(None)).unwrap();
         assert_eq!(twice.sortie.status, SortieStatus::InProgress);
         assert_eq!(
-            twice
-                .errors
-                .iter()
-                .map(|one| (one.number, one.status))
-                .collect::<Vec<_>>(),
+            twice.errors.iter().map(|one| (one.number, one.status)).collect::<Vec<_>>(),
             [(1, Some(503)), (2, None)]
         );
         assert_eq!(
@@ -174,9 +148,7 @@ both_engines! {
             "42 is not a status code"
         );
         story.change("ada", "User model", block()).unwrap();
-        story
-            .change("ada", "User model", SortieAction::Unblock)
-            .unwrap();
+        story.change("ada", "User model", SortieAction::Unblock).unwrap();
     }
 
     fn a_failed_sortie_says_why_and_can_be_taken_up_again(world: &World) {
@@ -207,16 +179,9 @@ both_engines! {
             (blocked.status, blocked.blocked_reason),
             (SortieStatus::Blocked, Some(note("waiting for the schema")))
         );
-        let unblocked = story
-            .change("ada", "User model", SortieAction::Unblock)
-            .unwrap()
-            .sortie;
+        let unblocked = story.change("ada", "User model", SortieAction::Unblock).unwrap().sortie;
         assert_eq!(
-            (
-                unblocked.status,
-                unblocked.blocked_reason,
-                unblocked.attempts
-            ),
+            (unblocked.status, unblocked.blocked_reason, unblocked.attempts),
             (SortieStatus::InProgress, None, 1)
         );
     }
