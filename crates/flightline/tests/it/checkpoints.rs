@@ -54,9 +54,8 @@ fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> State {
 
 /// Everything at a revision that a checkpoint holds, when there is only one mission.
 fn at(story: &Story<'_>, rev: u64) -> Vec<StateValue> {
-    let values = story.with_fleet(|fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None)));
-    let held = values
-        .unwrap()
+    let held = story
+        .look(|tx| tx.state_at(rev, None))
         .into_iter()
         .filter(|value| section_of(value.kind).is_some());
     held.map(|value| StateValue {

@@ -121,11 +121,6 @@ fn remove_record(world: &World, checkpoint: &CheckpointDocument) {
     }
 }
 
-/// Everything there is, as one snapshot.
-fn everything(story: &Story<'_>) -> Vec<StoredEvent> {
-    story.look(|tx| tx.state_at(tx.rev(), None))
-}
-
 both_engines! {
     // Seed A: "Checkpoint file missing: fall back to SQLite, warn user".
     fn a_missing_checkpoint_file_is_made_good_by_the_store_and_warned_of(world: &World) {
@@ -236,13 +231,13 @@ both_engines! {
 
     fn a_damaged_record_is_repaired_from_its_file(world: &World) {
         let (story, _, second) = with_files(world);
-        let before = everything(&story);
+        let before = story.state();
         damage::live(world, Kind::Checkpoint, &second.id.to_string());
         let (shown, said) = story.serve(&ShowCheckpoint { checkpoint: second.id.to_string() });
         assert_eq!(shown.unwrap().sorties, second.sorties);
         assert_eq!(said, [format!("the record of {} was damaged in the store; repaired", &second.id.to_string()[..12])]);
         assert_eq!(world.problems(), [] as [&str; 0]);
-        assert!(everything(&story) == before, "healed, not changed");
+        assert!(story.state() == before, "healed, not changed");
     }
 
     fn a_pinned_record_is_repaired_though_its_file_is_older(world: &World) {
@@ -250,10 +245,10 @@ both_engines! {
         story.pass_minutes(1);
         let pin = MarkCheckpoint { checkpoint: second.id.to_string(), mark: Mark::Pin };
         story.run("", &pin).unwrap();
-        let before = everything(&story);
+        let before = story.state();
         damage::live(world, Kind::Checkpoint, &second.id.to_string());
         assert!(story.serve(&verify_checkpoints()).0.unwrap().iter().all(|one| one.sound));
-        assert!(everything(&story) == before, "pin and all");
+        assert!(story.state() == before, "pin and all");
         let note = MarkCheckpoint { checkpoint: second.id.to_string(), mark: Mark::Note { text: note("look") } };
         story.run("", &note).unwrap();
         damage::journal(world, Kind::Checkpoint, &second.id.to_string(), 0);
@@ -314,9 +309,9 @@ both_engines! {
             value.sha = sha256_hex(&value.text);
         }
         let mend = MendCheckpoint { checkpoint: second.id, record: None, values, file_system: None, file: None, quarantine: false };
-        let before = everything(&story);
+        let before = story.state();
         assert!(!story.run("", &mend).unwrap().sound);
-        assert!(everything(&story) == before);
+        assert!(story.state() == before);
         assert_eq!(story.run("ada", &mend).unwrap_err().code, Code::NotYours);
     }
 
@@ -366,12 +361,12 @@ both_engines! {
         let (story, first, second) = with_files(world);
         // Only the last value is sound, and going back replaces it.
         damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), second.rev);
-        let before = everything(&story);
+        let before = story.state();
         let done = story.run("", &back_to(first.id, Force::Yes)).unwrap();
         assert!(done.warnings.len() == 1 && done.warnings[0].ends_with("; repaired"), "{:?}", done.warnings);
         story.undo().unwrap();
         let docs = story.sortie_id("Docs");
         let of = |values: Vec<StoredEvent>| values.into_iter().find(|value| value.id == docs).unwrap().text;
-        assert_eq!(of(everything(&story)), of(before));
+        assert_eq!(of(story.state()), of(before));
     }
 }

@@ -54,22 +54,16 @@ fn busy(world: &World) -> Story<'_> {
         ..UpdateSortie::default()
     };
     story.run("ada", &update).unwrap();
-    let complete = DONE;
+
     story
-        .change_keeping_locks("ada", "User model", complete)
+        .change_keeping_locks("ada", "User model", DONE)
         .unwrap();
     story.run("ada", &release_all()).unwrap();
     story
 }
 
 fn state_at(story: &Story<'_>, rev: u64) -> Vec<StoredEvent> {
-    story.with_fleet(|fleet| {
-        fleet
-            .store()
-            .unwrap()
-            .read(|tx| tx.state_at(rev, None))
-            .unwrap()
-    })
+    story.look(|tx| tx.state_at(rev, None))
 }
 
 both_engines! {

@@ -79,8 +79,6 @@ fn wrong(story: &Story<'_>) -> Vec<String> {
 
 /// The work, mail and notes there are, by id.
 fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
-    let rev = story.rev();
-    let read = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let kept = [
         Kind::Mission,
         Kind::Sortie,
@@ -89,8 +87,7 @@ fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
         Kind::Note,
     ];
     story
-        .with_fleet(read)
-        .unwrap()
+        .state()
         .into_iter()
         .filter(|value| kept.contains(&value.kind))
         .map(|value| ((value.kind, value.id), value.text))

@@ -24,9 +24,7 @@ fn working(world: &World) -> Story<'_> {
 
 /// Everything there is, but what checkpointing and recovering write for themselves.
 fn state(story: &Story<'_>) -> Vec<StoredEvent> {
-    let rev = story.rev();
-    let read = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
-    let mut values = story.with_fleet(read).unwrap();
+    let mut values = story.state();
     values.retain(|value| !matches!(value.kind, Kind::Checkpoint | Kind::Recovery));
     values
 }

@@ -32,11 +32,8 @@ fn report(story: &Story<'_>, part: &str, status: SubtaskStatus, at: &str) {
 
 /// Everything of these kinds, as text.
 fn values(story: &Story<'_>, kinds: &[Kind]) -> BTreeMap<(Kind, String), String> {
-    let rev = story.rev();
-    let read = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
-    let all: Vec<StoredEvent> = story.with_fleet(read).unwrap();
-    all.into_iter()
-        .filter(|value| kinds.contains(&value.kind))
+    let all = story.state().into_iter();
+    all.filter(|value| kinds.contains(&value.kind))
         .map(|value| ((value.kind, value.id), value.text))
         .collect()
 }

@@ -4,20 +4,20 @@ use flightline::core::Data;
 use flightline_testkit::prelude::*;
 use serde_json::json;
 
-fn begun<'w>(world: &'w flightline_testkit::World, named: &str) -> Story<'w> {
+pub fn begun<'w>(world: &'w World, named: &str) -> Story<'w> {
     let story = Story::new(world);
     story.mission("Implement user authentication", &[named]);
     story.claim("ada", named).unwrap();
     story
 }
 
-fn block() -> SortieAction {
+pub fn block() -> SortieAction {
     SortieAction::Block {
         reason: note("waiting for the schema"),
     }
 }
 
-fn fail() -> SortieAction {
+pub fn fail() -> SortieAction {
     SortieAction::Fail {
         reason: note("out of ideas"),
     }
@@ -34,11 +34,11 @@ fn reassign(to: &str) -> SortieAction {
     }
 }
 
-fn approve() -> SortieAction {
+pub fn approve() -> SortieAction {
     SortieAction::Approve { reason: None }
 }
 
-fn reject() -> SortieAction {
+pub fn reject() -> SortieAction {
     SortieAction::Reject {
         reason: note("tests are missing"),
     }
@@ -84,7 +84,7 @@ fn legal_moves(story: &Story<'_>, prepare: &[SortieAction]) -> Vec<&'static str>
     legal
 }
 
-fn refused(moved: Result<SortieView, Refusal>) -> Code {
+pub fn refused(moved: Result<SortieView, Refusal>) -> Code {
     moved.unwrap_err().code
 }
 

@@ -31,12 +31,9 @@ fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
 
 /// What a rewind changes, but for the timeline and the time of the change.
 fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
-    let rev = story.rev();
-    let read = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let parts = [Kind::Sortie, Kind::Subtask, Kind::File, Kind::Error];
     let mut all: BTreeMap<(Kind, String), String> = story
-        .with_fleet(read)
-        .unwrap()
+        .state()
         .into_iter()
         .filter(|value| parts.contains(&value.kind))
         .map(|value| ((value.kind, value.id), value.text))

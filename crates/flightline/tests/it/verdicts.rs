@@ -4,38 +4,7 @@
 use flightline::core::sortie::Verdict;
 use flightline_testkit::prelude::*;
 
-fn begun<'w>(world: &'w flightline_testkit::World, named: &str) -> Story<'w> {
-    let story = Story::new(world);
-    story.mission("Implement user authentication", &[named]);
-    story.claim("ada", named).unwrap();
-    story
-}
-
-fn block() -> SortieAction {
-    SortieAction::Block {
-        reason: note("waiting for the schema"),
-    }
-}
-
-fn fail() -> SortieAction {
-    SortieAction::Fail {
-        reason: note("out of ideas"),
-    }
-}
-
-fn approve() -> SortieAction {
-    SortieAction::Approve { reason: None }
-}
-
-fn reject() -> SortieAction {
-    SortieAction::Reject {
-        reason: note("tests are missing"),
-    }
-}
-
-fn refused(moved: Result<SortieView, Refusal>) -> Code {
-    moved.unwrap_err().code
-}
+use crate::sorties::{approve, begun, block, fail, refused, reject};
 
 both_engines! {
     fn approval_and_rejection_are_for_completed_sorties(world: &World) {
