@@ -7,23 +7,12 @@ use std::time::Duration;
 
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, EventFilter, Find, OpenOptions, Store, Tx};
+use flightline_store::{Error, EventFilter, Find, Store, Tx};
 use flightline_testkit::value::{agent_id, lesson, mission};
 use flightline_testkit::{Engine, World};
 use serde_json::json;
 
-fn store(world: &World) -> Store {
-    let options = OpenOptions {
-        rehearse: false,
-        ..world.options()
-    };
-    Store::open(&world.location, &world.project, options).unwrap()
-}
-
-fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
-    let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
-    tx.set("learned", &note, &json!({}))
-}
+use crate::groups::learn;
 
 fn forget(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
     let note = lesson(number, &mission(1, "One"), "x");
@@ -43,7 +32,7 @@ fn notes(world: &World) -> usize {
 
 /// A store that knows the project well enough.
 fn settled(world: &World) -> Store {
-    let mut store = store(world);
+    let mut store = world.unrehearsed();
     for number in 1..4 {
         store.begin_group().unwrap();
         store
@@ -59,7 +48,7 @@ fn settled(world: &World) -> Store {
 
 /// Has something written by another node.
 fn elsewhere(world: &World, number: u128) {
-    store(world).write(|tx| learn(tx, number)).unwrap();
+    world.unrehearsed().write(|tx| learn(tx, number)).unwrap();
 }
 
 #[test]
@@ -105,7 +94,7 @@ fn who_is_overtaken_twice_in_a_row_holds_the_project() {
         let (begun, is_begun) = channel();
         let world = &world;
         let other = scope.spawn(move || {
-            let mut other = self::store(world);
+            let mut other = world.unrehearsed();
             begun.send(()).unwrap();
             other.write(|tx| learn(tx, 30)).unwrap()
         });
@@ -205,7 +194,7 @@ fn a_heartbeat_after_a_pause_overtakes_a_group() {
     store.write(|tx| learn(tx, 10)).unwrap();
     world.pass(Duration::from_secs(3_600));
     let beat = |tx: &mut Tx<'_>| tx.beat(agent_id(1), 1, &json!({}));
-    self::store(&world).pulse(beat).unwrap();
+    world.unrehearsed().pulse(beat).unwrap();
     assert!(store.commit_group().is_err() && store.was_overtaken());
     store.begin_group().unwrap();
     let awake = store
@@ -230,7 +219,7 @@ fn nodes_that_write_at_once_lose_nothing() {
             .map(|node| {
                 let world = &world;
                 scope.spawn(move || {
-                    let mut store = store(world);
+                    let mut store = world.unrehearsed();
                     for round in 0..ROUNDS {
                         loop {
                             store.begin_group().unwrap();

@@ -207,7 +207,7 @@ fn impatient(world: &World) -> Store {
         rehearse: false,
         ..world.options()
     };
-    Store::open(&world.location, &world.project, options).unwrap()
+    world.open(options)
 }
 
 #[test]
