@@ -2,23 +2,20 @@
 //! that a test reads like an incident.
 
 pub mod epic;
+mod play;
 pub mod recovery;
 mod request;
 pub mod task;
+mod text;
 
 use std::cell::RefCell;
-use std::fmt::Write;
 
 use flightline::agent::{AgentView, Heartbeat, RegisterAgent};
 use flightline::core::agent::{Agent, Process, Role};
 use flightline::core::event::Event;
-use flightline::core::lock::Lock;
-use flightline::core::message::{Delivery, Message};
-use flightline::core::mission::Mission;
 use flightline::core::policy::Policy;
-use flightline::core::sortie::Sortie;
 use flightline::core::text::Note;
-use flightline::core::{Kind, Name, Refusal, RepoPath, Subject, Title};
+use flightline::core::{Kind, Name, Refusal, RepoPath, Title};
 use flightline::lock::LockView;
 use flightline::mail::{MessageView, PeekInbox};
 use flightline::mission::MissionView;
@@ -26,7 +23,7 @@ use flightline::registry::Registered;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::ClaimSortie;
 use flightline::sortie::{ShowSortie, SortieView};
-use flightline::store::{EventFilter, Find, OpenOptions, Store, Tx};
+use flightline::store::{EventFilter, Find, Tx};
 use flightline::workspace::WorkTree;
 use flightline::{Caller, Fleet};
 
@@ -202,6 +199,16 @@ impl<'w> Story<'w> {
         self.run(agent, &locks_on(paths))
     }
 
+    /// Every lock with its holder, as `FILE HOLDER`, by file.
+    #[must_use]
+    pub fn locks(&self) -> Vec<String> {
+        let text = self.as_text();
+        let locks = text.lines().filter_map(|line| line.strip_prefix("lock "));
+        let mut locks: Vec<String> = locks.map(str::to_owned).collect();
+        locks.sort();
+        locks
+    }
+
     /// An agent or a person writes to agents.
     pub fn send(&self, from: &str, to: &[&str], about: &str) -> Result<MessageView, Refusal> {
         self.run(from, &letter(to, about))
@@ -269,69 +276,6 @@ impl<'w> Story<'w> {
         bad.flat_map(|check| check.findings).collect()
     }
 
-    /// The fleet as text: missions with their sorties, locks, and mail, in the order they came to be.
-    /// Sorties go by their titles.
-    #[must_use]
-    pub fn as_text(&self) -> String {
-        self.look(|tx| {
-            let (missions, sorties) = (tx.find::<Mission>(Find::All)?, all::<Sortie>(tx)?);
-            let (agents, locks) = (all::<Agent>(tx)?, all::<Lock>(tx)?);
-            let (messages, deliveries) = (all::<Message>(tx)?, all::<Delivery>(tx)?);
-            let name = |id| {
-                agents
-                    .iter()
-                    .find(|agent| Some(agent.id) == id)
-                    .map_or_else(|| "-".to_owned(), |agent| agent.name.to_string())
-            };
-            let mut text = String::new();
-            let mut line = |said: std::fmt::Arguments<'_>| {
-                text.write_fmt(said).expect("a String takes everything");
-                text.push('\n');
-            };
-            for mission in missions {
-                line(format_args!(
-                    "mission \"{}\" {}",
-                    mission.title,
-                    mission.status.as_str()
-                ));
-                for sortie in sorties.iter().filter(|one| one.mission_id == mission.id) {
-                    line(format_args!(
-                        "  sortie \"{}\" {} {}",
-                        sortie.title,
-                        sortie.status.as_str(),
-                        name(sortie.assigned_to)
-                    ));
-                }
-            }
-            for lock in locks {
-                line(format_args!(
-                    "lock {} {}",
-                    lock.file,
-                    name(Some(lock.held_by))
-                ));
-            }
-            for message in messages {
-                line(format_args!(
-                    "mail {} \"{}\"",
-                    message.from, message.subject
-                ));
-                for way in deliveries.iter().filter(|one| one.message_id == message.id) {
-                    line(format_args!(
-                        "  to {} {}",
-                        name(Some(way.to)),
-                        way.state.as_str()
-                    ));
-                }
-            }
-            for sortie in sorties {
-                let id = sortie.id.to_string();
-                text = text.replace(&id, &sortie.title);
-                text = text.replace(&id[..12], &sortie.title);
-            }
-            Ok(text)
-        })
-    }
-
     /// A sortie's owner says how it goes: a change that leaves everything else as it is.
     ///
     /// # Panics
@@ -359,22 +303,10 @@ fn subject(mail: &MessageView) -> String {
     mail.message.subject.to_string()
 }
 
-fn all<S: Subject>(tx: &mut Tx<'_>) -> Result<Vec<S>, flightline::store::Error> {
-    tx.find(Find::All)
-}
-
 /// The fleet in a world, through a connection of its own that rehearses nothing.
-///
-/// # Panics
-/// When the store cannot be opened.
 #[must_use]
 pub fn unrehearsed_fleet(world: &World) -> Fleet {
-    let options = OpenOptions {
-        rehearse: false,
-        ..world.options()
-    };
-    let store = Store::open(&world.location, &world.project, options).expect("the store opens");
-    Fleet::new(store, Policy::default())
+    Fleet::new(world.unrehearsed(), Policy::default())
 }
 
 /// A title.

@@ -218,9 +218,10 @@ both_engines! {
             Resume from: S2.P2 Specification Phase
         "#]].assert_eq(&taken.handoff.text);
         expect![[r#"
-            mission "Epic" in_progress
-              sortie "spec.md" in_progress Secondary-C
+            mission "Epic" in_progress 0% led by Agent-Primary
+              sortie "spec.md" in_progress Secondary-C attempt 2
               sortie "checklist.md" pending -
+            agent Secondary-A epoch 2 retired
             lock feature_02_team_penalty/spec.md Secondary-C
             mail Agent-Primary "Any news?"
               to Secondary-C pending

@@ -70,6 +70,12 @@ fn stage(world: &World) -> Story<'_> {
     story
 }
 
+/// The fleet as text but for the lines of a kind.
+fn without(kind: &str, text: &str) -> String {
+    let kept = text.lines().filter(|line| !line.starts_with(kind));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
 both_engines! {
     fn a_backup_holds_everything_and_says_so(world: &World) {
         let story = stage(world);
@@ -97,9 +103,11 @@ both_engines! {
         assert_eq!(came_back.released_locks, 1);
         assert!(story.rev() > before, "revisions only grow");
         expect![[r#"
-            mission "Add login" in_progress
+            mission "Add login" in_progress 0%
               sortie "User model" in_progress ada
               sortie "Login endpoint" pending -
+            agent ada epoch 4
+            agent bob epoch 5 retired
             mail ada "Before"
               to ada pending
         "#]]
@@ -180,12 +188,8 @@ both_engines! {
         restored(&story, "backup.db", "undo.db").unwrap();
         assert_ne!(story.as_text(), before);
         restored(&story, "undo.db", "undo-of-undo.db").unwrap();
-        let without_locks: String = before
-            .lines()
-            .filter(|line| !line.starts_with("lock "))
-            .map(|line| format!("{line}\n"))
-            .collect();
-        assert_eq!(story.as_text(), without_locks);
+        assert_eq!(without("lock", &without("agent", &story.as_text())), without("lock", &without("agent", &before)));
+        assert!(story.all::<Lock>().is_empty());
         assert_eq!(story.agent("bob").retired_at, None);
         assert!(story.agent("ada").epoch > 4, "epochs go on from the highest ever seen");
         assert!(story.ailments().is_empty());
@@ -279,7 +283,7 @@ both_engines! {
         let moved = Story::new(&other);
         restored(&moved, "backup.db", "undo.db").unwrap();
         restored(&story, "backup.db", "undo.db").unwrap();
-        assert_eq!(moved.as_text(), story.as_text());
+        assert_eq!(without("agent", &moved.as_text()), without("agent", &story.as_text()));
         assert!(moved.ailments().is_empty());
         moved.claim_next("eve").unwrap();
     }

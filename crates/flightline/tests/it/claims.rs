@@ -60,7 +60,7 @@ both_engines! {
         story.claim_next("ada").unwrap();
         story.claim_next("bob").unwrap();
         expect![[r#"
-            mission "Add login" in_progress
+            mission "Add login" in_progress 0%
               sortie "User model" in_progress ada
               sortie "Login endpoint" in_progress bob
         "#]]
@@ -127,9 +127,9 @@ both_engines! {
         let unknown = add_sorties(vec![ sortie("Kept out"), NewSortie { depends_on: vec!["srt-ffff".to_owned()], ..sortie("Here") }, ]);
         assert_eq!(story.run("", &unknown).unwrap_err().code, Code::NotFound);
         expect![[r#"
-            mission "First" pending
+            mission "First" pending 0%
               sortie "Elsewhere" pending -
-            mission "Second" pending
+            mission "Second" pending 0%
         "#]]
         .assert_eq(&story.as_text());
     }
@@ -205,7 +205,7 @@ both_engines! {
         let claim = ClaimSortie { sortie: story.sortie_id("Auth"), lock: true };
         assert_eq!(story.run("ada", &claim).unwrap_err().code, Code::LockHeld);
         expect![[r#"
-            mission "Add login" pending
+            mission "Add login" pending 0%
               sortie "Auth" pending -
             lock src/b.rs bob
         "#]]
@@ -213,7 +213,7 @@ both_engines! {
         let next = ClaimNext { lock: true, ..claim_next() };
         assert_eq!(story.run("bob", &next).unwrap().owner.as_deref(), Some("bob"));
         expect![[r#"
-            mission "Add login" in_progress
+            mission "Add login" in_progress 0%
               sortie "Auth" in_progress bob
             lock src/b.rs bob
             lock src/a.rs bob

@@ -128,9 +128,9 @@ both_engines! {
             story.change("", "User model", SortieAction::Reject { reason: note("wrong") });
         assert_eq!(rejected.unwrap_err().code, Code::IllegalTransition);
         expect![[r#"
-            mission "Add login" completed
+            mission "Add login" completed 100%
               sortie "User model" completed ada
-              sortie "Login endpoint" completed bob
+              sortie "Login endpoint" completed bob attempt 2
         "#]]
         .assert_eq(&story.as_text());
     }

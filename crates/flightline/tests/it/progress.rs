@@ -207,7 +207,7 @@ both_engines! {
         assert_eq!(inbox[0].message.subject.as_str(), "@orchestrator: Task T060 progress: 50%");
         assert_eq!((inbox.len(), inbox[0].message.kind), (1, MessageKind::Progress));
         expect![[r#"
-            mission "Build the site" in_progress
+            mission "Build the site" in_progress 0%
               sortie "Write 29 files" in_progress ada
             mail ada "@orchestrator: Task T060 progress: 50%"
               to dispatch delivered

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use expect_test::expect;
 use flightline::core::checkpoint::Milestone;
 use flightline::core::note::Note;
 use flightline::core::setting::Briefing;
@@ -9,11 +10,13 @@ use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint" of a mission whose "Model" is completed.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.board("ada", Role::Specialist, 7);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
+    let acts = "
+        mission Add login: Model, Endpoint, Docs, Tests
+        ada boards 7
+        ada finishes Model
+        ada claims Endpoint
+    ";
+    let story = Story::begun(world, acts);
     report(&story, "routes", SubtaskStatus::InProgress, "src/api.rs");
     story
 }
@@ -75,8 +78,19 @@ both_engines! {
         story.change("", "Model", SortieAction::Reject { reason: note("no tests") }).unwrap();
         let done = forced(&story, cut);
         assert!(values(&story, &WORK) == before, "{:?}", story.as_text());
-        assert!(done.rewound);
-        assert_eq!((done.completed, done.total, done.progress_percent), (1, 4, 25));
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 2
+            lost: Endpoint ("Endpoint") is no longer completed
+            lost: Model ("Model") is completed again, not in_progress
+            lost: error 1 was reported since
+            lost: file src/api.rs has changed since
+            lost: file src/handlers.rs was reported since
+            lost: review bob was reported since
+            lost: subtask handlers was reported since
+            lost: subtask routes has changed since
+            warning: going back to chk-* would undo 1 sortie of agents that are alive, first Endpoint ("Endpoint") of ada; that is refused without `--force`
+        "#]].assert_eq(&story.told(&done));
         assert!(story.ailments().is_empty());
     }
 
@@ -84,44 +98,79 @@ both_engines! {
         let story = working(world);
         let cut = story.checkpoint().id;
         report(&story, "routes", SubtaskStatus::Complete, "src/handlers.rs");
-        story.change("ada", "Endpoint", DONE).unwrap();
-        story.finish("bob", &["Docs"]);
-        story.claim("bob", "Tests").unwrap();
-        story.run("", &add_sorties(vec![sortie("Deploy")])).unwrap();
-        let short = |title: &str| story.sortie_id(title)[..12].to_owned();
-        let mut expected = vec![
-            format!("{} (\"Endpoint\") is no longer completed", short("Endpoint")),
-            format!("{} (\"Docs\") is no longer completed", short("Docs")),
-            format!("{} (\"Tests\") is pending again, not in_progress", short("Tests")),
-            format!("{} (\"Deploy\") was added since", short("Deploy")),
-            "subtask routes has changed since".to_owned(),
-            "file src/handlers.rs was reported since".to_owned(),
-        ];
-        let mut lost = forced(&story, cut).lost;
-        expected.sort();
-        lost.sort();
-        assert_eq!(lost, expected);
+        story.play("
+            ada completes Endpoint
+            bob finishes Docs
+            bob claims Tests
+            user adds Deploy
+        ");
+        expect![[r#"
+            mission "Add login" in_progress 60%
+              sortie "Model" completed ada
+              sortie "Endpoint" completed ada
+              sortie "Docs" completed bob
+              sortie "Tests" in_progress bob
+              sortie "Deploy" pending -
+        "#]].assert_eq(&story.as_text());
+        let done = forced(&story, cut);
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 4
+            lost: Docs ("Docs") is no longer completed
+            lost: Endpoint ("Endpoint") is no longer completed
+            lost: Tests ("Tests") is pending again, not in_progress
+            lost: file src/handlers.rs was reported since
+            lost: srt-* ("Deploy") was added since
+            lost: subtask routes has changed since
+            warning: going back to chk-* would undo 3 sorties of agents that are alive, first Endpoint ("Endpoint") of ada; that is refused without `--force`
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+        "#]].assert_eq(&story.as_text());
     }
 
     fn attempts_are_never_lowered(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.change("ada", "Endpoint", GIVEN_BACK).unwrap();
-        story.claim("ada", "Endpoint").unwrap();
-        story.change("ada", "Endpoint", GIVEN_BACK).unwrap();
-        story.claim("ada", "Endpoint").unwrap();
+        story.play("
+            ada returns Endpoint
+            ada claims Endpoint
+            ada returns Endpoint
+            ada claims Endpoint
+        ");
         assert_eq!(story.stored_sortie("Endpoint").attempts, 3);
         forced(&story, cut);
-        assert_eq!((story.stored_sortie("Endpoint").attempts, story.stored_sortie("Endpoint").status), (3, SortieStatus::InProgress));
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada attempt 3
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+        "#]].assert_eq(&story.as_text());
     }
 
     fn what_was_created_after_it_is_gone(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.run("", &add_sorties(vec![sortie("Deploy"), sortie("Announce")])).unwrap();
+        story.play("user adds Deploy, Announce");
         let done = forced(&story, cut);
-        assert_eq!((done.total, done.lost.len()), (4, 2));
-        assert!(!story.as_text().contains("Deploy"));
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 2
+            lost: srt-* ("Announce") was added since
+            lost: srt-* ("Deploy") was added since
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+        "#]].assert_eq(&story.as_text());
         assert_eq!(story.events_of("sortie_removed").len(), 2);
     }
 
@@ -179,28 +228,42 @@ both_engines! {
     fn mail_is_never_unsent_or_unacknowledged(world: &World) {
         let story = working(world);
         story.send("ada", &["bob"], "Before").unwrap_err();
-        story.board("bob", Role::Specialist, 8);
-        let first = story.send("ada", &["bob"], "Before").unwrap().message.id.to_string();
-        story.checkpoint();
+        story.play("
+            bob boards 8
+            ada writes to bob: Before
+            checkpoint
+        ");
         let cut = story.checkpoint().id;
-        story.run("bob", &acknowledge(&first)).unwrap();
-        story.send("ada", &["bob"], "Seen").unwrap();
-        story.run("bob", &open_inbox(9)).unwrap();
-        story.send("ada", &["bob"], "Not seen").unwrap();
-        story.pass_minutes(6);
+        story.play("
+            bob acknowledges Before
+            ada writes to bob: Seen
+            bob reads mail
+            ada writes to bob: Not seen
+            6 minutes pass
+        ");
         let sent: Vec<Message> = story.all();
         forced(&story, cut);
         assert_eq!(story.all::<Message>(), sent);
-        let bob = story.agent("bob").id;
-        let states: Vec<&str> = story.all::<Delivery>().iter().filter(|one| one.to == bob).map(|one| one.state.as_str()).collect();
-        assert_eq!(states, ["acknowledged", "pending", "pending"]);
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+            mail ada "Before"
+              to bob acknowledged
+            mail ada "Seen"
+              to bob pending
+            mail ada "Not seen"
+              to bob pending
+        "#]].assert_eq(&story.as_text());
     }
 
     fn notes_are_kept(world: &World) {
         let story = working(world);
-        story.run("ada", &lesson("measure first")).unwrap();
+        story.play("ada learns measure first");
         let cut = story.checkpoint().id;
-        story.run("ada", &lesson("measure twice")).unwrap();
+        story.play("ada learns measure twice");
         let before: Vec<Note> = story.all();
         forced(&story, cut);
         assert_eq!((before.len(), story.all::<Note>()), (2, before));
@@ -260,8 +323,14 @@ both_engines! {
         let cut = story.checkpoint().id;
         let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
         let done = story.run("", &request).unwrap();
-        assert_eq!(done.recovery_context.blockers, ["src/api.rs was locked by ada, which is gone: it is not locked now"]);
-        assert_eq!((done.restored.locks, story.all::<Lock>()), (0, vec![]), "and it is granted to nobody");
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 1
+            free: Endpoint
+            unlocked: src/api.rs
+            blocker: src/api.rs was locked by ada, which is gone: it is not locked now
+        "#]].assert_eq(&story.told(&done));
+        assert_eq!(story.all::<Lock>(), [], "and it is granted to nobody");
         let taken = story.claim("bob", "Endpoint").unwrap();
         assert_eq!(taken.locks.len(), 1, "but to whoever takes up the work");
     }
@@ -401,8 +470,20 @@ both_engines! {
         story.change("ada", "Endpoint", DONE).unwrap();
         let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
         let done = story.run("", &request).unwrap();
-        assert_eq!(done.requeued_sorties, [story.sortie_id("Endpoint")], "and what she held then is free");
-        assert_eq!(story.stored_sortie("Endpoint").status, SortieStatus::Pending);
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 1
+            free: Endpoint
+            lost: Endpoint ("Endpoint") is no longer completed
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" pending -
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+            agent ada epoch 2
+        "#]].assert_eq(&story.as_text());
     }
 
     fn what_a_retired_agent_held_is_free_again(world: &World) {
@@ -411,7 +492,12 @@ both_engines! {
         story.change("ada", "Endpoint", DONE).unwrap();
         story.run("", &retire("ada")).unwrap();
         let done = story.rewind(cut).unwrap();
-        assert_eq!(done.requeued_sorties, [story.sortie_id("Endpoint")]);
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 1
+            free: Endpoint
+            lost: Endpoint ("Endpoint") is no longer completed
+        "#]].assert_eq(&story.told(&done));
         assert_eq!(story.claim("bob", "Endpoint").unwrap().owner.as_deref(), Some("bob"));
     }
 

@@ -5,13 +5,15 @@ use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint": she has said what she did, changed two files, and locked one and a folder.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs"]);
-    for (number, agent) in (7..).zip(["ada", "bob", "eve"]) {
-        story.board(agent, Role::Specialist, number);
-    }
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
+    let acts = "
+        mission Add login: Model, Endpoint, Docs
+        ada boards 7
+        bob boards 8
+        eve boards 9
+        ada finishes Model
+        ada claims Endpoint
+    ";
+    let story = Story::begun(world, acts);
     report(&story, "ada");
     story.lock("ada", &["src/api.rs", "src/routes"]).unwrap();
     story.checkpoint();
@@ -19,10 +21,6 @@ fn working(world: &World) -> Story<'_> {
 }
 
 fn report(story: &Story<'_>, agent: &str) {
-    let file = |name: &str, change| FileReport {
-        path: path(name),
-        change,
-    };
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
         note: Some(note("routes are wired")),
@@ -42,24 +40,6 @@ fn report(story: &Story<'_>, agent: &str) {
 /// Ada's process is gone, and somebody resumes the mission.
 fn lose_ada(story: &Story<'_>) {
     story.resume("", story.seen(false, &["ada"])).unwrap();
-}
-
-fn locks(story: &Story<'_>) -> Vec<(String, String)> {
-    let agents = story.all::<Agent>();
-    let name = |id| agents.iter().find(|agent| agent.id == id).unwrap();
-    let mut all: Vec<(String, String)> = story
-        .all::<Lock>()
-        .into_iter()
-        .map(|lock| (lock.file.to_string(), name(lock.held_by).name.to_string()))
-        .collect();
-    all.sort();
-    all
-}
-
-fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
-    all.iter()
-        .map(|(file, by)| ((*file).to_owned(), (*by).to_owned()))
-        .collect()
 }
 
 fn files(view: &SortieView) -> Vec<&str> {
@@ -98,9 +78,9 @@ both_engines! {
         let story = working(world);
         let old = story.all::<Lock>();
         lose_ada(&story);
-        assert_eq!(locks(&story), []);
+        assert_eq!(story.locks(), [] as [&str; 0]);
         let taken = story.claim("bob", "Endpoint").unwrap();
-        assert_eq!(locks(&story), pairs(&[("src/api.rs", "bob"), ("src/lib.rs", "bob"), ("src/routes", "bob")]), "what was locked and what was changed");
+        assert_eq!(story.locks(), ["src/api.rs bob", "src/lib.rs bob", "src/routes bob"], "what was locked and what was changed");
         assert_eq!(files(&taken), ["src/api.rs", "src/lib.rs", "src/routes"], "a folder holds its files");
         for new in &taken.locks {
             assert!(old.iter().all(|old| old.fence < new.lock.fence && old.id != new.lock.id));
@@ -116,7 +96,7 @@ both_engines! {
         lose_ada(&story);
         story.lock("eve", &["src/routes/login.rs"]).unwrap();
         let taken = story.claim("bob", "Endpoint").unwrap();
-        assert_eq!(locks(&story), pairs(&[("src/api.rs", "bob"), ("src/lib.rs", "bob"), ("src/routes/login.rs", "eve")]));
+        assert_eq!(story.locks(), ["src/api.rs bob", "src/lib.rs bob", "src/routes/login.rs eve"]);
         let blockers = taken.recovery_context.unwrap().blockers;
         assert_eq!(blockers.len(), 1);
         assert!(blockers[0].starts_with("`src/routes` overlaps `src/routes/login.rs`, locked by eve"), "{blockers:?}");
@@ -144,7 +124,7 @@ both_engines! {
         let story = working(world);
         lose_ada(&story);
         story.change("", "Endpoint", SortieAction::Assign { to: "bob".to_owned() }).unwrap();
-        assert_eq!(locks(&story), []);
+        assert_eq!(story.locks(), [] as [&str; 0]);
         let begun = story.change("bob", "Endpoint", SortieAction::Start).unwrap();
         assert_eq!((begun.recovery_context.unwrap().last_action.as_str(), begun.locks.len()), ("routes are wired", 3));
     }
@@ -155,7 +135,7 @@ both_engines! {
         story.change("", "Endpoint", SortieAction::Assign { to: "bob".to_owned() }).unwrap();
         let begun = story.change("", "Endpoint", SortieAction::Start).unwrap();
         assert!(begun.recovery_context.is_some() && begun.locks.is_empty());
-        assert_eq!(locks(&story), []);
+        assert_eq!(story.locks(), [] as [&str; 0]);
     }
 
     fn asking_twice_tells_it_again_and_locks_nothing_twice(world: &World) {
@@ -210,7 +190,7 @@ both_engines! {
         story.run("ada", &release_all()).unwrap();
         let taken = story.claim("bob", "Endpoint").unwrap();
         assert_eq!((taken.recovery_context.unwrap().last_action.as_str(), taken.locks.len()), ("routes are wired", 0));
-        assert_eq!(locks(&story), [], "who gives back lets go");
+        assert_eq!(story.locks(), [] as [&str; 0], "who gives back lets go");
     }
 
     fn once_its_new_owner_reports_it_is_its_own(world: &World) {

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use expect_test::expect;
 use flightline_testkit::prelude::*;
 
 /// After a checkpoint ada has finished "Endpoint", added a sortie, and reported a part of it.
 fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs"]);
-    story.board("ada", Role::Specialist, 7);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
+    let acts = "
+        mission Add login: Model, Endpoint, Docs
+        ada boards 7
+        ada finishes Model
+        ada claims Endpoint
+    ";
+    let story = Story::begun(world, acts);
     let cut = story.checkpoint().id;
-    story
-        .run("ada", &add_sorties(vec![sortie("Deploy")]))
-        .unwrap();
+    story.play("ada adds Deploy");
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
         subtasks: vec![subtask("routes", SubtaskStatus::Complete)],
@@ -53,9 +54,26 @@ fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
 both_engines! {
     fn a_rewind_that_is_taken_back_leaves_everything_as_it_was(world: &World) {
         let (story, before) = rewound(world);
+        expect![[r#"
+            mission "Add login" in_progress 33%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada
+              sortie "Docs" pending -
+        "#]].assert_eq(&story.as_text());
         let done = story.undo().unwrap();
         assert!(work(&story) == before, "{}", story.as_text());
-        assert_eq!((done.completed, done.total, done.rewound), (2, 4, true));
+        expect![[r#"
+            gone back: 2 of 4, 50%
+            sorties changed: 2
+            lost: Endpoint ("Endpoint") is completed again, not in_progress
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 50%
+              sortie "Model" completed ada
+              sortie "Endpoint" completed ada
+              sortie "Docs" pending -
+              sortie "Deploy" pending -
+        "#]].assert_eq(&story.as_text());
         assert_eq!(story.all::<Mission>()[0].timeline, 2, "nothing is un-happened");
         assert!(story.all::<Recovery>()[0].undone_at.is_some());
         assert_eq!(story.events_of("recovery_undone").len(), 1);
@@ -79,14 +97,22 @@ both_engines! {
 
     fn what_was_done_since_is_listed_and_saved_first(world: &World) {
         let (story, _) = rewound(world);
-        story.change("ada", "Endpoint", SortieAction::Block { reason: note("no token") }).unwrap();
-        story.finish("bob", &["Docs"]);
+        story.play("
+            ada blocks Endpoint: no token
+            bob finishes Docs
+        ");
         let since = work(&story);
         let refused = story.undo().unwrap_err();
         assert_eq!(refused.code, Code::Unfinished);
         assert!(refused.message.contains("(\"Docs\") of bob"), "{}", refused.message);
         let done = story.run("", &undo_rewind(Force::Yes)).unwrap();
-        assert!(done.lost.iter().any(|line| line.ends_with("(\"Docs\") is no longer completed")), "{:?}", done.lost);
+        expect![[r#"
+            gone back: 2 of 4, 50%
+            sorties changed: 3
+            lost: Docs ("Docs") is no longer completed
+            lost: Endpoint ("Endpoint") is completed again, not blocked
+            warning: going back to chk-* would undo 1 sortie of agents that are alive, first Docs ("Docs") of bob; that is refused without `--force`
+        "#]].assert_eq(&story.told(&done));
         let saved = story.checkpoints().into_iter().find(|one| Some(one.id) == done.before).unwrap();
         assert_eq!(saved.cut.reason, Reason::BeforeRestore);
         story.run("", &undo_rewind(Force::Yes)).unwrap();
