@@ -110,12 +110,13 @@ fn who_is_overtaken_twice_in_a_row_holds_the_project() {
 /// What asks for its own writes, tries something, or has to know what became of a statement cannot be put off.
 #[test]
 fn what_needs_the_project_holds_it_from_there_on() {
+    type Ask = fn(&mut Tx<'_>) -> Result<(), Error>;
     let world = World::new(Engine::Postgres);
     let mut store = settled(&world);
     store
         .pulse(|tx| tx.beat(agent_id(1), 1, &json!({})))
         .unwrap();
-    let asks: [fn(&mut Tx<'_>) -> Result<(), Error>; 3] = [
+    let asks: [Ask; 3] = [
         |tx| tx.ids(Kind::Note).map(drop),
         |tx| {
             let place = tx.savepoint()?;
