@@ -12,6 +12,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use flightline_testkit::program::sealed;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -47,14 +48,8 @@ impl World {
     }
 
     fn sealed(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command
-            .current_dir(self.root())
-            .env_clear()
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("HOME", self.folder.path())
-            .env("LC_ALL", "C.UTF-8")
-            .env("USER", "tester");
+        let mut command = sealed(program, &self.root(), self.folder.path());
+        command.env("LC_ALL", "C.UTF-8").env("USER", "tester");
         if let Some(now) = self.now.get() {
             command.env("FLEET_TEST_NOW", written(now));
         }

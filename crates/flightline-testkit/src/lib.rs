@@ -6,6 +6,8 @@ pub mod damage;
 pub mod database;
 pub mod outside;
 pub mod power;
+pub mod prelude;
+pub mod program;
 pub mod repository;
 pub mod story;
 
@@ -151,12 +153,27 @@ impl World {
     }
 
     /// Another connection to the store.
+    #[must_use]
+    pub fn store(&self) -> Store {
+        self.open(self.options())
+    }
+
+    /// Another connection to the store, which rehearses nothing.
+    #[must_use]
+    pub fn unrehearsed(&self) -> Store {
+        self.open(OpenOptions {
+            rehearse: false,
+            ..self.options()
+        })
+    }
+
+    /// Another connection to the store, with these options.
     ///
     /// # Panics
     /// When it cannot be opened.
     #[must_use]
-    pub fn store(&self) -> Store {
-        Store::open(&self.location, &self.project, self.options()).expect("the store opens")
+    pub fn open(&self, options: OpenOptions) -> Store {
+        Store::open(&self.location, &self.project, options).expect("the store opens")
     }
 
     /// The fleet in this world, through a connection of its own.

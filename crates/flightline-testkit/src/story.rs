@@ -2,35 +2,34 @@
 //! that a test reads like an incident.
 
 pub mod epic;
+mod play;
 pub mod recovery;
+mod request;
 pub mod task;
+mod text;
 
 use std::cell::RefCell;
-use std::fmt::Write;
 
 use flightline::agent::{AgentView, Heartbeat, RegisterAgent};
 use flightline::core::agent::{Agent, Process, Role};
 use flightline::core::event::Event;
-use flightline::core::lock::Lock;
-use flightline::core::message::{Delivery, Message};
-use flightline::core::mission::Mission;
 use flightline::core::policy::Policy;
-use flightline::core::sortie::Sortie;
 use flightline::core::text::Note;
-use flightline::core::{Kind, Name, Refusal, RepoPath, Subject, Title};
-use flightline::lock::{AcquireLocks, LockView};
-use flightline::mail::{MessageView, SendMail};
-use flightline::mission::{CreateMission, MissionView};
+use flightline::core::{Kind, Name, Refusal, RepoPath, Title};
+use flightline::lock::LockView;
+use flightline::mail::{MessageView, PeekInbox};
+use flightline::mission::MissionView;
 use flightline::registry::Registered;
-use flightline::sortie::add::NewSortie;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
+use flightline::sortie::claim::ClaimSortie;
 use flightline::sortie::{ShowSortie, SortieView};
-use flightline::store::{EventFilter, Find, OpenOptions, Store, Tx};
+use flightline::store::{EventFilter, Find, Tx};
 use flightline::workspace::WorkTree;
 use flightline::{Caller, Fleet};
 
 use crate::{World, caller};
+
+pub use request::*;
 
 /// What happens in a world, told through one connection.
 pub struct Story<'w> {
@@ -139,11 +138,7 @@ impl<'w> Story<'w> {
 
     /// An agent claims the next sortie of the current mission.
     pub fn claim_next(&self, agent: &str) -> Result<SortieView, Refusal> {
-        let next = ClaimNext {
-            mission: None,
-            lock: false,
-        };
-        self.run(agent, &next)
+        self.run(agent, &claim_next())
     }
 
     /// An agent or a person moves the sortie with this title.
@@ -153,13 +148,7 @@ impl<'w> Story<'w> {
         named: &str,
         action: SortieAction,
     ) -> Result<SortieView, Refusal> {
-        let change = ChangeSortie {
-            sortie: self.sortie_id(named),
-            action,
-            keep_locks: false,
-            checkpoint: false,
-        };
-        self.run(agent, &change)
+        self.run(agent, &change_sortie(self.sortie_id(named), action))
     }
 
     /// An agent moves a sortie by its title, and keeps what it locked for it.
@@ -170,10 +159,8 @@ impl<'w> Story<'w> {
         action: SortieAction,
     ) -> Result<SortieView, Refusal> {
         let change = ChangeSortie {
-            sortie: self.sortie_id(named),
-            action,
             keep_locks: true,
-            checkpoint: false,
+            ..change_sortie(self.sortie_id(named), action)
         };
         self.run(agent, &change)
     }
@@ -212,16 +199,41 @@ impl<'w> Story<'w> {
         self.run(agent, &locks_on(paths))
     }
 
+    /// Every lock with its holder, as `FILE HOLDER`, by file.
+    #[must_use]
+    pub fn locks(&self) -> Vec<String> {
+        let text = self.as_text();
+        let locks = text.lines().filter_map(|line| line.strip_prefix("lock "));
+        let mut locks: Vec<String> = locks.map(str::to_owned).collect();
+        locks.sort();
+        locks
+    }
+
     /// An agent or a person writes to agents.
     pub fn send(&self, from: &str, to: &[&str], about: &str) -> Result<MessageView, Refusal> {
-        let send = SendMail {
-            to: to.iter().map(ToString::to_string).collect(),
-            subject: title(about),
-            body: None,
-            mission: None,
-            acknowledge_within_ms: None,
+        self.run(from, &letter(to, about))
+    }
+
+    /// An agent reads its new mail: what each message is about.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn read_mail(&self, agent: &str) -> Vec<String> {
+        let mail = self.run(agent, &open_inbox(100)).expect("it may read");
+        mail.iter().map(subject).collect()
+    }
+
+    /// Everything that was ever sent to an agent: what each message is about.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn mail_of(&self, agent: &str) -> Vec<String> {
+        let look = PeekInbox {
+            all: true,
+            ..peek_inbox(agent, 100)
         };
-        self.run(from, &send)
+        let mail = self.run("", &look).expect("a person may look");
+        mail.iter().map(subject).collect()
     }
 
     /// The agent of this name, as it is stored.
@@ -264,69 +276,6 @@ impl<'w> Story<'w> {
         bad.flat_map(|check| check.findings).collect()
     }
 
-    /// The fleet as text: missions with their sorties, locks, and mail, in the order they came to be.
-    /// Sorties go by their titles.
-    #[must_use]
-    pub fn as_text(&self) -> String {
-        self.look(|tx| {
-            let (missions, sorties) = (tx.find::<Mission>(Find::All)?, all::<Sortie>(tx)?);
-            let (agents, locks) = (all::<Agent>(tx)?, all::<Lock>(tx)?);
-            let (messages, deliveries) = (all::<Message>(tx)?, all::<Delivery>(tx)?);
-            let name = |id| {
-                agents
-                    .iter()
-                    .find(|agent| Some(agent.id) == id)
-                    .map_or_else(|| "-".to_owned(), |agent| agent.name.to_string())
-            };
-            let mut text = String::new();
-            let mut line = |said: std::fmt::Arguments<'_>| {
-                text.write_fmt(said).expect("a String takes everything");
-                text.push('\n');
-            };
-            for mission in missions {
-                line(format_args!(
-                    "mission \"{}\" {}",
-                    mission.title,
-                    mission.status.as_str()
-                ));
-                for sortie in sorties.iter().filter(|one| one.mission_id == mission.id) {
-                    line(format_args!(
-                        "  sortie \"{}\" {} {}",
-                        sortie.title,
-                        sortie.status.as_str(),
-                        name(sortie.assigned_to)
-                    ));
-                }
-            }
-            for lock in locks {
-                line(format_args!(
-                    "lock {} {}",
-                    lock.file,
-                    name(Some(lock.held_by))
-                ));
-            }
-            for message in messages {
-                line(format_args!(
-                    "mail {} \"{}\"",
-                    message.from, message.subject
-                ));
-                for way in deliveries.iter().filter(|one| one.message_id == message.id) {
-                    line(format_args!(
-                        "  to {} {}",
-                        name(Some(way.to)),
-                        way.state.as_str()
-                    ));
-                }
-            }
-            for sortie in sorties {
-                let id = sortie.id.to_string();
-                text = text.replace(&id, &sortie.title);
-                text = text.replace(&id[..12], &sortie.title);
-            }
-            Ok(text)
-        })
-    }
-
     /// A sortie's owner says how it goes: a change that leaves everything else as it is.
     ///
     /// # Panics
@@ -350,22 +299,14 @@ impl<'w> Story<'w> {
     }
 }
 
-fn all<S: Subject>(tx: &mut Tx<'_>) -> Result<Vec<S>, flightline::store::Error> {
-    tx.find(Find::All)
+fn subject(mail: &MessageView) -> String {
+    mail.message.subject.to_string()
 }
 
 /// The fleet in a world, through a connection of its own that rehearses nothing.
-///
-/// # Panics
-/// When the store cannot be opened.
 #[must_use]
 pub fn unrehearsed_fleet(world: &World) -> Fleet {
-    let options = OpenOptions {
-        rehearse: false,
-        ..world.options()
-    };
-    let store = Store::open(&world.location, &world.project, options).expect("the store opens");
-    Fleet::new(store, Policy::default())
+    Fleet::new(world.unrehearsed(), Policy::default())
 }
 
 /// A title.
@@ -402,52 +343,6 @@ pub fn name(text: &str) -> Name {
 #[must_use]
 pub fn path(text: &str) -> RepoPath {
     RepoPath::parse(text).expect("a path")
-}
-
-/// A sortie with this title and nothing else.
-#[must_use]
-pub fn sortie(named: &str) -> NewSortie {
-    NewSortie::titled(title(named))
-}
-
-/// The request to create a mission.
-#[must_use]
-pub fn create_mission(named: &str, sorties: Vec<NewSortie>) -> CreateMission {
-    CreateMission {
-        title: title(named),
-        objective: None,
-        phase: None,
-        stack_id: None,
-        sprint: None,
-        dispatch: None,
-        states: [].into(),
-        sorties,
-    }
-}
-
-/// The request to register an agent that says nothing of itself but its name.
-#[must_use]
-pub fn registration(agent: &str) -> RegisterAgent {
-    RegisterAgent {
-        name: name(agent),
-        role: None,
-        kind: None,
-        session: None,
-        process: None,
-        feature: None,
-    }
-}
-
-/// The request for locks on these paths.
-#[must_use]
-pub fn locks_on(paths: &[&str]) -> AcquireLocks {
-    AcquireLocks {
-        paths: paths.iter().map(|text| path(text)).collect(),
-        ttl_ms: None,
-        purpose: None,
-        sortie: None,
-        sightings: Vec::new(),
-    }
 }
 
 /// A process on some machine.

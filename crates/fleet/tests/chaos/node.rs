@@ -3,11 +3,12 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flightline_testkit::program::{Ended, sealed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -71,14 +72,8 @@ impl Site {
     }
 
     fn command(&self, root: &Path, location: Option<&str>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
-        command
-            .current_dir(root)
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", root)
-            .env("USER", "tester")
-            .stdin(Stdio::null());
+        let mut command = sealed(env!("CARGO_BIN_EXE_fleet"), root, root);
+        command.env("USER", "tester");
         if let Some(location) = location {
             command.env("FLEET_LOCATION", location);
         }
@@ -143,7 +138,7 @@ pub struct Node {
 
 #[derive(Default)]
 struct Running {
-    child: Option<Child>,
+    child: Option<Ended>,
     url: String,
 }
 
@@ -157,7 +152,7 @@ impl Node {
     pub fn start(&self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let mut child = self.command.lock().unwrap().spawn().unwrap();
+            let mut child = Ended::spawn(&mut self.command.lock().unwrap());
             let mut line = String::new();
             let mut said = BufReader::new(child.stdout.take().unwrap());
             let _ = said.read_line(&mut line);
@@ -166,8 +161,7 @@ impl Node {
                 .and_then(|ready| ready["url"].as_str().map(str::to_owned));
             let Some(url) = url else {
                 // It could not reach the database, and said so.
-                let _ = child.kill();
-                let _ = child.wait();
+                drop(child);
                 assert!(Instant::now() < deadline, "no server: {}", self.said());
                 thread::sleep(Duration::from_millis(50));
                 continue;
@@ -181,11 +175,7 @@ impl Node {
 
     /// Kills it, however busy it is.
     pub fn kill(&self) {
-        let mut running = self.running.lock().unwrap();
-        if let Some(mut child) = running.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        drop(self.running.lock().unwrap().child.take());
     }
 
     /// Sends it a signal. It has not been waited for, so its id is still its own.
@@ -205,11 +195,5 @@ impl Node {
     /// What it said on stderr, in all its lives.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

@@ -1,26 +1,9 @@
 //! One judgement of life for all commands: who is there, who is dead, and what is no sign of life.
 
-use std::process::{Child, Command, Stdio};
-
 use expect_test::expect;
+use flightline_testkit::program::Ended;
 
-use crate::world::{PATH, World};
-
-/// A process that does nothing, and was ended.
-fn ended_process() -> Child {
-    let mut sleep = Command::new("sleep");
-    sleep
-        .env_clear()
-        .env("PATH", PATH)
-        .arg("300")
-        .stdin(Stdio::null());
-    sleep.spawn().expect("`sleep`")
-}
-
-fn end(child: &mut Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
-}
+use crate::world::World;
 
 /// Where somebody registered with a process that has ended since, having spoken a moment ago.
 fn with_a_dead_agent(preset: &str) -> (World, u32) {
@@ -28,13 +11,13 @@ fn with_a_dead_agent(preset: &str) -> (World, u32) {
     world.ok(&format!("init --preset {preset}"));
     world.ok("agents register lead --role dispatch");
     world.ok("missions create Work --dispatch lead --sortie Model --sortie Tests");
-    let mut process = ended_process();
+    let mut process = Ended::sleeper();
     let pid = process.id();
     world.ok(&format!("agents register ada --pid {pid}"));
     let model = world.sortie("Model");
     world.agent_ok("ada", &format!("sorties claim {model}"));
     world.agent_ok("ada", "agents update --step \"Writing it\"");
-    end(&mut process);
+    process.end();
     (world, pid)
 }
 
@@ -128,7 +111,7 @@ fn one_that_is_silent_is_found_while_another_goes_on() {
 #[test]
 fn an_effect_that_somebody_is_doing_is_not_begun_again() {
     let world = World::with_sorties(&["Deploy"]);
-    let mut process = ended_process();
+    let mut process = Ended::sleeper();
     world.ok(&format!("agents register ada --pid {}", process.id()));
     world.agent_ok("ada", "effect begin deploy");
     let under_way = expect![[r#"
@@ -158,7 +141,7 @@ fn an_effect_that_somebody_is_doing_is_not_begun_again() {
             hint: check whether it happened; if it did: `fleet effect done deploy`, if not: `fleet effect begin deploy --again`
             [exit 4]
         "#]]);
-    end(&mut process);
+    process.end();
     let doubt = world.agent("bob", "effect begin deploy");
     assert!(
         doubt.text().contains("effect begin deploy --again"),

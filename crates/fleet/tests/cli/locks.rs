@@ -1,38 +1,10 @@
 //! Locks over time: waiting for them, giving them back, and holders that are gone.
 
-use std::process::{Child, Command, Stdio};
-
 use expect_test::expect;
+use flightline_testkit::program::Ended;
 
 use crate::running::until;
-use crate::world::{PATH, World};
-
-/// A process that does nothing until it is ended.
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn new() -> Self {
-        let mut sleep = Command::new("sleep");
-        sleep
-            .env_clear()
-            .env("PATH", PATH)
-            .arg("300")
-            .stdin(Stdio::null());
-        Self(sleep.spawn().expect("`sleep`"))
-    }
-
-    fn end(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::world::World;
 
 #[test]
 fn waiting_ends_when_the_holder_lets_go() {
@@ -99,8 +71,8 @@ fn waiting_ends_when_the_time_to_live_of_a_silent_holder_is_over() {
 #[test]
 fn a_lock_of_a_process_that_ended_is_taken_at_once() {
     let world = World::new();
-    let mut process = Sleeper::new();
-    let pid = process.0.id();
+    let mut process = Ended::sleeper();
+    let pid = process.id();
     world.ok(&format!("agents register ada --pid {pid}"));
     world.agent_ok("ada", "locks acquire src/a.rs");
     // While it runs it keeps its lock, however silent it is.

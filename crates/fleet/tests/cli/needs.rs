@@ -1,34 +1,9 @@
 //! What needs a person: `status` and `doctor` name each thing with the command that settles it, and that command does.
 
-use std::process::{Child, Command, Stdio};
+use flightline_testkit::program::Ended;
 
 use crate::running::Ran;
 use crate::world::World;
-
-/// A process that does nothing, until it is ended.
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn new() -> Self {
-        let sleep = Command::new("sleep")
-            .arg("600")
-            .stdin(Stdio::null())
-            .spawn();
-        Self(sleep.expect("the `sleep` command"))
-    }
-
-    fn end(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// What needs a person, as programs see it: what, and the command.
 fn needs(world: &World) -> Vec<(String, String)> {
@@ -79,8 +54,8 @@ fn nothing_needs_a_person_where_nothing_does() {
 #[test]
 fn an_effect_in_doubt_is_named_until_somebody_says_what_became_of_it() {
     let world = World::with_sorties(&["Model"]).local_only("its process is on this machine");
-    let mut process = Sleeper::new();
-    world.ok(&format!("agents register ada --pid {}", process.0.id()));
+    let mut process = Ended::sleeper();
+    world.ok(&format!("agents register ada --pid {}", process.id()));
     world.agent_ok("ada", "effect begin deploy");
     assert_eq!(needs(&world), [], "ada is at it");
     process.end();
@@ -129,8 +104,8 @@ fn a_context_that_is_almost_full_is_named_until_its_session_ends() {
 #[test]
 fn mail_for_a_dead_agent_is_named() {
     let world = World::with_sorties(&["Model"]).local_only("its process is on this machine");
-    let mut process = Sleeper::new();
-    world.ok(&format!("agents register ada --pid {}", process.0.id()));
+    let mut process = Ended::sleeper();
+    world.ok(&format!("agents register ada --pid {}", process.id()));
     world.ok("mail send --to ada --subject Hello");
     assert_eq!(needs(&world), [], "ada will read it");
     process.end();

@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
+use flightline_testkit::program::Ended;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -372,7 +373,7 @@ fn a_checkpoint_that_is_not_there_is_said_before_anything_is_asked() {
 
 /// A command at a terminal of its own.
 struct Seat {
-    child: Child,
+    child: Ended,
     keys: fs::File,
     said: Arc<Mutex<Vec<u8>>>,
     terminal: OwnedFd,
@@ -387,12 +388,7 @@ impl Seat {
         let terminal = open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let end = || Stdio::from(terminal.try_clone().unwrap());
         let mut command = world.line(typed).command;
-        let child = command
-            .stdin(end())
-            .stdout(end())
-            .stderr(end())
-            .spawn()
-            .unwrap();
+        let child = Ended::spawn(command.stdin(end()).stdout(end()).stderr(end()));
         let keys = fs::File::from(master);
         let (said, mut screen) = (Arc::new(Mutex::new(Vec::new())), keys.try_clone().unwrap());
         let kept = Arc::clone(&said);
@@ -430,13 +426,6 @@ impl Seat {
     fn shows_keys(&self) -> bool {
         let modes = tcgetattr(&self.terminal).unwrap().local_modes;
         modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use flightline_testkit::program::{self, Ended};
 use serde_json::Value;
 
 use crate::world::World;
@@ -79,7 +80,7 @@ impl<'w> Fleet<'w> {
                 None => Stdio::null(),
             })
             .stderr(Stdio::piped());
-        let mut child = self.command.spawn().expect("the binary runs");
+        let mut child = Ended::spawn(&mut self.command);
         if let (Some(mut stdin), Some(input)) = (child.stdin.take(), self.input.take()) {
             // A command that refuses early does not read to the end: that is its right.
             std::thread::spawn(move || drop(stdin.write_all(&input)));
@@ -87,7 +88,7 @@ impl<'w> Fleet<'w> {
         let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
         Running {
             world: self.world,
-            child: Some(child),
+            child,
             out,
             err,
         }
@@ -103,7 +104,7 @@ impl<'w> Fleet<'w> {
 /// A command that is running. It ends with the test at the latest.
 pub struct Running<'w> {
     world: &'w World,
-    child: Option<Child>,
+    child: Ended,
     out: Stream,
     err: Stream,
 }
@@ -120,24 +121,20 @@ impl Running<'_> {
     /// Somebody presses Ctrl-C.
     pub fn interrupt(&self) {
         use rustix::process::{Pid, Signal, kill_process};
-        let child = self.child.as_ref().expect("a child");
-        kill_process(Pid::from_child(child), Signal::INT).expect("it is running");
+        kill_process(Pid::from_child(&self.child), Signal::INT).expect("it is running");
     }
 
     /// Waits for its end.
     pub fn wait(mut self) -> Ran {
         let deadline = Instant::now() + DEADLINE;
-        let mut child = self.child.take().expect("a child");
         let left = || deadline.saturating_duration_since(Instant::now());
         if [&self.out, &self.err]
             .iter()
             .any(|stream| stream.ended.recv_timeout(left()).is_err())
         {
-            let _ = child.kill();
-            let _ = child.wait();
             panic!("the command did not end in {DEADLINE:?}");
         }
-        let status = child.wait().expect("an exit status");
+        let status = self.child.wait().expect("an exit status");
         let text = |stream: &Stream| {
             let said = stream.said.lock().expect("no test thread fails here");
             self.world.anonymous(&String::from_utf8_lossy(&said))
@@ -146,15 +143,6 @@ impl Running<'_> {
             stdout: text(&self.out),
             stderr: text(&self.err),
             code: status.code().unwrap_or(-1),
-        }
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
         }
     }
 }
@@ -244,10 +232,6 @@ impl Ran {
 }
 
 /// Waits until `done` holds, looking again and again; fails when that takes too long.
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !done() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+pub fn until(what: &str, done: impl FnMut() -> bool) {
+    program::until(what, DEADLINE, done);
 }

@@ -3,6 +3,7 @@
 use expect_test::expect;
 use serde_json::json;
 
+use crate::care::findings;
 use crate::world::World;
 
 const TASK: &str = "Convert Nature Trail PDFs to Markdown";
@@ -146,25 +147,7 @@ fn a_session_timeout_is_found_and_named() {
           Next: fleet sorties resume srt-1a1a75cb --agent Riley
         [exit 5]
     "#]]);
-    world.fleet("doctor").expect(expect![[r#"
-        ✓ ok   permissions
-        ✓ ok   engine
-        ✓ ok   schema
-        ✓ ok   journal
-        ✓ ok   last acknowledged revision
-        ✓ ok   state equals fold of events
-        ✓ ok   checksums
-        ✓ ok   search columns match the documents
-        ✓ ok   beside the journal
-        ✓ ok   locks exclude one another
-        ✓ ok   work has an owner that exists
-        ✓ ok   mail has a message and a recipient
-        ✓ ok   checkpoints match their hashes
-        ✓ ok   checkpoint files match the store
-        ✓ ok   no file without a checkpoint
-        ✓ ok   files are private
-        ✓ ok   `latest.json` names the newest file
-        ✓ ok   nothing is left behind
+    expect![[r#"
         ! task T060 (srt-1a1a75cb, "Convert Nature Trail PDFs to Markdown"): session timeout: in progress, and silent for 11m
                run: fleet sorties resume srt-1a1a75cb --agent Riley
         ! work Riley is warning (last sign 11m ago) and holds srt-1a1a
@@ -173,7 +156,7 @@ fn a_session_timeout_is_found_and_named() {
                run: fleet resume --mission msn-1166
         The store is sound; the work needs attention.
         [exit 5]
-    "#]]);
+    "#]].assert_eq(&findings(&world.fleet("doctor")));
     world
         .fleet("detect --json --fields evidence,tasks")
         .expect(expect![[r#"
@@ -182,27 +165,10 @@ fn a_session_timeout_is_found_and_named() {
         "#]]);
     world.agent_ok("Riley", &format!("sorties resume {id}"));
     assert_eq!(world.fleet("detect").code, 0);
-    world.fleet("doctor").expect(expect![[r#"
-        ✓ ok   permissions
-        ✓ ok   engine
-        ✓ ok   schema
-        ✓ ok   journal
-        ✓ ok   last acknowledged revision
-        ✓ ok   state equals fold of events
-        ✓ ok   checksums
-        ✓ ok   search columns match the documents
-        ✓ ok   beside the journal
-        ✓ ok   locks exclude one another
-        ✓ ok   work has an owner that exists
-        ✓ ok   mail has a message and a recipient
-        ✓ ok   checkpoints match their hashes
-        ✓ ok   checkpoint files match the store
-        ✓ ok   no file without a checkpoint
-        ✓ ok   files are private
-        ✓ ok   `latest.json` names the newest file
-        ✓ ok   nothing is left behind
+    expect![[r#"
         Everything is well.
-    "#]]);
+    "#]]
+    .assert_eq(&findings(&world.fleet("doctor")));
 }
 
 #[test]

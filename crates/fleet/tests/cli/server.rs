@@ -1,10 +1,10 @@
 //! `fleet serve` as a process of its own, for as long as a test needs it.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::io::Read;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use flightline_testkit::program::{Ended, first_line};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that ends with the test.
 pub struct Server {
-    child: Child,
+    child: Ended,
     pub url: String,
 }
 
@@ -42,25 +42,11 @@ impl Server {
 
     /// The same, unless it refuses to start.
     pub fn try_spawn(mut command: Command) -> Option<Self> {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        let stdout = child.stdout.take().expect("a pipe");
-        let (say, said) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let _ = BufReader::new(stdout).read_line(&mut line);
-            let _ = say.send(line);
-        });
-        let line = said.recv_timeout(PATIENCE).expect("an announcement");
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = Ended::spawn(command);
+        let line = first_line(child.stdout.take().expect("a pipe"), PATIENCE);
         let ready: Value = serde_json::from_str(&line).unwrap_or_default();
-        let Some(url) = ready["url"].as_str().map(str::to_owned) else {
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        };
+        let url = ready["url"].as_str()?.to_owned();
         Some(Self { child, url })
     }
 
@@ -82,12 +68,5 @@ impl Server {
                 None => std::thread::yield_now(),
             }
         }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -9,14 +9,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+pub use flightline_testkit::program::PATH;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::running::{Fleet, Ran};
 use crate::server::Server;
-
-/// Where the programs are that worlds may use.
-pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Commands that work on the store itself: where the fleet is at a server, they are run where that is.
 const BESIDE_THE_STORE: [&str; 6] = ["init", "serve", "backup", "restore", "doctor", "demo"];

@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use flightline_testkit::Engine;
+use flightline_testkit::program::Ended;
 use tempfile::TempDir;
 
 use crate::journal::{self, texts};
@@ -154,7 +155,7 @@ impl Drop for Ends<'_> {
 
 /// A `sqlite3` that is in the middle of a write. It ends with this value.
 struct Holder {
-    child: Child,
+    child: Ended,
 }
 
 impl Holder {
@@ -163,7 +164,7 @@ impl Holder {
         command.arg("-batch").arg(world.database());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut holder = Self {
-            child: command.spawn().unwrap(),
+            child: Ended::spawn(&mut command),
         };
         holder.type_in("BEGIN IMMEDIATE;\nSELECT 'holding';\n");
         let out = holder.child.stdout.as_mut().unwrap();
@@ -188,12 +189,5 @@ impl Holder {
             drop(self.child.stdin.take());
         }
         self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -1,13 +1,14 @@
 //! A server whose disk is full, or whose files cannot be written any more, while it runs: writes are
 //! refused with the reason, reads go on, and all is well again by itself.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use flightline_testkit::Engine;
+use flightline_testkit::program::{Ended, first_line};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// A server that ends with the test, and what it acknowledged.
 struct Served<'w> {
     world: &'w World,
-    child: Child,
+    child: Ended,
     url: String,
     token: String,
     agent: ureq::Agent,
@@ -34,16 +35,10 @@ impl<'w> Served<'w> {
         let made = world.ask(&["token", "create", "tests"]);
         // A file that may not grow any more fails the write, and not the process.
         let script = "trap '' XFSZ; exec \"$0\" serve --addr 127.0.0.1:0 --json";
-        let mut child = world
-            .sealed("sh")
-            .args(["-c", script, env!("CARGO_BIN_EXE_fleet")])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        stdout.read_line(&mut line).unwrap();
+        let mut serve = world.sealed("sh");
+        serve.args(["-c", script, env!("CARGO_BIN_EXE_fleet")]);
+        let mut child = Ended::spawn(serve.stdout(Stdio::piped()).stderr(Stdio::null()));
+        let line = first_line(child.stdout.take().unwrap(), PATIENCE);
         let ready: Value = serde_json::from_str(&line).unwrap();
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -157,13 +152,6 @@ impl<'w> Served<'w> {
         self.world.is_well();
         let notes = self.world.ask(&["note", "list"]);
         assert!(texts(&notes, "/text") == self.kept, "{notes}");
-    }
-}
-
-impl Drop for Served<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
+use flightline_testkit::program::{self, Ended, sealed};
 use flightline_testkit::{Engine, postgres_url};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -105,15 +105,10 @@ impl World {
 
     /// Any program, in this world's folder and environment.
     pub fn sealed(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
+        let mut command = sealed(program, &self.root, &self.side);
         command
-            .current_dir(&self.root)
-            .env_clear()
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("HOME", &self.side)
             .env("TMPDIR", self.side.join("tmp"))
-            .env("USER", "tester")
-            .stdin(Stdio::null());
+            .env("USER", "tester");
         if let Some(location) = &self.location {
             command.env("FLEET_LOCATION", location);
         }
@@ -227,7 +222,7 @@ impl Run {
     pub fn starts(mut self) -> Running {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Running {
-            child: Some(self.command.spawn().unwrap()),
+            child: Ended::spawn(&mut self.command),
         }
     }
 }
@@ -267,25 +262,21 @@ impl std::fmt::Display for Answer {
 
 /// A command that runs. It ends with this value at the latest.
 pub struct Running {
-    child: Option<Child>,
+    child: Ended,
 }
 
 impl Running {
-    fn child(&mut self) -> &mut Child {
-        self.child.as_mut().unwrap()
-    }
-
     pub fn pid(&mut self) -> u32 {
-        self.child().id()
+        self.child.id()
     }
 
     pub fn is_over(&mut self) -> bool {
-        self.child().try_wait().unwrap().is_some()
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Sends a signal. The process has not been waited for, so its id is still its own.
     pub fn send(&mut self, signal: Signal) {
-        let pid = Pid::from_child(self.child());
+        let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap();
     }
 
@@ -301,25 +292,12 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub fn ends(mut self) -> Answer {
-        Answer::new(self.child.take().unwrap().wait_with_output().unwrap())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+    pub fn ends(self) -> Answer {
+        Answer::new(self.child.into_child().wait_with_output().unwrap())
     }
 }
 
 /// Waits until something is so.
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
-        thread::sleep(Duration::from_micros(500));
-    }
+pub fn until(what: &str, is_so: impl FnMut() -> bool) {
+    program::until(what, Duration::from_secs(20), is_so);
 }

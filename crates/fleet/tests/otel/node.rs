@@ -2,11 +2,12 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use flightline_testkit::program::{Ended, first_line, sealed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -40,14 +41,11 @@ impl World {
 
     /// A command, with nothing of this machine's environment.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
-        command
-            .args(arguments)
-            .current_dir(self.folder.path().join("repo"))
-            .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("HOME", self.folder.path().join("home"))
-            .stdin(Stdio::null());
+        let (repo, home) = ["repo", "home"]
+            .map(|name| self.folder.path().join(name))
+            .into();
+        let mut command = sealed(env!("CARGO_BIN_EXE_fleet"), &repo, &home);
+        command.args(arguments);
         command
     }
 
@@ -61,7 +59,7 @@ impl World {
 
 /// A server that ends with the test.
 pub struct Node {
-    child: Child,
+    child: Ended,
     /// What it says, read as it comes: a full pipe would stop it.
     said: Arc<(Mutex<String>, Condvar)>,
     reader: Option<JoinHandle<()>>,
@@ -83,11 +81,7 @@ impl Node {
         ];
         let mut command = world.command(&serve);
         command.envs(variables.iter().copied());
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = Ended::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let stdout = child.stdout.take().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let heard: Arc<(Mutex<String>, Condvar)> = Arc::default();
@@ -98,13 +92,7 @@ impl Node {
                 kept.1.notify_all();
             }
         });
-        let (say, said) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let _ = BufReader::new(stdout).read_line(&mut line);
-            let _ = say.send(line);
-        });
-        let line = said.recv_timeout(PATIENCE).expect("an announcement");
+        let line = first_line(stdout, PATIENCE);
         Self {
             child,
             said: heard,
@@ -176,13 +164,6 @@ impl Node {
         assert!(began.elapsed() < PATIENCE, "{said}");
         let lines = said.lines().map(|line| serde_json::from_str(line).unwrap());
         (status, lines.collect())
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -8,23 +8,12 @@ use std::time::Duration;
 use flightline_core::event::EventType;
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, EventFilter, Find, OpenOptions, Store, Tx};
+use flightline_store::{Error, EventFilter, Find, Store, Tx};
 use flightline_testkit::value::{agent_id, lesson, mission};
 use flightline_testkit::{Engine, World};
 use serde_json::json;
 
-fn store(world: &World) -> Store {
-    let options = OpenOptions {
-        rehearse: false,
-        ..world.options()
-    };
-    Store::open(&world.location, &world.project, options).unwrap()
-}
-
-fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
-    let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
-    tx.set(EventType::NoteAdded, &note, &json!({}))
-}
+use crate::groups::learn;
 
 fn forget(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
     let note = lesson(number, &mission(1, "One"), "x");
@@ -44,7 +33,7 @@ fn notes(world: &World) -> usize {
 
 /// A store that knows the project well enough.
 fn settled(world: &World) -> Store {
-    let mut store = store(world);
+    let mut store = world.unrehearsed();
     for number in 1..4 {
         store.begin_group().unwrap();
         store
@@ -60,7 +49,7 @@ fn settled(world: &World) -> Store {
 
 /// Has something written by another node.
 fn elsewhere(world: &World, number: u128) {
-    store(world).write(|tx| learn(tx, number)).unwrap();
+    world.unrehearsed().write(|tx| learn(tx, number)).unwrap();
 }
 
 #[test]
@@ -106,7 +95,7 @@ fn who_is_overtaken_twice_in_a_row_holds_the_project() {
         let (begun, is_begun) = channel();
         let world = &world;
         let other = scope.spawn(move || {
-            let mut other = self::store(world);
+            let mut other = world.unrehearsed();
             begun.send(()).unwrap();
             other.write(|tx| learn(tx, 30)).unwrap()
         });
@@ -122,12 +111,13 @@ fn who_is_overtaken_twice_in_a_row_holds_the_project() {
 /// What asks for its own writes, tries something, or has to know what became of a statement cannot be put off.
 #[test]
 fn what_needs_the_project_holds_it_from_there_on() {
+    type Ask = fn(&mut Tx<'_>) -> Result<(), Error>;
     let world = World::new(Engine::Postgres);
     let mut store = settled(&world);
     store
         .pulse(|tx| tx.beat(agent_id(1), 1, &json!({})))
         .unwrap();
-    let asks: [fn(&mut Tx<'_>) -> Result<(), Error>; 3] = [
+    let asks: [Ask; 3] = [
         |tx| tx.ids(Kind::Note).map(drop),
         |tx| {
             let place = tx.savepoint()?;
@@ -206,7 +196,7 @@ fn a_heartbeat_after_a_pause_overtakes_a_group() {
     store.write(|tx| learn(tx, 10)).unwrap();
     world.pass(Duration::from_secs(3_600));
     let beat = |tx: &mut Tx<'_>| tx.beat(agent_id(1), 1, &json!({}));
-    self::store(&world).pulse(beat).unwrap();
+    world.unrehearsed().pulse(beat).unwrap();
     assert!(store.commit_group().is_err() && store.was_overtaken());
     store.begin_group().unwrap();
     let awake = store
@@ -231,7 +221,7 @@ fn nodes_that_write_at_once_lose_nothing() {
             .map(|node| {
                 let world = &world;
                 scope.spawn(move || {
-                    let mut store = store(world);
+                    let mut store = world.unrehearsed();
                     for round in 0..ROUNDS {
                         loop {
                             store.begin_group().unwrap();

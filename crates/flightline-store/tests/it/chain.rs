@@ -84,11 +84,6 @@ fn fill(world: &World) -> Store {
     store
 }
 
-fn problems(world: &World) -> Vec<String> {
-    let findings = verify(&mut world.store()).unwrap().into_iter();
-    findings.flat_map(|finding| finding.problems).collect()
-}
-
 /// Runs SQL behind the store's back, where the engine lets it. Whether it did.
 fn try_raw(world: &World, sql: &str) -> bool {
     let sql = sql.replace("{project}", &format!("'{}'", world.project));
@@ -136,7 +131,7 @@ const ROWS: [(&str, &str); 11] = [
 both_engines! {
     fn a_sound_store_is_a_chain(world: &World) {
         fill(world);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn one_change_in_any_column_of_any_row_is_named_and_hides_nothing_else(world: &World) {
@@ -157,7 +152,7 @@ both_engines! {
                 if (table, column.as_str()) == ("project", "id") {
                     continue;
                 }
-                let said = problems(&world);
+                let said = world.problems();
                 // What only a replica may change is said when the next write finds it.
                 let replica = world.engine == Engine::Postgres && column == "timeline";
                 assert!(!said.is_empty() || replica, "{sql}");
@@ -196,7 +191,7 @@ both_engines! {
                     Err(Error::Corrupt(_)) if in_the_way => {}
                     written => drop(written.unwrap_or_else(|error| panic!("{sql}: {error}"))),
                 }
-                assert!(!problems(&world).is_empty() || column == "timeline", "{sql}");
+                assert!(!world.problems().is_empty() || column == "timeline", "{sql}");
             }
         }
         assert!(tried > 80, "{tried}, but for {refused:?}");
@@ -214,7 +209,7 @@ both_engines! {
             let troubles = examine(&mut store, &mut |_, _| {}).unwrap().troubles;
             let trouble = troubles.iter().find(|trouble| trouble.rev == 3).unwrap();
             assert_eq!(store.write(|tx| tx.mend_event(trouble)).unwrap(), Mended::Healed, "{column}");
-            assert_eq!(problems(&world), [] as [&str; 0], "{column}");
+            assert_eq!(world.problems(), [] as [&str; 0], "{column}");
         }
     }
 
@@ -236,7 +231,7 @@ both_engines! {
             let done = store.write(|tx| tx.mend_beside(&stale[0])).unwrap();
             assert!(done.ends_with(said), "{column}: {done}");
             assert_eq!(row(&mut store).unwrap(), before, "{column}");
-            assert_eq!(problems(&world), [] as [&str; 0], "{column}");
+            assert_eq!(world.problems(), [] as [&str; 0], "{column}");
         }
         let mut store = fill(world);
         world.forget();
@@ -244,7 +239,7 @@ both_engines! {
         let stale = examine(&mut store, &mut |_, _| {}).unwrap().stale;
         let done = store.write(|tx| tx.mend_beside(&stale[0])).unwrap();
         assert!(done.ends_with("nothing proves its name, its history and when it was made, which stay as they are"), "{done}");
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn what_cannot_be_mended_is_set_aside_and_told_from_then_on(world: &World) {
@@ -255,24 +250,24 @@ both_engines! {
         assert_eq!(troubles.iter().map(|trouble| (trouble.rev, trouble.what.clone())).collect::<Vec<_>>(), [(3, Wrong::Changed)]);
         assert_eq!(store.write(|tx| tx.mend_event(&troubles[0])).unwrap(), Mended::Refused);
         store.write(|tx| tx.set_aside(&troubles[0])).unwrap();
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
         let known = verify(&mut store).unwrap().into_iter().flat_map(|finding| finding.known).collect::<Vec<_>>();
         assert_eq!(known, ["the event of revision 3 is damaged; set aside"]);
         assert!(try_raw(world, "UPDATE event SET data = '[]' WHERE project = {project} AND rev = 3"));
-        assert_eq!(problems(world), ["the event of revision 3 is damaged"], "other damage is no known damage");
+        assert_eq!(world.problems(), ["the event of revision 3 is damaged"], "other damage is no known damage");
     }
 
     fn an_event_that_was_taken_out_or_put_in_shows(world: &World) {
         fill(world);
         world.forget();
         assert!(try_raw(world, "DELETE FROM event WHERE project = {project} AND rev = 4"));
-        assert_eq!(problems(world), ["no event before revision 5"]);
+        assert_eq!(world.problems(), ["no event before revision 5"]);
         let other = World::new(world.engine);
         fill(&other);
         other.forget();
         let swap = "UPDATE event SET data = '{\"where\":\"there\"}' WHERE project = {project} AND rev = 4";
         assert!(try_raw(&other, swap));
-        assert_eq!(problems(&other), ["the event of revision 4 is damaged"]);
+        assert_eq!(other.problems(), ["the event of revision 4 is damaged"]);
     }
 
     fn a_lost_event_that_is_brought_back_fits_the_chain(world: &World) {
@@ -282,7 +277,7 @@ both_engines! {
         let note = lesson(3, &mission(1, "One"), "Measure first");
         let damage = flightline_store::Damage { kind: Kind::Note, id: note.key(), rev: 3, place: flightline_store::Place::Journal };
         assert_eq!(store.write(|tx| tx.mend(&damage)).unwrap(), Mended::Healed);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn savepoints_and_dropped_members_leave_the_chain(world: &World) {
@@ -305,25 +300,25 @@ both_engines! {
         assert!(dropped.is_err());
         store.write(|tx| tx.set(EventType::NoteAdded, &note(8, "Last"), &json!({}))).unwrap();
         store.commit_group().unwrap();
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn thinning_a_restore_and_a_new_history_leave_the_chain(world: &World) {
         let mut store = fill(world);
         store.write(|tx| tx.thin(&[1])).unwrap();
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
         let file = world.folder().join("backup.db");
         store.back_up(&file).unwrap();
         store.write(|tx| tx.set(EventType::MissionCreated, &mission(9, "Nine"), &json!({}))).unwrap();
         store.restore(&file, |tx, _| tx.set(EventType::StoreRestored, &mission(1, "One"), &json!({}))).unwrap();
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
         let elsewhere = World::new(Engine::Sqlite);
         elsewhere.store().restore(&file, |tx, _| tx.set(EventType::StoreRestored, &mission(1, "One"), &json!({}))).unwrap();
-        assert_eq!(problems(&elsewhere), [] as [&str; 0], "in another project, too");
+        assert_eq!(elsewhere.problems(), [] as [&str; 0], "in another project, too");
         if world.engine == Engine::Postgres {
             damage::fail_over(world);
         }
         world.store().write(|tx| tx.note(EventType::MissionTransitioned, &mission(1, "One"), &json!({}))).unwrap();
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 }

@@ -23,7 +23,7 @@ fn connect(world: &World) -> Store {
         rehearse: false,
         ..world.options()
     };
-    Store::open(&world.location, &world.project, options).unwrap()
+    world.open(options)
 }
 
 /// Adds one to the number that all writers share, and writes down who did it.

@@ -6,7 +6,6 @@ use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::mission::Mission;
 use flightline_core::text::Text;
 use flightline_core::{Kind, Subject};
-use flightline_store::verify::verify;
 use flightline_store::{Error, EventFilter, Location, Mended, Place, Store, StoredEvent, Was, Way};
 use flightline_testkit::value::mission;
 use flightline_testkit::{World, both_engines, damage};
@@ -79,11 +78,6 @@ fn is_there(store: &mut Store, revs: impl IntoIterator<Item = u64>) {
     }
 }
 
-fn problems(world: &World) -> Vec<String> {
-    let findings = verify(&mut world.store()).unwrap().into_iter();
-    findings.flat_map(|finding| finding.problems).collect()
-}
-
 fn thinned(store: &mut Store, revs: &[u64]) -> u64 {
     store.write(|tx| tx.thin(revs)).unwrap()
 }
@@ -124,7 +118,7 @@ both_engines! {
         }
         let told = store.read(|tx| tx.told(Kind::Mission, &value(1).key())).unwrap();
         assert!(told.iter().all(|told| told.is_sound() && told.text == text(told.rev)));
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn what_is_rolled_back_is_no_base(world: &World) {
@@ -146,7 +140,7 @@ both_engines! {
         }).unwrap();
         fill(&mut store, 4..=20);
         is_there(&mut store, 1..=20);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn what_was_taken_away_begins_whole(world: &World) {
@@ -156,7 +150,7 @@ both_engines! {
         store.write(|tx| tx.set(EventType::MissionCreated, &value(7), &json!({}))).unwrap();
         assert_eq!(told(world, "event")[&7], (Some(text(7)), None));
         is_there(&mut store, [1, 5, 7]);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn a_whole_value_that_is_thinned_is_kept_for_those_that_need_it(world: &World) {
@@ -170,7 +164,7 @@ both_engines! {
         is_there(&mut store, first + 1..=20);
         assert!(told(world, "event")[&first.cast_signed()].0.is_some(), "the others need it");
         assert_eq!(told(world, "event_text")[&first.cast_signed()].0, None, "and nobody else is given it");
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
         // A copy, on the other engine as well, is as good.
         let file = world.folder().join("backup.db");
         store.back_up(&file).unwrap();
@@ -188,10 +182,10 @@ both_engines! {
         is_there(&mut store, [40]);
         let events = store.read(|tx| tx.events_after(0, &EventFilter { limit: 100, ..EventFilter::default() })).unwrap();
         assert_eq!(events.iter().filter(|event| event.change == Change::Thinned).count(), 39);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
         store.restore(&file, |tx, _| tx.note(EventType::StoreRestored, &value(1), &json!({}))).unwrap();
         is_there(&mut store, first + 1..=20);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn a_damaged_base_is_named_with_all_that_need_it_and_mended_with_them(world: &World) {
@@ -202,7 +196,7 @@ both_engines! {
         let need: Vec<i64> = stored.iter().filter(|(_, (_, of))| *of == Some(base)).map(|(rev, _)| *rev).collect();
         assert!(need.len() > 5, "{need:?}");
         damage::raw(world, &format!("UPDATE event SET after = replace(after, 'so forth', 'and more') WHERE project = {{project}} AND rev = {base}"));
-        let said = problems(world);
+        let said = world.problems();
         for rev in need.iter().chain([&base]) {
             let named = format!("the value at revision {rev} does not match its checksum");
             assert!(said.contains(&named) || said.len() > 9, "{said:?}");
@@ -218,7 +212,7 @@ both_engines! {
         let copy = StoredEvent { kind: Kind::Mission, id: value(1).key(), rev: base.unsigned_abs(), text: text(base.unsigned_abs()), sha: sha256_hex(&text(base.unsigned_abs())) };
         assert_eq!(store.write(|tx| tx.mend_value(&copy, "a file")).unwrap(), Mended::Healed);
         is_there(&mut store, 1..=10);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
         // What is written next is whole, or against a whole one that is sound.
         let rev = store.write(|tx| tx.set(EventType::MissionUpdated, &value(13), &json!({}))).unwrap();
         assert_eq!((rev, at(&mut store, 13).unwrap()[0].text.clone()), (13, text(13)));
@@ -247,7 +241,7 @@ both_engines! {
             fill(&mut store, 1..=10);
             other.forget();
             damage::raw(&other, &format!("UPDATE event SET {spoil} WHERE project = {{project}} AND rev = {delta}"));
-            assert_eq!(problems(&other), [format!("the value at revision {delta} does not match its checksum")], "{spoil}");
+            assert_eq!(other.problems(), [format!("the value at revision {delta} does not match its checksum")], "{spoil}");
             let delta = delta.unsigned_abs();
             let refused = at(&mut store, delta);
             assert!(matches!(refused, Err(Error::Corrupt(_))), "{spoil}: {refused:?}");

@@ -96,10 +96,7 @@ both_engines! {
                 Some(mission.title.to_string())
             })
             .collect();
-        assert_eq!(
-            titles,
-            [None, Some("Before".to_owned()), None, None, Some("After".to_owned())]
-        );
+        assert_eq!(titles, [None, Some("Before".to_owned()), None, None, Some("After".to_owned())]);
         assert_eq!(store.read(|tx| tx.get::<Mission>(&after.key())).unwrap(), Some(after));
         assert_eq!(world.problems(), [] as [&str; 0]);
     }

@@ -20,7 +20,7 @@ fn cramped(world: &World, spare: u32) -> Store {
         rehearse: false,
         ..world.options()
     };
-    Store::open(&world.location, &world.project, options).unwrap()
+    world.open(options)
 }
 
 /// Writes three lessons of some kilobytes each.

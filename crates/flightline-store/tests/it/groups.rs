@@ -9,7 +9,8 @@ use flightline_testkit::value::{agent_id, lesson, mission};
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::json;
 
-fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
+/// Writes a lesson, named by its number.
+pub fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
     let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
     tx.set(EventType::NoteAdded, &note, &json!({}))
 }
@@ -185,7 +186,7 @@ both_engines! {
     }
 
     fn one_who_passes_over_a_failed_statement_spoils_the_group_and_nothing_is_committed(world: &World) {
-        let mut store = Store::open(&world.location, &world.project, OpenOptions { rehearse: false, ..world.options() }).unwrap();
+        let mut store = world.unrehearsed();
         store.begin_group().unwrap();
         store.write(|tx| learn(tx, 1)).unwrap();
         // The same revision twice: the journal refuses it.
@@ -215,7 +216,7 @@ fn a_member_of_a_group_on_sqlite_runs_its_own_writes_and_nothing_else() {
     };
     // In debug builds, what is answered from memory is asked of the tables as well.
     world.forget();
-    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    let mut store = world.open(options);
     store.begin_group().unwrap();
     let ran = |store: &mut Store, work: &mut dyn FnMut(&mut Tx<'_>) -> Result<u64, Error>| {
         let before = store.statements();
@@ -288,7 +289,7 @@ fn a_commit_of_many_on_postgres_takes_as_many_journeys_as_one_of_few() {
         ..world.options()
     };
     world.forget();
-    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    let mut store = world.open(options);
     let mut together = |numbers: std::ops::Range<u128>| {
         let before = store.statements();
         store.begin_group().unwrap();
@@ -315,11 +316,7 @@ fn a_commit_of_many_on_postgres_takes_as_many_journeys_as_one_of_few() {
 #[test]
 fn a_commit_of_many_on_postgres_is_one_journey_where_the_project_is_known() {
     let world = World::new(Engine::Postgres);
-    let options = OpenOptions {
-        rehearse: false,
-        ..world.options()
-    };
-    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    let mut store = world.unrehearsed();
     let mut journeys = Vec::new();
     for round in 0..8_u128 {
         let before = store.statements();
@@ -350,11 +347,7 @@ fn a_commit_of_many_on_postgres_is_one_journey_where_the_project_is_known() {
 #[test]
 fn a_write_that_fails_late_takes_the_whole_group_and_it_is_known() {
     let world = World::new(Engine::Postgres);
-    let options = OpenOptions {
-        rehearse: false,
-        ..world.options()
-    };
-    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    let mut store = world.unrehearsed();
     let twice = |tx: &mut Tx<'_>| {
         tx.remember("ada", "key", "request", "outcome".to_owned())?;
         tx.remember("ada", "key", "request", "outcome".to_owned())
@@ -396,7 +389,7 @@ fn a_full_disk_takes_the_whole_group_and_it_is_known() {
         rehearse: false,
         ..world.options()
     };
-    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    let mut store = world.open(options);
     let long = "All work and no play makes a dull disk. ".repeat(150);
     let fill = |tx: &mut Tx<'_>, number| {
         let note = lesson(number, &mission(1, "One"), &long);

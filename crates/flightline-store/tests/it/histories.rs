@@ -5,17 +5,14 @@ use flightline_core::event::sha256_hex;
 use flightline_core::event::{Event, EventType};
 use flightline_core::history::{Branch, LEFT_OUT};
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, EventFilter, Location, Mended, Store, StoredEvent, Tx};
+use flightline_store::{Error, EventFilter, Location, Mended, Store, StoredEvent};
 use flightline_testkit::damage::{fail_over, raw};
 use flightline_testkit::database::Database;
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World, both_engines, postgres_url};
 use serde_json::json;
 
-fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
-    let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
-    tx.set(EventType::NoteAdded, &note, &json!({}))
-}
+use crate::groups::learn;
 
 fn history(store: &mut Store) -> (String, u64) {
     let look = store.read(|tx| Ok::<_, Error>((tx.history().to_owned(), tx.rev())));

@@ -15,7 +15,7 @@ fn open(world: &World, keeps_log: bool) -> Store {
         keeps_log,
         ..world.options()
     };
-    Store::open(&world.location, &world.project, options).unwrap()
+    world.open(options)
 }
 
 /// Writes about 7 MB into the log.

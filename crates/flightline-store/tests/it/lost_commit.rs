@@ -8,12 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use flightline_core::Kind;
-use flightline_core::event::EventType;
-use flightline_store::{Error, Find, Location, OpenOptions, Store, Tx};
+use flightline_store::{Error, Find, Location, OpenOptions, Store};
 use flightline_testkit::commits::Commits;
-use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World, outside};
-use serde_json::json;
+
+use crate::groups::learn;
 
 /// What befalls the next commit.
 const NOTHING: u8 = 0;
@@ -132,11 +131,6 @@ fn behind_a_wire(world: &World) -> (Store, Wire) {
     (store, wire)
 }
 
-fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
-    let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
-    tx.set(EventType::NoteAdded, &note, &json!({}))
-}
-
 fn notes(world: &World) -> usize {
     world
         .store()
@@ -246,11 +240,7 @@ fn a_group_whose_connection_the_server_ends_is_not_made_by_halves() {
         let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
         let world = &world;
         let other = scope.spawn(move || {
-            let options = OpenOptions {
-                rehearse: false,
-                ..world.options()
-            };
-            let mut other = Store::open(&world.location, &world.project, options).unwrap();
+            let mut other = world.unrehearsed();
             other.write(|tx| {
                 held.send(()).unwrap();
                 may_go_on.recv().unwrap();

@@ -3,7 +3,6 @@
 use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::mission::Mission;
 use flightline_core::{Kind, Subject};
-use flightline_store::verify::verify;
 use flightline_store::{Damage, Error, EventFilter, Find, Mended, Place, Store, StoredEvent, Tx};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{World, both_engines, damage};
@@ -55,11 +54,6 @@ fn noticed(place: Place, rev: u64) -> Damage {
     }
 }
 
-fn problems(world: &World) -> Vec<String> {
-    let findings = verify(&mut world.store()).unwrap().into_iter();
-    findings.flat_map(|finding| finding.problems).collect()
-}
-
 /// The value at a revision, as a sound copy of it elsewhere has it.
 fn copy(rev: u64, title: &str) -> StoredEvent {
     let text = serde_json::to_string(&mission(1, title)).unwrap();
@@ -99,7 +93,7 @@ both_engines! {
         assert_eq!(store.take_noticed(), [noticed(Place::LastValue, 3)]);
         assert_eq!(store.read(|tx| tx.find::<Mission>(Find::All)).unwrap(), [sound.unwrap()]);
         assert_eq!(store.take_noticed().len(), 1);
-        assert_eq!(problems(world), [format!("mission {} differs from what its events say", id())], "the doctor still sees it");
+        assert_eq!(world.problems(), [format!("mission {} differs from what its events say", id())], "the doctor still sees it");
     }
 
     fn a_damaged_hash_of_a_last_value_is_no_loss_either(world: &World) {
@@ -108,7 +102,7 @@ both_engines! {
         assert!(store.read(|tx| tx.get::<Mission>(&id())).unwrap().is_some());
         let damage = store.take_noticed().pop().unwrap();
         assert_eq!(store.write(|tx| tx.mend(&damage)).unwrap(), Mended::Healed);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn a_damaged_value_in_the_journal_is_read_from_the_row(world: &World) {
@@ -157,7 +151,7 @@ both_engines! {
             let sound = store.read(|tx| tx.state_at(3, None)).unwrap();
             spoil(&world, &sql);
             assert_eq!(store.write(|tx| tx.mend(&noticed(place, 3))).unwrap(), Mended::Healed);
-            assert_eq!(problems(&world), [] as [&str; 0]);
+            assert_eq!(world.problems(), [] as [&str; 0]);
             assert_eq!(store.read(|tx| tx.state_at(3, None)).unwrap(), sound);
             assert_eq!(store.read(|tx| tx.state_at(tx.rev(), None)).unwrap(), sound, "healed, not changed");
             assert_eq!(store.take_noticed(), []);
@@ -175,12 +169,12 @@ both_engines! {
             assert_eq!(mend(&mut store, &wrong), Mended::Refused, "{wrong:?}");
         }
         assert_eq!(mend(&mut store, &copy(1, "One")), Mended::Healed);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
         assert_eq!(store.read(|tx| tx.state_at(1, None)).unwrap(), [copy(1, "One")]);
         spoil(world, "UPDATE event SET sha = 'abc' WHERE project = {project} AND rev = 1");
         assert_eq!(mend(&mut store, &copy(1, "Two")), Mended::Refused, "its hash alone was damaged");
         assert_eq!(mend(&mut store, &copy(1, "One")), Mended::Healed);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn what_is_sound_is_never_written_over(world: &World) {
@@ -195,12 +189,12 @@ both_engines! {
             let world = World::new(world.engine);
             let mut store = fill(&world);
             spoil(&world, &format!("DELETE FROM event WHERE project = {{project}} AND rev = {rev}"));
-            assert!(!problems(&world).is_empty());
+            assert!(!world.problems().is_empty());
             let title = if rev == 1 { "One" } else { "Won" };
             assert_eq!(mend(&mut store, &copy(rev, title)), Mended::Refused, "there is nothing to mend");
             assert_eq!(back(&mut store, &copy(rev, title)), Mended::Healed);
             assert_eq!(back(&mut store, &copy(rev, "Forged")), Mended::Refused, "and now there is something");
-            assert_eq!(problems(&world), [] as [&str; 0]);
+            assert_eq!(world.problems(), [] as [&str; 0]);
             assert_eq!(store.read(|tx| tx.state_at(1, None)).unwrap(), [copy(1, "One")]);
         }
     }
@@ -212,7 +206,7 @@ both_engines! {
         store.write(|tx| tx.set(EventType::MissionUpdated, &mission(1, "Left"), &json!({}))).unwrap();
         store.restore(&file, |tx, _| tx.set(EventType::StoreRestored, &mission(2, "Restored"), &json!({}))).unwrap();
         assert_eq!(back(&mut store, &copy(4, "Left")), Mended::Refused);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
     }
 
     fn a_row_is_written_anew_from_the_journal(world: &World) {
@@ -227,7 +221,7 @@ both_engines! {
             let sound = store.read(|tx| tx.rows(Kind::Mission, Find::All)).unwrap();
             spoil(&world, sql);
             assert_eq!(store.write(|tx| tx.mend_row(Kind::Mission, &id())).unwrap(), Mended::Healed);
-            assert_eq!(problems(&world), [] as [&str; 0], "{sql}");
+            assert_eq!(world.problems(), [] as [&str; 0], "{sql}");
             assert_eq!(store.read(|tx| tx.rows(Kind::Mission, Find::All)).unwrap(), sound, "{sql}");
         }
     }
@@ -237,7 +231,7 @@ both_engines! {
         store.write(|tx| tx.remove(EventType::MissionArchived, &mission(1, "Won"), &json!({}))).unwrap();
         spoil(world, "DELETE FROM subject WHERE project = {project} AND kind = 'mission'");
         assert_eq!(store.write(|tx| tx.mend_row(Kind::Mission, &id())).unwrap(), Mended::Healed);
-        assert_eq!(problems(world), [] as [&str; 0]);
+        assert_eq!(world.problems(), [] as [&str; 0]);
         assert_eq!(store.read(|tx| tx.get::<Mission>(&id())).unwrap(), None);
     }
 

@@ -311,7 +311,7 @@ fn a_store_that_nobody_trusts_is_looked_at_and_never_written() {
         trusted: false,
         ..world.options()
     };
-    let mut store = Store::open(&world.location, &world.project, untrusted).unwrap();
+    let mut store = world.open(untrusted);
     assert_eq!(store.repaired(), [] as [&str; 0], "not even its mode");
     assert_eq!(mode(&file), 0o644);
     assert_eq!(store.read(|tx| Ok::<_, Error>(tx.rev())).unwrap(), 1);

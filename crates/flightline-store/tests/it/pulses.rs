@@ -210,7 +210,7 @@ fn impatient(world: &World) -> Store {
         rehearse: false,
         ..world.options()
     };
-    Store::open(&world.location, &world.project, options).unwrap()
+    world.open(options)
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn open(world: &World, patience: Duration) -> Store {
         rehearse: false,
         ..world.options()
     };
-    Store::open(&world.location, &world.project, options).unwrap()
+    world.open(options)
 }
 
 /// Runs `attempt`, which must fail within a time that no hook would notice.

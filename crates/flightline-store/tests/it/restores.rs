@@ -8,7 +8,7 @@ use flightline_core::event::{Event, EventType};
 use flightline_core::setting::Restoration;
 use flightline_core::{Kind, Time};
 use flightline_store::{
-    Copied, Error, EventFilter, Find, OpenOptions, Past, Pulse, Store, StoredEvent, SubjectRow, Tx,
+    Copied, Error, EventFilter, Find, Past, Pulse, Store, StoredEvent, SubjectRow, Tx,
 };
 use flightline_testkit::value::{agent_id, lesson, mission};
 use flightline_testkit::{Engine, World, both_engines};
@@ -355,11 +355,7 @@ fn the_process_with_a_temporary_folder_of_its_own() {
     let world = World::new(Engine::Sqlite);
     fill(&world);
     let file = backup_of(&world);
-    let options = OpenOptions {
-        rehearse: false,
-        ..world.options()
-    };
-    let mut store = Store::open(&world.location, &world.project, options).unwrap();
+    let mut store = world.unrehearsed();
     store
         .restore(&file, |tx, copied| {
             assert_eq!(copies(), 1, "the copy is in the folder for temporary files");

@@ -5,7 +5,7 @@ use std::fs;
 use flightline_core::Time;
 use flightline_core::event::EventType;
 use flightline_core::text::Text;
-use flightline_store::{Compaction, OpenOptions, Store};
+use flightline_store::{Compaction, Store};
 use flightline_testkit::value::mission;
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::json;
@@ -35,18 +35,9 @@ fn thin(store: &mut Store) -> u64 {
         .unwrap()
 }
 
-/// A store that does not run everything twice.
-fn open(world: &World) -> Store {
-    let options = OpenOptions {
-        rehearse: false,
-        ..world.options()
-    };
-    Store::open(&world.location, &world.project, options).unwrap()
-}
-
 fn sqlite_with_room() -> (World, Store) {
     let world = World::new(Engine::Sqlite);
-    let mut store = open(&world);
+    let mut store = world.unrehearsed();
     fill(&mut store, 300);
     assert_eq!(thin(&mut store), 299);
     // The file has it by now, and not the log.
@@ -61,7 +52,7 @@ fn file_size(world: &World) -> u64 {
 
 both_engines! {
     fn what_a_store_takes_is_known(world: &World) {
-        let mut store = open(world);
+        let mut store = world.unrehearsed();
         fill(&mut store, 30);
         let space = store.read(|tx| tx.space()).unwrap();
         assert!(space.database + space.log > 30 * 1_000, "{space:?}");
@@ -69,7 +60,7 @@ both_engines! {
     }
 
     fn too_little_to_be_worth_it_is_left(world: &World) {
-        let mut store = open(world);
+        let mut store = world.unrehearsed();
         fill(&mut store, 30);
         thin(&mut store);
         let expected = match world.engine {
@@ -122,7 +113,7 @@ fn free_pages_are_used_again_when_they_are_not_given_back() {
     let size = || fs::metadata(&size).unwrap().len();
     drop(store);
     let before = size();
-    let mut store = open(&world);
+    let mut store = world.unrehearsed();
     fill(&mut store, 100);
     assert!(free(&mut store) < room);
     drop(store);
@@ -145,7 +136,7 @@ fn a_large_store_is_left_to_somebody_who_has_the_time() {
 #[test]
 fn whoever_is_writing_is_not_disturbed() {
     let (world, mut store) = sqlite_with_room();
-    let mut other = open(&world);
+    let mut other = world.unrehearsed();
     other
         .write(|tx| {
             assert!(matches!(
@@ -175,7 +166,7 @@ fn whoever_is_writing_is_not_disturbed() {
 #[test]
 fn a_reader_goes_on_reading_what_it_saw() {
     let (world, mut store) = sqlite_with_room();
-    let mut reader = open(&world);
+    let mut reader = world.unrehearsed();
     reader
         .read(|tx| {
             let before = tx.state_at(tx.rev(), None)?;

@@ -128,8 +128,7 @@ both_engines! {
     }
 
     fn a_write_that_is_not_rehearsed_runs_once(world: &World) {
-        let options = OpenOptions { rehearse: false, ..world.options() };
-        let mut store = Store::open(&world.location, &world.project, options).unwrap();
+        let mut store = world.unrehearsed();
         let mut runs = 0;
         store.write(|tx| { runs += 1; write_everything(tx) }).unwrap();
         assert_eq!(runs, 1);
@@ -138,7 +137,7 @@ both_engines! {
     fn a_refusal_writes_nothing(world: &World) {
         for rehearse in [true, false] {
             let options = OpenOptions { rehearse, ..world.options() };
-            let mut store = Store::open(&world.location, &world.project, options).unwrap();
+            let mut store = world.open(options);
             let refused = store.write(|tx| {
                 write_everything(tx)?;
                 Err::<(), _>(Error::Missing("second thoughts".to_owned()))
@@ -221,7 +220,7 @@ both_engines! {
     fn a_closure_that_panics_leaves_nothing_and_holds_nobody_up(world: &World) {
         let options = OpenOptions { patience: Duration::from_secs(2), ..world.options() };
         let mut store = Store::open(&world.location, &world.project, options.clone()).unwrap();
-        let mut other = Store::open(&world.location, &world.project, options).unwrap();
+        let mut other = world.open(options);
         let panics = |act: &mut dyn FnMut()| {
             assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
         };

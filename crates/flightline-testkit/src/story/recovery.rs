@@ -14,11 +14,9 @@ use flightline::core::sortie::Sortie;
 use flightline::core::{CheckpointId, Refusal, Subject};
 use flightline::recovery::detect::{Candidate, Detect};
 use flightline::recovery::resume::{Resume, Resumed};
-use flightline::recovery::undo::Undo;
-use flightline::sortie::change::SortieAction;
-use flightline::store::Find;
+use flightline::store::{Find, StoredEvent};
 
-use super::{Story, process, registration};
+use super::{DONE, Story, process, registration, take_checkpoint, undo_rewind};
 use crate::caller;
 
 impl Story<'_> {
@@ -29,10 +27,8 @@ impl Story<'_> {
         reason: Reason,
     ) -> Result<CheckpointDocument, Refusal> {
         let take = TakeCheckpoint {
-            mission: None,
             reason: Some(reason),
-            details: None,
-            note: None,
+            ..take_checkpoint()
         };
         self.run(agent, &take)
     }
@@ -52,10 +48,23 @@ impl Story<'_> {
         self.all()
     }
 
+    /// Why each checkpoint was taken, oldest first.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<Reason> {
+        let all = self.checkpoints().into_iter();
+        all.map(|checkpoint| checkpoint.cut.reason).collect()
+    }
+
     /// Everything of a kind, oldest first.
     #[must_use]
     pub fn all<S: Subject>(&self) -> Vec<S> {
         self.look(|tx| tx.find(Find::All))
+    }
+
+    /// Every value that is stored now.
+    #[must_use]
+    pub fn state(&self) -> Vec<StoredEvent> {
+        self.look(|tx| tx.state_at(tx.rev(), None))
     }
 
     /// The sortie with this title, as it is stored.
@@ -71,8 +80,7 @@ impl Story<'_> {
     pub fn finish(&self, agent: &str, named: &[&str]) {
         for name in named {
             self.claim(agent, name).expect("it is claimed");
-            self.change(agent, name, SortieAction::Complete { output: None })
-                .expect("it is completed");
+            self.change(agent, name, DONE).expect("it is completed");
         }
     }
 
@@ -124,12 +132,7 @@ impl Story<'_> {
 
     /// A person takes the last rewind back.
     pub fn undo(&self) -> Result<Resumed, Refusal> {
-        let undo = Undo {
-            mission: None,
-            force: false,
-            sightings: Vec::new(),
-        };
-        self.run("", &undo)
+        self.run("", &undo_rewind(Force::No))
     }
 
     /// Runs an operation that reads checkpoints, with the help of their files. Returns also what was said.

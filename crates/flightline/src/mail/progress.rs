@@ -111,7 +111,7 @@ pub(crate) fn bring_up_to_date(
     let lately = desk.tx.events_of(Kind::Sortie, &sortie.key(), LATELY)?;
     let report = lately
         .iter()
-        .find(|event| matches!(event.kind.as_str(), PROGRESS | "sortie_completed"));
+        .find(|event| event.is(EventType::SortieProgress) || event.is(EventType::SortieCompleted));
     let reporter = report.map(|event| format!("{} reported it.", event.actor));
     let note = sortie.progress_notes.as_deref().map(ToString::to_string);
     let body: Vec<String> = reporter.into_iter().chain(note).collect();

@@ -5,24 +5,13 @@ use std::sync::Barrier;
 use std::thread;
 
 use expect_test::expect;
-use flightline::agent::restart::{RestartAgent, Restarted};
+use flightline::agent::restart::Restarted;
 use flightline::agent::resume::{ResumeAgent, ResumedAgent};
-use flightline::agent::takeover::{ShowHandoff, TakeOver};
-use flightline::agent::{Heartbeat, UpdateAgent};
-use flightline::core::agent::{Agent, AgentStatus, Role, Step};
-use flightline::core::lock::Lock;
-use flightline::core::mission::Mission;
-use flightline::core::policy::Preset;
-use flightline::core::sortie::{FileChange, SortieStatus, Subtask, SubtaskStatus};
-use flightline::core::{Code, Refusal};
-use flightline::lock::RenewLocks;
-use flightline::mail::OpenInbox;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{AddReview, FileReport, ReportError, SubtaskReport, UpdateSortie};
-use flightline::{Caller, Fleet};
+use flightline::agent::takeover::ShowHandoff;
+use flightline::core::agent::Step;
+use flightline::core::sortie::Subtask;
+use flightline_testkit::prelude::*;
 use flightline_testkit::story::epic::{epic, specification, take_over};
-use flightline_testkit::story::{Story, name, note, path, title};
-use flightline_testkit::{both_engines, caller};
 
 const SPEC: &str = "feature_02_team_penalty/spec.md";
 
@@ -72,15 +61,6 @@ fn locks(story: &Story<'_>) -> Vec<(String, String, u64)> {
         .collect()
 }
 
-fn inbox(story: &Story<'_>, agent: &str) -> Vec<String> {
-    let open = OpenInbox {
-        all: false,
-        limit: 99,
-    };
-    let mail = story.run(agent, &open).unwrap().into_iter();
-    mail.map(|view| view.message.subject.to_string()).collect()
-}
-
 fn code<T>(done: Result<T, Refusal>) -> Code {
     done.map(drop).unwrap_err().code
 }
@@ -92,15 +72,10 @@ fn report_everything(story: &Story<'_>) {
         sortie: id.clone(),
         note: Some(note("80% complete")),
         subtasks: vec![SubtaskReport {
-            name: name("requirements"),
-            title: None,
-            status: SubtaskStatus::Complete,
             output: Some(title("spec.md")),
+            ..subtask("requirements", SubtaskStatus::Complete)
         }],
-        files: vec![FileReport {
-            path: path(SPEC),
-            change: FileChange::Modified,
-        }],
+        files: vec![file(SPEC, FileChange::Modified)],
         criteria: [(name("reviewed"), true)].into(),
         next_to_process: Some(title("Acceptance Criteria")),
         resume_instructions: Some(note("go on")),
@@ -109,14 +84,12 @@ fn report_everything(story: &Story<'_>) {
         ..UpdateSortie::default()
     };
     story.run("Secondary-A", &update).unwrap();
-    let error = ReportError {
-        sortie: id.clone(),
-        kind: name("api_error"),
-        status: None,
-        message: note("boom"),
-        blocking: false,
-    };
-    story.run("Secondary-A", &error).unwrap();
+    story
+        .run(
+            "Secondary-A",
+            &report_error(id.clone(), "api_error", "boom"),
+        )
+        .unwrap();
     let review = AddReview {
         sortie: id,
         reviewer: Some(name("lead")),
@@ -166,7 +139,7 @@ both_engines! {
         let again = story.all::<Lock>().remove(0);
         assert_eq!((again.id, again.epoch), (lock.id, after.epoch));
         assert!(again.fence > lock.fence, "a new fence");
-        assert_eq!((resumed.unread, inbox(&story, "Secondary-A")), (1, vec!["Any news?".to_owned()]));
+        assert_eq!((resumed.unread, story.read_mail("Secondary-A")), (1, vec!["Any news?".to_owned()]));
         assert_eq!(story.report_of(""), ["✅ Secondary-A: ACTIVE (0 min ago)"]);
         is_fenced(&story, &before);
         assert!(story.ailments().is_empty());
@@ -207,7 +180,7 @@ both_engines! {
         }
         // Eve takes both, and gives one back.
         story.lock("eve", &[SPEC, "taken.md"]).unwrap();
-        story.run("eve", &flightline::lock::ReleaseLocks { locks: vec![SPEC.to_owned()], all: false, fence: None }).unwrap();
+        story.run("eve", &release(&[SPEC])).unwrap();
         let resumed = story.run("", &resume("Secondary-A")).unwrap();
         let epoch = resumed.agent.epoch;
         assert_eq!(locks(&story), [("taken.md".to_owned(), "eve".to_owned(), 1), (SPEC.to_owned(), "Secondary-A".to_owned(), epoch)]);
@@ -233,8 +206,7 @@ both_engines! {
         let story = epic(world);
         story.send("Agent-Primary", &["Secondary-A"], "Any news?").unwrap();
         let read = story.send("Agent-Primary", &["Secondary-A"], "Understood?").unwrap();
-        let understood = flightline::mail::AcknowledgeMail { messages: vec![read.message.id.to_string()], all: false };
-        story.run("Secondary-A", &understood).unwrap();
+        story.run("Secondary-A", &acknowledge(&read.message.id.to_string())).unwrap();
         let (before, lock) = (story.agent("Secondary-A"), story.all::<Lock>().remove(0));
         story.pass_minutes(61);
         let rev = story.rev();
@@ -246,9 +218,10 @@ both_engines! {
             Resume from: S2.P2 Specification Phase
         "#]].assert_eq(&taken.handoff.text);
         expect![[r#"
-            mission "Epic" in_progress
-              sortie "spec.md" in_progress Secondary-C
+            mission "Epic" in_progress 0% led by Agent-Primary
+              sortie "spec.md" in_progress Secondary-C attempt 2
               sortie "checklist.md" pending -
+            agent Secondary-A epoch 2 retired
             lock feature_02_team_penalty/spec.md Secondary-C
             mail Agent-Primary "Any news?"
               to Secondary-C pending
@@ -273,7 +246,7 @@ both_engines! {
         is_fenced(&story, &before);
         assert_eq!(code(story.beat("Secondary-A")), Code::Fenced, "also for who brings no epoch");
         assert_eq!(story.report_of(""), ["✅ Secondary-C: ACTIVE (0 min ago)"], "the monitor does not see the dead");
-        story.change("Secondary-C", "spec.md", SortieAction::Complete { output: None }).unwrap();
+        story.change("Secondary-C", "spec.md", DONE).unwrap();
         assert!(story.ailments().is_empty());
     }
 
@@ -288,7 +261,7 @@ both_engines! {
         let given = story.take_over("Secondary-A", "Secondary-C").unwrap().handoff;
         assert_eq!((given.messages, given.checkpoint["stage"].as_str()), (1, Some("S2.P2")));
         story.pass_minutes(600);
-        story.change("Secondary-C", "spec.md", SortieAction::Complete { output: None }).unwrap();
+        story.change("Secondary-C", "spec.md", DONE).unwrap();
         assert_eq!(story.run("", &show).unwrap(), given);
     }
 
@@ -366,7 +339,7 @@ both_engines! {
             assert_eq!(code(story.run(by, &take_over(from, to))), expected, "{by} {from} {to}");
             assert_eq!(story.rev(), rev);
         }
-        story.run("", &flightline::agent::RetireAgent { agent: "Secondary-B".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("Secondary-B")).unwrap();
         let said = story.take_over("Secondary-B", "Secondary-C").unwrap_err();
         assert_eq!((said.code, said.message.as_str()), (Code::IllegalTransition, "Secondary-B was retired, and holds nothing to take over"));
         // Also into the hands of one that was retired: it begins anew.
@@ -415,7 +388,7 @@ both_engines! {
         story.take_over("Agent-Primary", "Agent-Primary-2").unwrap();
         let new = story.agent("Agent-Primary-2");
         assert_eq!((new.role, story.all::<Mission>()[0].dispatch), (Role::Dispatch, Some(new.id)));
-        assert_eq!(inbox(&story, "Secondary-A"), ["dispatch_changed: Agent-Primary-2 now coordinates Epic"]);
+        assert_eq!(story.read_mail("Secondary-A"), ["dispatch_changed: Agent-Primary-2 now coordinates Epic"]);
     }
 
     fn a_restart_keeps_nothing_of_what_was_done(world: &World) {
@@ -451,7 +424,7 @@ both_engines! {
         story.register("Secondary-A", Role::Specialist);
         let claimed = story.claim("Secondary-A", "spec.md").unwrap();
         assert!(claimed.recovery_context.is_none() && claimed.locks.is_empty());
-        assert_eq!(inbox(&story, "Secondary-A"), ["Any news?"], "mail stays");
+        assert_eq!(story.read_mail("Secondary-A"), ["Any news?"], "mail stays");
         assert!(story.ailments().is_empty());
     }
 

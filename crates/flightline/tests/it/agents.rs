@@ -1,14 +1,7 @@
 //! Agents, on both engines: sessions and epochs, what they say of themselves, how alive they are.
 
-use flightline::Caller;
-use flightline::agent::{ListAgents, RegisterAgent, RetireAgent, ShowAgent, UpdateAgent};
-use flightline::core::agent::{AgentStatus, Role};
-use flightline::core::event::EventType;
 use flightline::core::liveness::Life;
-use flightline::core::{Code, Time};
-use flightline::lock::AcquireLocks;
-use flightline_testkit::story::{Story, locks_on, name, note, path, process, registration, title};
-use flightline_testkit::{both_engines, caller};
+use flightline_testkit::prelude::*;
 
 fn retire(agent: &str) -> RetireAgent {
     RetireAgent {
@@ -24,22 +17,14 @@ fn in_session(agent: &str, session: &str) -> RegisterAgent {
     }
 }
 
-/// Some write of an agent.
-fn locks() -> AcquireLocks {
-    locks_on(&["Cargo.lock"])
-}
-
 both_engines! {
     fn the_first_act_of_an_agent_registers_it(world: &World) {
         let story = Story::new(world);
         story.mission("Add login", &["User model"]);
         story
             .run_as(
-                &Caller {
-                    session: Some("s-1".to_owned()),
-                    ..caller("ada")
-                },
-                &locks(),
+                &Caller { session: Some("s-1".to_owned()), ..caller("ada") },
+                &locks_on(&["Cargo.lock"]),
             )
             .unwrap();
         let ada = story.agent("ada");
@@ -53,87 +38,40 @@ both_engines! {
             .into_iter()
             .find(|event| event.kind == "agent_registered")
             .unwrap();
-        assert_eq!(
-            (registered.actor.as_str(), registered.epoch),
-            ("ada", Some(1))
-        );
+        assert_eq!((registered.actor.as_str(), registered.epoch), ("ada", Some(1)));
     }
 
     fn registering_again_begins_a_new_epoch(world: &World) {
         let story = Story::new(world);
-        let epochs: Vec<u64> = (0..3)
-            .map(|_| story.register("ada", Role::Specialist).agent.epoch)
-            .collect();
+        let epochs: Vec<u64> =
+            (0..3).map(|_| story.register("ada", Role::Specialist).agent.epoch).collect();
         assert_eq!(epochs, [1, 2, 3]);
-        let kinds: Vec<String> = story
-            .events_after(0)
-            .into_iter()
-            .map(|event| event.kind)
-            .collect();
-        assert_eq!(
-            kinds,
-            [
-                "agent_registered",
-                "agent_session_started",
-                "agent_session_started"
-            ]
-        );
+        let kinds: Vec<String> =
+            story.events_after(0).into_iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, ["agent_registered", "agent_session_started", "agent_session_started"]);
     }
 
     fn the_same_session_registering_again_keeps_its_epoch(world: &World) {
         let story = Story::new(world);
-        let first = RegisterAgent {
-            process: Some(process(7)),
-            ..in_session("ada", "s-1")
-        };
+        let first = RegisterAgent { process: Some(process(7)), ..in_session("ada", "s-1") };
         story.run("", &first).unwrap();
-        let again = RegisterAgent {
-            feature: Some(title("login")),
-            ..in_session("ada", "s-1")
-        };
+        let again = RegisterAgent { feature: Some(title("login")), ..in_session("ada", "s-1") };
         let ada = story.run("", &again).unwrap().agent;
         assert_eq!((ada.epoch, ada.feature), (1, Some(title("login"))));
-        assert_eq!(
-            ada.process,
-            Some(process(7)),
-            "the process stays that of the session"
-        );
+        assert_eq!(ada.process, Some(process(7)), "the process stays that of the session");
         let other = story.run("", &in_session("ada", "s-2")).unwrap().agent;
-        assert_eq!(
-            (other.epoch, other.process, other.feature),
-            (2, None, Some(title("login")))
-        );
+        assert_eq!((other.epoch, other.process, other.feature), (2, None, Some(title("login"))));
         let back = story.run("", &in_session("ada", "s-1")).unwrap().agent;
-        assert_eq!(
-            back.epoch, 3,
-            "an old session that comes back is a new incarnation"
-        );
+        assert_eq!(back.epoch, 3, "an old session that comes back is a new incarnation");
     }
 
     fn an_agent_that_registers_itself_gets_one_epoch_and_not_two(world: &World) {
         let story = Story::new(world);
+        assert_eq!(story.run("ada", &registration("ada")).unwrap().agent.epoch, 1);
+        let stale = Caller { epoch: Some(1), ..caller("ada") };
+        assert_eq!(story.run_as(&stale, &registration("ada")).unwrap().agent.epoch, 2);
         assert_eq!(
-            story.run("ada", &registration("ada")).unwrap().agent.epoch,
-            1
-        );
-        let stale = Caller {
-            epoch: Some(1),
-            ..caller("ada")
-        };
-        assert_eq!(
-            story
-                .run_as(&stale, &registration("ada"))
-                .unwrap()
-                .agent
-                .epoch,
-            2
-        );
-        assert_eq!(
-            story
-                .run_as(&stale, &registration("ada"))
-                .unwrap()
-                .agent
-                .epoch,
+            story.run_as(&stale, &registration("ada")).unwrap().agent.epoch,
             3,
             "the fenced come back by registering"
         );
@@ -151,14 +89,8 @@ both_engines! {
         };
         story.run("", &lead).unwrap();
         let again = story.run("", &registration("lead")).unwrap().agent;
-        assert_eq!(
-            (again.role, again.kind),
-            (Role::Dispatch, Some(name("primary")))
-        );
-        assert_eq!(
-            story.register("lead", Role::Specialist).agent.role,
-            Role::Specialist
-        );
+        assert_eq!((again.role, again.kind), (Role::Dispatch, Some(name("primary"))));
+        assert_eq!(story.register("lead", Role::Specialist).agent.role, Role::Specialist);
     }
 
     fn some_names_would_be_taken_for_somebody_else(world: &World) {
@@ -172,14 +104,14 @@ both_engines! {
                 Code::InvalidInput,
                 "{taken}"
             );
-            let first_act = story.run(taken, &locks()).unwrap_err();
+            let first_act = story.run(taken, &locks_on(&["Cargo.lock"])).unwrap_err();
             assert!(
                 matches!(first_act.code, Code::InvalidInput | Code::NotFound),
                 "{taken}"
             );
         }
         let unknown = story
-            .run("agt-4f1c09ab-0000-4000-8000-000000000001", &locks())
+            .run("agt-4f1c09ab-0000-4000-8000-000000000001", &locks_on(&["Cargo.lock"]))
             .unwrap_err();
         assert_eq!(
             unknown.code,
@@ -196,8 +128,8 @@ both_engines! {
         assert_eq!(other.code, Code::AlreadyExists);
         assert_eq!(other.message, "`Ada` cannot be the name of an agent: it would be taken for `ada`");
         assert_eq!(other.hint.as_deref(), Some("act as `ada`, or choose another name"));
-        assert_eq!(story.run("ADA", &locks()).unwrap_err().code, Code::AlreadyExists, "nor by its first act");
-        story.run("ada", &locks()).unwrap();
+        assert_eq!(story.run("ADA", &locks_on(&["Cargo.lock"])).unwrap_err().code, Code::AlreadyExists, "nor by its first act");
+        story.run("ada", &locks_on(&["Cargo.lock"])).unwrap();
         // Many crews have one of these names.
         for name in ["Dispatch", "orchestrator", "adam"] {
             story.run("", &registration(name)).unwrap();
@@ -212,7 +144,7 @@ both_engines! {
             world.store().write(|tx| tx.set(EventType::AgentUpdated, &agent, &serde_json::json!({}))).unwrap();
             let listed = story.run("", &ListAgents { retired: false, sightings: vec![] }).unwrap();
             assert_eq!(listed[0].agent.name, name(reserved));
-            story.run(reserved, &locks()).unwrap();
+            story.run(reserved, &locks_on(&["Cargo.lock"])).unwrap();
             assert_eq!(story.run("", &registration(reserved)).unwrap().agent.id, agent.id);
             agent = story.agent(reserved);
         }
@@ -221,37 +153,22 @@ both_engines! {
     fn an_agent_may_be_given_by_name_id_or_beginning_of_its_id(world: &World) {
         let story = Story::new(world);
         let id = story.register("ada", Role::Specialist).agent.id.to_string();
-        let show = |agent: &str| {
-            story.run(
-                "",
-                &ShowAgent {
-                    agent: Some(agent.to_owned()),
-                    sightings: vec![],
-                },
-            )
-        };
+        let show = |agent: &str| story.run("", &show_agent(agent));
         for reference in ["ada", id.as_str(), &id[..12]] {
-            assert_eq!(
-                show(reference).unwrap().agent.name,
-                name("ada"),
-                "{reference}"
-            );
+            assert_eq!(show(reference).unwrap().agent.name, name("ada"), "{reference}");
         }
         let unknown = show("eve").unwrap_err();
         assert_eq!(
             (unknown.code, unknown.hint.unwrap().as_str()),
             (Code::NotFound, "known agents: ada")
         );
-        story.run(&id, &locks()).unwrap();
+        story.run(&id, &locks_on(&["Cargo.lock"])).unwrap();
         assert_eq!(story.agent("ada").epoch, 1, "acting by id is acting as ada");
     }
 
     fn an_update_moves_the_step_before_to_the_completed_ones(world: &World) {
         let story = Story::new(world);
-        let step = |text: &str| UpdateAgent {
-            step: Some(title(text)),
-            ..UpdateAgent::default()
-        };
+        let step = |text: &str| UpdateAgent { step: Some(title(text)), ..UpdateAgent::default() };
         let ada = story.run("ada", &step("read the code")).unwrap().agent;
         assert_eq!(
             (ada.status, ada.current_step),
@@ -269,28 +186,10 @@ both_engines! {
                 },
             )
             .unwrap();
-        let shown = story
-            .run(
-                "ada",
-                &ShowAgent {
-                    agent: None,
-                    sightings: vec![],
-                },
-            )
-            .unwrap();
-        let steps: Vec<_> = shown
-            .completed_steps
-            .iter()
-            .map(|step| (step.number, step.text.as_str()))
-            .collect();
-        assert_eq!(
-            steps,
-            [
-                (1, "read the code"),
-                (2, "run the tests"),
-                (3, "write the code")
-            ]
-        );
+        let shown = story.run("ada", &show_self()).unwrap();
+        let steps: Vec<_> =
+            shown.completed_steps.iter().map(|step| (step.number, step.text.as_str())).collect();
+        assert_eq!(steps, [(1, "read the code"), (2, "run the tests"), (3, "write the code")]);
         assert_eq!(shown.agent.current_step, Some(title("write the docs")));
     }
 
@@ -330,11 +229,8 @@ both_engines! {
             after.coordination.last_epic_readme_update,
             before.coordination.last_epic_readme_update
         );
-        let cleared = UpdateAgent {
-            clear_blockers: true,
-            clear_files: true,
-            ..UpdateAgent::default()
-        };
+        let cleared =
+            UpdateAgent { clear_blockers: true, clear_files: true, ..UpdateAgent::default() };
         let ada = story.run("ada", &cleared).unwrap().agent;
         assert_eq!((ada.blockers, ada.files_modified), (vec![], vec![]));
     }
@@ -342,10 +238,7 @@ both_engines! {
     fn the_last_checkpoint_moves_only_by_the_agents_own_act(world: &World) {
         let story = Story::new(world);
         story.register("lead", Role::Dispatch);
-        let own = UpdateAgent {
-            next_checkpoint_ms: Some(900_000),
-            ..UpdateAgent::default()
-        };
+        let own = UpdateAgent { next_checkpoint_ms: Some(900_000), ..UpdateAgent::default() };
         let noon = world.clock.now();
         let ada = story.run("ada", &own).unwrap().agent;
         assert_eq!(
@@ -360,10 +253,7 @@ both_engines! {
         };
         for somebody in ["lead", ""] {
             let ada = story.run(somebody, &others).unwrap().agent;
-            assert_eq!(
-                (ada.last_checkpoint, ada.stage),
-                (Some(noon), Some(title("review")))
-            );
+            assert_eq!((ada.last_checkpoint, ada.stage), (Some(noon), Some(title("review"))));
         }
         let refused = story.run("bob", &others).unwrap_err();
         assert_eq!(
@@ -382,85 +272,44 @@ both_engines! {
         story.claim("ada", "User model").unwrap();
         story.lock("ada", &["src"]).unwrap();
         story.register("bob", Role::Specialist);
-        assert_eq!(
-            story.run("bob", &retire("ada")).unwrap_err().code,
-            Code::NotYours
-        );
+        assert_eq!(story.run("bob", &retire("ada")).unwrap_err().code, Code::NotYours);
         let refused = story.run("", &retire("ada")).unwrap_err();
         assert_eq!(refused.code, Code::Unfinished);
-        assert!(
-            refused.message.starts_with("ada still holds srt-"),
-            "{}",
-            refused.message
-        );
-        story
-            .change(
-                "",
-                "User model",
-                flightline::sortie::change::SortieAction::Release { reason: None },
-            )
-            .unwrap();
+        assert!(refused.message.starts_with("ada still holds srt-"), "{}", refused.message);
+        story.change("", "User model", GIVEN_BACK).unwrap();
         let gone = story.run("", &retire("ada")).unwrap();
         assert_eq!(
             (gone.liveness.life, gone.agent.retired_at),
             (Life::Dead, Some(world.clock.now()))
         );
         assert!(gone.locks.is_empty(), "its locks are let go");
-        assert_eq!(
-            story.run("", &retire("ada")).unwrap_err().message,
-            "ada was retired already"
-        );
+        assert_eq!(story.run("", &retire("ada")).unwrap_err().message, "ada was retired already");
     }
 
     fn a_retired_agent_acts_no_more_until_it_registers(world: &World) {
         let story = Story::new(world);
-        story.run("ada", &locks()).unwrap();
+        story.run("ada", &locks_on(&["Cargo.lock"])).unwrap();
         story.run("ada", &retire("ada")).unwrap();
-        let refused = story.run("ada", &locks()).unwrap_err();
+        let refused = story.run("ada", &locks_on(&["Cargo.lock"])).unwrap_err();
         assert_eq!(
             (refused.code, refused.hint.unwrap().as_str()),
-            (
-                Code::Fenced,
-                "bring it back with `fleet agents register ada`"
-            )
+            (Code::Fenced, "bring it back with `fleet agents register ada`")
         );
         assert_eq!(story.beat("ada").unwrap_err().code, Code::Fenced);
         let names = |retired| {
-            let listed = story
-                .run(
-                    "",
-                    &ListAgents {
-                        retired,
-                        sightings: vec![],
-                    },
-                )
-                .unwrap();
-            listed
-                .into_iter()
-                .map(|view| view.agent.name.to_string())
-                .collect::<Vec<_>>()
+            let listed = story.run("", &ListAgents { retired, sightings: vec![] }).unwrap();
+            listed.into_iter().map(|view| view.agent.name.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(
-            (names(false), names(true)),
-            (vec![], vec!["ada".to_owned()])
-        );
+        assert_eq!((names(false), names(true)), (vec![], vec!["ada".to_owned()]));
         story.register("ada", Role::Specialist);
-        story.run("ada", &locks()).unwrap();
+        story.run("ada", &locks_on(&["Cargo.lock"])).unwrap();
         assert_eq!(story.agent("ada").epoch, 2);
     }
 
     fn a_time_beyond_all_times_stays_readable(world: &World) {
         let story = Story::new(world);
-        let never = UpdateAgent {
-            next_checkpoint_ms: Some(u64::MAX),
-            ..UpdateAgent::default()
-        };
-        let due: Time = story
-            .run("ada", &never)
-            .unwrap()
-            .agent
-            .next_checkpoint_expected
-            .unwrap();
+        let never = UpdateAgent { next_checkpoint_ms: Some(u64::MAX), ..UpdateAgent::default() };
+        let due: Time = story.run("ada", &never).unwrap().agent.next_checkpoint_expected.unwrap();
         assert_eq!(story.agent("ada").next_checkpoint_expected, Some(due));
         assert!(story.ailments().is_empty());
     }

@@ -5,22 +5,10 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use flightline::Fleet;
-use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::backups;
-use flightline::checkpoint::inspect::VerifyCheckpoints;
-use flightline::checkpoint::prune::{ApplyPrune, PlanPrune};
-use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::Reason;
-use flightline::core::mission::Mission;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{CheckpointId, Code};
-use flightline::recovery::undo::Undo;
 use flightline::registry::Registered;
-use flightline_testkit::story::recovery::{Force, back_to, roll_forward};
-use flightline_testkit::story::{Story, note, unrehearsed_fleet};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
+use flightline_testkit::story::unrehearsed_fleet;
 
 const WORK: [&str; 4] = ["Model", "Endpoint", "Docs", "Tests"];
 
@@ -51,17 +39,13 @@ fn run<O: Registered>(fleet: &mut Fleet, operation: &O) -> Result<O::Outcome, Co
 
 fn noted(words: &str) -> TakeCheckpoint {
     TakeCheckpoint {
-        mission: None,
-        reason: None,
-        details: None,
         note: Some(note(words)),
+        ..take_checkpoint()
     }
 }
 
 fn all_are_sound(story: &Story<'_>) {
-    let verdicts = story
-        .run("", &VerifyCheckpoints { checkpoint: None })
-        .unwrap();
+    let verdicts = story.run("", &verify_checkpoints()).unwrap();
     assert!(verdicts.iter().all(|verdict| verdict.sound), "{verdicts:?}");
     assert!(story.ailments().is_empty(), "{:?}", story.ailments());
 }
@@ -173,7 +157,7 @@ both_engines! {
                     rewound += 1;
                     assert!(restored.is_some() && removed.is_none_or(|removed| Some(removed) > restored), "the rewind came first");
                     assert_eq!(story.stored_sortie(WORK[0]).status, SortieStatus::Pending);
-                    let undo = Undo { mission: None, force: false, sightings: vec![] };
+                    let undo = undo_rewind(Force::No);
                     assert_eq!(story.run("", &undo).unwrap().checkpoint_id, done.before.unwrap());
                     assert_eq!(story.stored_sortie(WORK[0]).status, SortieStatus::InProgress);
                 }
@@ -183,7 +167,7 @@ both_engines! {
                     assert!(removed.is_some());
                 }
             }
-            story.change("ada", WORK[0], flightline::sortie::change::SortieAction::Release { reason: None }).unwrap();
+            story.change("ada", WORK[0], GIVEN_BACK).unwrap();
             all_are_sound(&story);
         }
         assert_eq!(rewound + gone, 10);
@@ -217,8 +201,7 @@ both_engines! {
         let (one, two) = at_once(world, |fleet| run(fleet, &back_to(first.id, Force::Yes)).unwrap(), |fleet| run(fleet, &back_to(second.id, Force::Yes)).unwrap());
         assert_ne!(one.before, two.before, "each has saved what it found");
         assert_eq!(story.all::<Mission>()[0].timeline, timeline + 2);
-        let undo = Undo { mission: None, force: false, sightings: vec![] };
-        let last = story.run("", &undo).unwrap();
+        let last = story.run("", &undo_rewind(Force::No)).unwrap();
         assert!([one.before, two.before].contains(&Some(last.checkpoint_id)));
         all_are_sound(&story);
         let earliest = if one.before.unwrap() == last.checkpoint_id { two.before } else { one.before };

@@ -6,20 +6,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::backups;
-use flightline::checkpoint::files::{WholeCheckpoint, name_of};
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, ShowCheckpoint};
-use flightline::checkpoint::leftovers;
-use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::core::Code;
-use flightline::core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
-use flightline::core::event::{EventType, sha256_hex};
-use flightline::core::mission::Mission;
+use flightline::checkpoint::files::name_of;
+use flightline::checkpoint::{backups, leftovers};
+use flightline::core::checkpoint::Backup;
+use flightline::core::event::sha256_hex;
 use flightline::doctor::{Care, Check, examine_backups};
-use flightline_testkit::story::{Story, note};
+use flightline_testkit::prelude::*;
+use flightline_testkit::read_checkpoint;
 use flightline_testkit::value::lesson;
-use flightline_testkit::{Engine, World, both_engines, caller, damage, read_checkpoint};
 use serde_json::{Value, json};
 
 fn working(world: &World) -> Story<'_> {
@@ -136,7 +130,7 @@ both_engines! {
         world.pass(std::time::Duration::from_secs(11));
         let mut taken = Vec::new();
         for number in 0..9 {
-            let request = TakeCheckpoint { mission: None, reason: None, details: None, note: Some(note(&format!("number {number}"))) };
+            let request = TakeCheckpoint { note: Some(note(&format!("number {number}"))), ..take_checkpoint() };
             taken.push(story.run("", &request).unwrap());
         }
         story.settle();
@@ -149,7 +143,7 @@ both_engines! {
         assert_eq!(story.events_of("checkpoint_created").len(), 10, "each is told");
         // The file of the newest fails: then nobody has one, and each is tried again.
         for number in 0..9 {
-            let request = TakeCheckpoint { mission: None, reason: None, details: None, note: Some(note(&format!("again {number}"))) };
+            let request = TakeCheckpoint { note: Some(note(&format!("again {number}"))), ..take_checkpoint() };
             taken.push(story.run("", &request).unwrap());
         }
         let place = story.state_folder().join("checkpoints");
@@ -346,7 +340,7 @@ both_engines! {
 
     fn a_damaged_file_is_refused_wherever_it_is_damaged(world: &World) {
         let story = working(world);
-        let request = TakeCheckpoint { mission: None, reason: None, details: Some(note("Before the refactoring")), note: Some(note("look")) };
+        let request = TakeCheckpoint { details: Some(note("Before the refactoring")), note: Some(note("look")), ..take_checkpoint() };
         let taken = story.run("", &request).unwrap();
         story.settle();
         let (file, aside) = (story.file_of(&taken), world.folder().join("copy.json"));
@@ -463,7 +457,7 @@ both_engines! {
     fn secrets_are_not_in_files(world: &World) {
         let story = Story::new(world);
         story.mission("Use ghp_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789", &["Model"]);
-        let request = TakeCheckpoint { mission: None, reason: None, details: None, note: Some(note("password=hunter2hunter2hunter2")) };
+        let request = TakeCheckpoint { note: Some(note("password=hunter2hunter2hunter2")), ..take_checkpoint() };
         let taken = story.run("", &request).unwrap();
         story.settle();
         let text = fs::read_to_string(story.file_of(&taken)).unwrap();

@@ -1,14 +1,8 @@
 //! Several operations in one commit, on both engines.
 
 use flightline::batch::{BatchOutcome, BatchPart, RunBatch};
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::Checkpoint;
 use flightline::core::token::Scope;
-use flightline::core::{Code, Refusal};
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::report::UpdateSortie;
-use flightline_testkit::story::{Story, note};
-use flightline_testkit::{World, both_engines};
+use flightline_testkit::prelude::*;
 use serde_json::{Value, json};
 
 use crate::registry::guest;

@@ -1,38 +1,14 @@
 //! Briefings, on both engines: an agent's own view, in data it cannot mistake for orders, and a receipt.
 
 use expect_test::expect;
-use flightline::agent::UpdateAgent;
-use flightline::context::{AcknowledgeBriefing, BriefAgent, Briefed};
-use flightline::core::Code;
-use flightline::core::agent::Role;
+use flightline::context::{AcknowledgeBriefing, Briefed};
 use flightline::core::briefing::{Budget, Mode, estimate_tokens, strip_data, template};
 use flightline::core::mission::Pinning;
-use flightline::core::note::NoteKind;
 use flightline::core::setting::{Briefing, Receipt};
-use flightline::core::sortie::FileChange;
-use flightline::effect::{BeginEffect, FinishEffect};
-use flightline::mail::AcknowledgeMail;
-use flightline::mission::update::UpdateMission;
-use flightline::note::AddNote;
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{FileReport, ReportError, UpdateSortie};
-use flightline_testkit::story::{Story, name, note, path, registration, sortie, title};
-use flightline_testkit::{World, both_engines};
-
-const DONE: SortieAction = SortieAction::Complete { output: None };
-
-fn ask() -> BriefAgent {
-    BriefAgent {
-        mission: None,
-        max_tokens: None,
-        minimal: false,
-        tree: None,
-    }
-}
+use flightline_testkit::prelude::*;
 
 fn brief(story: &Story<'_>, agent: &str) -> Briefed {
-    story.run(agent, &ask()).unwrap()
+    story.run(agent, &brief_agent()).unwrap()
 }
 
 fn acknowledge(nonce: &str) -> AcknowledgeBriefing {
@@ -42,27 +18,13 @@ fn acknowledge(nonce: &str) -> AcknowledgeBriefing {
 }
 
 fn remember(story: &Story<'_>, agent: &str, kind: NoteKind, text: &str) {
-    let add = AddNote {
-        mission: None,
-        kind,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    };
-    story.run(agent, &add).unwrap();
+    story.run(agent, &add_note(kind, text)).unwrap();
 }
 
 fn effect(story: &Story<'_>, agent: &str, key: &str, what: &str) {
     let begin = BeginEffect {
-        key: name(key),
-        mission: None,
-        sortie: None,
         what: Some(note(what)),
-        again: false,
-        sightings: Vec::new(),
+        ..begin_effect(key)
     };
     story.run(agent, &begin).unwrap();
 }
@@ -120,7 +82,7 @@ both_engines! {
 
     fn errors_of_its_own_sortie_are_an_agents_blockers(world: &World) {
         let story = working(world);
-        let error = |message: &str, blocking: bool| ReportError { sortie: story.sortie_id("Endpoint"), kind: name("compiler"), status: None, message: note(message), blocking };
+        let error = |message: &str, blocking: bool| ReportError { blocking, ..report_error(story.sortie_id("Endpoint"), "compiler", message) };
         story.run("ada", &error("one warning", false)).unwrap();
         story.run("ada", &error("it does not build", true)).unwrap();
         assert_eq!(said(&brief(&story, "ada").facts.blockers), ["it does not build", "compiler: one warning"]);
@@ -133,7 +95,7 @@ both_engines! {
         remember(&story, "bob", NoteKind::Decision, "JSON, not XML");
         remember(&story, "bob", NoteKind::DeadEnd, "the vendored parser");
         effect(&story, "bob", "deploy", "build 81 on staging");
-        story.run("bob", &FinishEffect { key: name("deploy"), mission: None, result: None }).unwrap();
+        story.run("bob", &finish_effect("deploy")).unwrap();
         effect(&story, "bob", "announce", "tell the customers");
         story.send("bob", &["ada"], "Review the docs").unwrap();
         story.checkpoint();
@@ -275,7 +237,7 @@ both_engines! {
         }
         assert!((5..20).contains(&pinned), "{pinned}");
         for max_tokens in [None, Some(900), Some(500), Some(200), Some(0)] {
-            let told = story.run("ada", &BriefAgent { max_tokens, ..ask() }).unwrap().text;
+            let told = story.run("ada", &BriefAgent { max_tokens, ..brief_agent() }).unwrap().text;
             assert!(estimate_tokens(&told) <= max_tokens.unwrap_or(2_000).max(200), "{max_tokens:?}: {told}");
         }
     }
@@ -283,7 +245,7 @@ both_engines! {
     fn what_was_done_to_the_world_is_told_apart_from_what_may_have_been(world: &World) {
         let story = working(world);
         effect(&story, "ada", "deploy", "build 81 on staging");
-        story.run("ada", &FinishEffect { key: name("deploy"), mission: None, result: None }).unwrap();
+        story.run("ada", &finish_effect("deploy")).unwrap();
         effect(&story, "ada", "announce", "tell the customers");
         let told = brief(&story, "ada");
         assert_eq!(said(&told.facts.effects_done), ["deploy: build 81 on staging"]);
@@ -345,7 +307,7 @@ both_engines! {
         story.pass_minutes(90);
         brief(&story, "bob");
         assert!(brief(&story, "ada").text == first.text, "whoever else asks, and whenever");
-        assert!(Story::new(world).run("ada", &ask()).unwrap().text == first.text, "through whichever process");
+        assert!(Story::new(world).run("ada", &brief_agent()).unwrap().text == first.text, "through whichever process");
         assert_ne!(brief(&story, "bob").nonce, first.nonce);
         story.send("bob", &["ada"], "news").unwrap();
         assert_ne!(brief(&story, "ada").nonce, first.nonce, "a nonce is good for one revision");
@@ -388,9 +350,9 @@ both_engines! {
         let first: String = told.text.chars().take(2_000).collect();
         assert!(first.contains("**You**: `ada`") && first.contains("Continue \"Endpoint\" with the handlers"), "enough to act on");
         assert!(told.text.contains(&format!("fleet context --full --agent ada --mission {} --json", told.facts.mission_id)), "and the command that shows the rest");
-        let small = story.run("ada", &BriefAgent { max_tokens: Some(900), ..ask() }).unwrap().text;
+        let small = story.run("ada", &BriefAgent { max_tokens: Some(900), ..brief_agent() }).unwrap().text;
         assert!(estimate_tokens(&small) <= 900);
-        let minimal = story.run("ada", &BriefAgent { minimal: true, ..ask() }).unwrap().text;
+        let minimal = story.run("ada", &BriefAgent { minimal: true, ..brief_agent() }).unwrap().text;
         assert!(minimal.len() < told.text.len() && minimal.contains("### Next Steps") && !minimal.contains("dead end 1:"));
     }
 
@@ -405,7 +367,7 @@ both_engines! {
         remember(&story, "bob", NoteKind::Constraint, &attack.replace(['\u{202e}', '\u{200b}'], ""));
         effect(&story, "bob", "attack", &attack);
         story.send("bob", &["ada"], &attack.chars().take(120).collect::<String>()).unwrap();
-        story.run("bob", &AddSorties { mission: None, sorties: vec![sortie(&attack.chars().take(120).collect::<String>())] }).unwrap();
+        story.run("bob", &add_sorties(vec![sortie(&attack.chars().take(120).collect::<String>())])).unwrap();
         story.run("bob", &UpdateAgent { blockers: vec![line.clone()], next_steps: vec![line], ..UpdateAgent::default() }).unwrap();
         story.run("ada", &UpdateSortie { sortie: story.sortie_id("Endpoint"), note: Some(note(&attack)), resume_instructions: Some(note(&attack)), ..UpdateSortie::default() }).unwrap();
         story.run("", &registration("tower")).unwrap();

@@ -5,45 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 
-use flightline::agent::UpdateAgent;
-use flightline::checkpoint::files::{State, StateValue, WholeCheckpoint};
-use flightline::checkpoint::inspect::ShowCheckpoint;
-use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::core::CheckpointId;
-use flightline::core::checkpoint::{Reason, Trigger, section_of};
-use flightline::core::effect::EffectState;
+use flightline::checkpoint::files::{State, StateValue};
+use flightline::core::checkpoint::section_of;
 use flightline::core::event::sha256_hex;
-use flightline::core::note::NoteKind;
-use flightline::core::sortie::{FileChange, SortieStatus, SubtaskStatus};
-use flightline::effect::{BeginEffect, FinishEffect};
-use flightline::lock::AcquireLocks;
-use flightline::mail::{AcknowledgeMail, OpenInbox};
-use flightline::note::AddNote;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
-use flightline_testkit::story::{Story, locks_on, name, note, path, title};
-use flightline_testkit::{World, both_engines, caller, outside};
+use flightline_testkit::outside;
+use flightline_testkit::prelude::*;
 use serde_json::{Value, json};
-
-fn lesson(text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind: NoteKind::Lesson,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
-}
 
 fn manual(words: Option<&str>) -> TakeCheckpoint {
     TakeCheckpoint {
-        mission: None,
-        reason: None,
-        details: None,
         note: words.map(note),
+        ..take_checkpoint()
     }
 }
 
@@ -56,16 +28,8 @@ fn busy(world: &World) -> Story<'_> {
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
         note: Some(note("routes are wired")),
-        subtasks: vec![SubtaskReport {
-            name: name("routes"),
-            title: None,
-            status: SubtaskStatus::Complete,
-            output: None,
-        }],
-        files: vec![FileReport {
-            path: path("src/api.rs"),
-            change: FileChange::Modified,
-        }],
+        subtasks: vec![subtask("routes", SubtaskStatus::Complete)],
+        files: vec![file("src/api.rs", FileChange::Modified)],
         ..UpdateSortie::default()
     };
     story.run("bob", &update).unwrap();
@@ -76,15 +40,7 @@ fn busy(world: &World) -> Story<'_> {
     story.run("bob", &lock).unwrap();
     story.send("ada", &["bob"], "Review the model").unwrap();
     story.run("ada", &lesson("measure first")).unwrap();
-    let begin = BeginEffect {
-        key: name("deploy"),
-        mission: None,
-        sortie: None,
-        what: None,
-        again: false,
-        sightings: Vec::new(),
-    };
-    story.run("bob", &begin).unwrap();
+    story.run("bob", &begin_effect("deploy")).unwrap();
     story
 }
 
@@ -98,9 +54,8 @@ fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> State {
 
 /// Everything at a revision that a checkpoint holds, when there is only one mission.
 fn at(story: &Story<'_>, rev: u64) -> Vec<StateValue> {
-    let values = story.with_fleet(|fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None)));
-    let held = values
-        .unwrap()
+    let held = story
+        .look(|tx| tx.state_at(rev, None))
         .into_iter()
         .filter(|value| section_of(value.kind).is_some());
     held.map(|value| StateValue {
@@ -129,11 +84,11 @@ both_engines! {
         let story = busy(world);
         let taken = story.checkpoint();
         let (before, shown) = (whole(&story, taken.id).values, ShowCheckpoint { checkpoint: taken.id.to_string() });
-        story.change_keeping_locks("bob", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        story.change_keeping_locks("bob", "Endpoint", DONE).unwrap();
         story.finish("ada", &["Docs", "Tests"]);
-        story.run("bob", &OpenInbox { all: false, limit: 9 }).unwrap();
-        story.run("bob", &FinishEffect { key: name("deploy"), mission: None, result: None }).unwrap();
-        story.run("ada", &flightline::lock::StealLock { path: path("src/api.rs"), reason: note("mine now") }).unwrap();
+        story.run("bob", &open_inbox(9)).unwrap();
+        story.run("bob", &finish_effect("deploy")).unwrap();
+        story.run("ada", &StealLock { path: path("src/api.rs"), reason: note("mine now") }).unwrap();
         assert!(story.run("", &shown).unwrap() == taken);
         assert!(whole(&story, taken.id).values == before);
     }
@@ -143,7 +98,7 @@ both_engines! {
         story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
         story.claim("ada", "Model").unwrap();
         let rev = story.rev();
-        story.change("ada", "Model", SortieAction::Complete { output: None }).unwrap();
+        story.change("ada", "Model", DONE).unwrap();
         let events = story.events_after(rev);
         let own = events.iter().find(|event| event.kind == "fleet_checkpointed").unwrap();
         assert!(events.iter().all(|event| event.step == own.step), "in one transaction");
@@ -216,7 +171,7 @@ both_engines! {
         assert_eq!(changed_by(&|| drop(story.run("ada", &lesson("measure twice")).unwrap())), ["notes"]);
         assert_eq!(changed_by(&|| drop(story.lock("ada", &["b.rs"]).unwrap())), ["locks"]);
         assert_eq!(changed_by(&|| drop(story.send("ada", &["bob"], "Again").unwrap())), ["messages"]);
-        assert_eq!(changed_by(&|| drop(story.run("bob", &FinishEffect { key: name("deploy"), mission: None, result: None }).unwrap())), ["effects"]);
+        assert_eq!(changed_by(&|| drop(story.run("bob", &finish_effect("deploy")).unwrap())), ["effects"]);
         assert_eq!(changed_by(&|| drop(story.claim("ada", "Docs").unwrap())), ["sorties"]);
     }
 
@@ -266,7 +221,7 @@ both_engines! {
         assert_eq!(taken.sorties.len(), 1);
         assert_eq!(taken.active_locks.iter().map(|lock| lock.file.as_str()).collect::<Vec<_>>(), ["other.rs"]);
         assert_eq!(taken.pending_messages.len(), 1);
-        let first = story.all::<flightline::core::mission::Mission>()[0].id.to_string();
+        let first = story.all::<Mission>()[0].id.to_string();
         let of_first = story.run("", &TakeCheckpoint { mission: Some(first), ..manual(None) }).unwrap();
         assert_eq!((of_first.sorties.len(), of_first.active_locks.len()), (4, 1));
     }
@@ -303,7 +258,7 @@ both_engines! {
         assert!(is_new(story.run("", &manual(Some("before the refactoring"))).unwrap().id), "somebody has something to say");
         story.send("ada", &["bob"], "Something new").unwrap();
         assert!(is_new(story.checkpoint().id), "mail is pending");
-        story.run("bob", &OpenInbox { all: false, limit: 9 }).unwrap();
+        story.run("bob", &open_inbox(9)).unwrap();
         assert!(is_new(story.checkpoint().id), "mail was delivered");
         story.lock("ada", &["b.rs"]).unwrap();
         assert!(is_new(story.checkpoint().id), "a lock");
@@ -338,10 +293,10 @@ both_engines! {
             for agent in ["ada", "bob"] {
                 scope.spawn(move || {
                     let mut fleet = world.fleet();
-                    let next = flightline::sortie::claim::ClaimNext { mission: None, lock: false };
+                    let next = claim_next();
                     while let Ok(claimed) = fleet.run(&next, &caller(agent)) {
                         let sortie = claimed.sortie.id.to_string();
-                        fleet.run(&flightline::sortie::change::ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false, checkpoint: false }, &caller(agent)).unwrap();
+                        fleet.run(&change_sortie(sortie, DONE), &caller(agent)).unwrap();
                     }
                 });
             }
@@ -352,7 +307,7 @@ both_engines! {
                 }
             });
         });
-        let verdicts = story.run("", &flightline::checkpoint::inspect::VerifyCheckpoints { checkpoint: None }).unwrap();
+        let verdicts = story.run("", &verify_checkpoints()).unwrap();
         assert!(verdicts.iter().all(|verdict| verdict.sound), "{verdicts:?}");
         for taken in story.checkpoints().iter().filter(|one| one.cut.reason == Reason::Manual) {
             assert!(whole(&story, taken.id).values == at(&story, taken.cut.rev), "{} does not hold the state at {}", taken.id, taken.cut.rev);
@@ -364,9 +319,9 @@ both_engines! {
         let story = busy(world);
         let first = story.checkpoints().remove(0);
         let seen = story.send("ada", &["bob"], "Seen").unwrap().message.id.to_string();
-        story.run("bob", &AcknowledgeMail { messages: vec![seen.clone()], all: false }).unwrap();
+        story.run("bob", &acknowledge(&seen)).unwrap();
         let taken = story.checkpoint();
-        story.change("bob", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        story.change("bob", "Endpoint", DONE).unwrap();
         let rows = outside::query(world, "SELECT id, mission_id, timestamp, trigger, trigger_details, CAST(progress_percent AS TEXT), sorties_json, locks_json, \
             messages_json, recovery_context_json, created_by, version FROM checkpoints WHERE project = {project} AND trigger IN ('manual', 'progress') ORDER BY timestamp DESC, trigger, progress_percent");
         let text = |row: usize, at: usize| rows[row][at].clone().unwrap_or_default();
@@ -422,9 +377,9 @@ both_engines! {
     fn an_effect_and_a_sortie_keep_their_states_in_a_checkpoint(world: &World) {
         let story = busy(world);
         let taken = story.checkpoint();
-        story.run("bob", &FinishEffect { key: name("deploy"), mission: None, result: None }).unwrap();
+        story.run("bob", &finish_effect("deploy")).unwrap();
         let held = whole(&story, taken.id).values;
-        let effect: flightline::core::effect::Effect = held.iter().find(|value| value.kind == flightline::core::Kind::Effect).map(|value| serde_json::from_str(&value.text).unwrap()).unwrap();
+        let effect: Effect = held.iter().find(|value| value.kind == flightline::core::Kind::Effect).map(|value| serde_json::from_str(&value.text).unwrap()).unwrap();
         assert!(matches!(effect.state, EffectState::Intent { .. }));
         assert_eq!(taken.sorties[0].status, SortieStatus::Completed);
     }

@@ -1,25 +1,11 @@
 //! Claiming sorties, on both engines: exactly one agent gets each, and only what is ready.
 
 use expect_test::expect;
-use flightline::core::agent::Role;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, SortieId};
-use flightline::sortie::add::{AddSorties, NewSortie};
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, note, path, sortie};
+use flightline::core::SortieId;
+use flightline_testkit::prelude::*;
 
 fn add(story: &Story<'_>, sorties: Vec<NewSortie>) {
-    let add = AddSorties {
-        mission: None,
-        sorties,
-    };
-    story.run("", &add).unwrap();
-}
-
-fn complete() -> SortieAction {
-    SortieAction::Complete { output: None }
+    story.run("", &add_sorties(sorties)).unwrap();
 }
 
 fn to(agent: &str) -> SortieAction {
@@ -33,19 +19,12 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["User model"]);
         let won = story.claim("ada", "User model").unwrap();
-        assert_eq!(
-            (won.sortie.status, won.sortie.attempts),
-            (SortieStatus::InProgress, 1)
-        );
+        assert_eq!((won.sortie.status, won.sortie.attempts), (SortieStatus::InProgress, 1));
         assert_eq!(won.sortie.assigned_epoch, Some(1));
         assert_eq!(won.sortie.started_at, Some(world.clock.now()));
         let lost = story.claim("bob", "User model").unwrap_err();
         assert_eq!(lost.code, Code::AlreadyTaken);
-        assert!(
-            lost.message.ends_with("(\"User model\") is ada's"),
-            "{}",
-            lost.message
-        );
+        assert!(lost.message.ends_with("(\"User model\") is ada's"), "{}", lost.message);
         assert_eq!(lost.details["owner"], "ada");
         assert_eq!(
             story.sortie("User model").owner.as_deref(),
@@ -70,10 +49,7 @@ both_engines! {
         let refused = story.claim("", "User model").unwrap_err();
         assert_eq!(
             (refused.code, refused.hint.unwrap().as_str()),
-            (
-                Code::InvalidInput,
-                "give `--agent NAME`, or set FLEET_AGENT"
-            )
+            (Code::InvalidInput, "give `--agent NAME`, or set FLEET_AGENT")
         );
         assert_eq!(story.claim_next("").unwrap_err().code, Code::InvalidInput);
     }
@@ -84,16 +60,13 @@ both_engines! {
         story.claim_next("ada").unwrap();
         story.claim_next("bob").unwrap();
         expect![[r#"
-            mission "Add login" in_progress
+            mission "Add login" in_progress 0%
               sortie "User model" in_progress ada
               sortie "Login endpoint" in_progress bob
         "#]]
         .assert_eq(&story.as_text());
-        let begun = story
-            .events_after(0)
-            .iter()
-            .filter(|event| event.kind == "mission_started")
-            .count();
+        let begun =
+            story.events_after(0).iter().filter(|event| event.kind == "mission_started").count();
         assert_eq!(begun, 1);
     }
 
@@ -108,40 +81,20 @@ both_engines! {
         let refused = story.claim("ada", "Login endpoint").unwrap_err();
         assert_eq!(refused.code, Code::IllegalTransition);
         assert!(
-            refused
-                .message
-                .ends_with("(\"User model\"), which is pending"),
+            refused.message.ends_with("(\"User model\"), which is pending"),
             "{}",
             refused.message
         );
-        assert_eq!(
-            story.claim_next("ada").unwrap().sortie.title.as_str(),
-            "User model"
-        );
+        assert_eq!(story.claim_next("ada").unwrap().sortie.title.as_str(), "User model");
         let nothing = story.claim_next("bob").unwrap_err();
-        assert_eq!(
-            (nothing.code, nothing.retryable),
-            (Code::NothingReady, true)
-        );
+        assert_eq!((nothing.code, nothing.retryable), (Code::NothingReady, true));
         assert_eq!(nothing.details["waiting"], 1);
         story.change("", "Login endpoint", to("ada")).unwrap();
-        let early = story
-            .change("ada", "Login endpoint", SortieAction::Start)
-            .unwrap_err();
-        assert_eq!(
-            early.code,
-            Code::IllegalTransition,
-            "being given it does not make it ready"
-        );
-        assert_eq!(
-            story.claim("ada", "Login endpoint").unwrap_err().code,
-            Code::IllegalTransition
-        );
-        story.change("ada", "User model", complete()).unwrap();
-        assert_eq!(
-            story.claim_next("ada").unwrap().sortie.title.as_str(),
-            "Login endpoint"
-        );
+        let early = story.change("ada", "Login endpoint", SortieAction::Start).unwrap_err();
+        assert_eq!(early.code, Code::IllegalTransition, "being given it does not make it ready");
+        assert_eq!(story.claim("ada", "Login endpoint").unwrap_err().code, Code::IllegalTransition);
+        story.change("ada", "User model", DONE).unwrap();
+        assert_eq!(story.claim_next("ada").unwrap().sortie.title.as_str(), "Login endpoint");
     }
 
     fn a_failed_dependency_does_not_count_as_done(world: &World) {
@@ -155,21 +108,10 @@ both_engines! {
             }],
         );
         story.claim("ada", "User model").unwrap();
-        story
-            .change(
-                "ada",
-                "User model",
-                SortieAction::Fail {
-                    reason: note("cannot"),
-                },
-            )
-            .unwrap();
-        assert_eq!(
-            story.claim_next("bob").unwrap_err().code,
-            Code::NothingReady
-        );
+        story.change("ada", "User model", SortieAction::Fail { reason: note("cannot") }).unwrap();
+        assert_eq!(story.claim_next("bob").unwrap_err().code, Code::NothingReady);
         story.claim("bob", "User model").unwrap();
-        story.change("bob", "User model", complete()).unwrap();
+        story.change("bob", "User model", DONE).unwrap();
         story.claim("bob", "Login endpoint").unwrap();
     }
 
@@ -177,32 +119,17 @@ both_engines! {
         let story = Story::new(world);
         story.mission("First", &["Elsewhere"]);
         story.mission("Second", &[]);
-        let foreign = AddSorties {
-            mission: None,
-            sorties: vec![NewSortie {
-                depends_on: vec![story.sortie_id("Elsewhere")],
-                ..sortie("Here")
-            }],
-        };
+        let foreign = add_sorties(vec![NewSortie { depends_on: vec![story.sortie_id("Elsewhere")], ..sortie("Here") }]);
         assert_eq!(
             story.run("", &foreign).unwrap_err().code,
             Code::InvalidInput
         );
-        let unknown = AddSorties {
-            mission: None,
-            sorties: vec![
-                sortie("Kept out"),
-                NewSortie {
-                    depends_on: vec!["srt-ffff".to_owned()],
-                    ..sortie("Here")
-                },
-            ],
-        };
+        let unknown = add_sorties(vec![ sortie("Kept out"), NewSortie { depends_on: vec!["srt-ffff".to_owned()], ..sortie("Here") }, ]);
         assert_eq!(story.run("", &unknown).unwrap_err().code, Code::NotFound);
         expect![[r#"
-            mission "First" pending
+            mission "First" pending 0%
               sortie "Elsewhere" pending -
-            mission "Second" pending
+            mission "Second" pending 0%
         "#]]
         .assert_eq(&story.as_text());
     }
@@ -213,40 +140,21 @@ both_engines! {
         add(
             &story,
             vec![
-                NewSortie {
-                    priority: -1,
-                    ..sortie("Last")
-                },
-                NewSortie {
-                    priority: 5,
-                    ..sortie("First")
-                },
-                NewSortie {
-                    priority: 5,
-                    ..sortie("Second")
-                },
+                NewSortie { priority: -1, ..sortie("Last") },
+                NewSortie { priority: 5, ..sortie("First") },
+                NewSortie { priority: 5, ..sortie("Second") },
             ],
         );
-        let order: Vec<String> = (0..5)
-            .map(|_| story.claim_next("ada").unwrap().sortie.title.to_string())
-            .collect();
+        let order: Vec<String> =
+            (0..5).map(|_| story.claim_next("ada").unwrap().sortie.title.to_string()).collect();
         assert_eq!(order, ["First", "Second", "Third", "Fourth", "Last"]);
-        assert_eq!(
-            story.claim_next("ada").unwrap_err().code,
-            Code::NothingReady
-        );
+        assert_eq!(story.claim_next("ada").unwrap_err().code, Code::NothingReady);
     }
 
     fn work_given_to_an_agent_goes_before_work_that_is_free(world: &World) {
         let story = Story::new(world);
         story.mission("Add login", &["Gift"]);
-        add(
-            &story,
-            vec![NewSortie {
-                priority: 9,
-                ..sortie("Urgent")
-            }],
-        );
+        add(&story, vec![NewSortie { priority: 9, ..sortie("Urgent") }]);
         story.register("ada", Role::Specialist);
         story.change("", "Gift", to("ada")).unwrap();
         assert_eq!(
@@ -254,17 +162,8 @@ both_engines! {
             "Urgent",
             "what is ada's is not for bob"
         );
-        assert_eq!(
-            story.claim_next("bob").unwrap_err().code,
-            Code::NothingReady
-        );
-        add(
-            &story,
-            vec![NewSortie {
-                priority: 9,
-                ..sortie("Urgent too")
-            }],
-        );
+        assert_eq!(story.claim_next("bob").unwrap_err().code, Code::NothingReady);
+        add(&story, vec![NewSortie { priority: 9, ..sortie("Urgent too") }]);
         let next = story.claim_next("ada").unwrap().sortie;
         assert_eq!((next.title.as_str(), next.attempts), ("Gift", 1));
     }
@@ -275,14 +174,8 @@ both_engines! {
         add(
             &story,
             vec![
-                NewSortie {
-                    files: vec![path("src/auth.rs")],
-                    ..sortie("Auth")
-                },
-                NewSortie {
-                    files: vec![path("docs")],
-                    ..sortie("Docs")
-                },
+                NewSortie { files: vec![path("src/auth.rs")], ..sortie("Auth") },
+                NewSortie { files: vec![path("docs")], ..sortie("Docs") },
             ],
         );
         story.lock("bob", &["src"]).unwrap();
@@ -293,10 +186,7 @@ both_engines! {
             "her own lock is not in her way"
         );
         let refused = story.claim_next("ada").unwrap_err();
-        assert_eq!(
-            (refused.code, &refused.details["locked"]),
-            (Code::NothingReady, &1.into())
-        );
+        assert_eq!((refused.code, &refused.details["locked"]), (Code::NothingReady, &1.into()));
         assert_eq!(
             story.claim_next("bob").unwrap().sortie.title.as_str(),
             "Auth",
@@ -309,33 +199,21 @@ both_engines! {
         story.mission("Add login", &[]);
         add(
             &story,
-            vec![NewSortie {
-                files: vec![path("src/a.rs"), path("src/b.rs")],
-                ..sortie("Auth")
-            }],
+            vec![NewSortie { files: vec![path("src/a.rs"), path("src/b.rs")], ..sortie("Auth") }],
         );
         story.lock("bob", &["src/b.rs"]).unwrap();
-        let claim = ClaimSortie {
-            sortie: story.sortie_id("Auth"),
-            lock: true,
-        };
+        let claim = ClaimSortie { sortie: story.sortie_id("Auth"), lock: true };
         assert_eq!(story.run("ada", &claim).unwrap_err().code, Code::LockHeld);
         expect![[r#"
-            mission "Add login" pending
+            mission "Add login" pending 0%
               sortie "Auth" pending -
             lock src/b.rs bob
         "#]]
         .assert_eq(&story.as_text());
-        let next = ClaimNext {
-            mission: None,
-            lock: true,
-        };
-        assert_eq!(
-            story.run("bob", &next).unwrap().owner.as_deref(),
-            Some("bob")
-        );
+        let next = ClaimNext { lock: true, ..claim_next() };
+        assert_eq!(story.run("bob", &next).unwrap().owner.as_deref(), Some("bob"));
         expect![[r#"
-            mission "Add login" in_progress
+            mission "Add login" in_progress 0%
               sortie "Auth" in_progress bob
             lock src/b.rs bob
             lock src/a.rs bob
@@ -350,13 +228,7 @@ both_engines! {
             let claimed = story.claim(agent, "User model").unwrap().sortie;
             assert_eq!((claimed.attempts, &claimed.failure), (at, &None));
             story
-                .change(
-                    agent,
-                    "User model",
-                    SortieAction::Fail {
-                        reason: note("flaky"),
-                    },
-                )
+                .change(agent, "User model", SortieAction::Fail { reason: note("flaky") })
                 .unwrap();
         }
         let seen = story.sortie("User model").sortie;
@@ -367,14 +239,10 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["User model"]);
         story.claim("ada", "User model").unwrap();
-        story.change("ada", "User model", complete()).unwrap();
+        story.change("ada", "User model", DONE).unwrap();
         let refused = story.claim("bob", "User model").unwrap_err();
         assert_eq!(refused.code, Code::IllegalTransition);
-        assert!(
-            refused.message.ends_with("it is completed"),
-            "{}",
-            refused.message
-        );
+        assert!(refused.message.ends_with("it is completed"), "{}", refused.message);
     }
 
     fn a_sortie_is_found_by_a_unique_beginning_of_its_id(world: &World) {
@@ -382,21 +250,12 @@ both_engines! {
         story.mission("Add login", &["User model"]);
         let whole = story.sortie_id("User model");
         let claim = |sortie: &str| {
-            story.run(
-                "ada",
-                &ClaimSortie {
-                    sortie: sortie.to_owned(),
-                    lock: false,
-                },
-            )
+            story.run("ada", &ClaimSortie { sortie: sortie.to_owned(), lock: false })
         };
         assert_eq!(claim("srt-ffff").unwrap_err().code, Code::NotFound);
         assert_eq!(claim("User model").unwrap_err().code, Code::InvalidInput);
         assert_eq!(claim("T060").unwrap_err().code, Code::NotFound, "there is no such task");
         assert_eq!(claim("msn-ffff").unwrap_err().code, Code::InvalidInput);
-        assert_eq!(
-            claim(&whole[..9]).unwrap().sortie.id,
-            whole.parse::<SortieId>().unwrap()
-        );
+        assert_eq!(claim(&whole[..9]).unwrap().sortie.id, whole.parse::<SortieId>().unwrap());
     }
 }

@@ -2,23 +2,10 @@
 
 use std::fs;
 
-use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::files::WholeCheckpoint;
-use flightline::checkpoint::inspect::{
-    DiffCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
-};
 use flightline::checkpoint::mend::MendCheckpoint;
 use flightline::checkpoint::serve::{rehearse, serve};
-use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::event::sha256_hex;
-use flightline::core::mission::Mission;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, Kind, Refusal};
-use flightline::sortie::change::SortieAction;
-use flightline::status::ShowStatus;
-use flightline_testkit::story::recovery::{Force, back_to, roll_forward};
-use flightline_testkit::story::{Story, note};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 /// A mission with one of four sorties completed, and one that ada is at.
@@ -31,7 +18,7 @@ fn working(world: &World) -> Story<'_> {
 }
 
 fn all_sound(story: &Story<'_>) -> bool {
-    let verdicts = story.run("", &VerifyCheckpoints { checkpoint: None });
+    let verdicts = story.run("", &verify_checkpoints());
     verdicts.unwrap().iter().all(|verdict| verdict.sound)
 }
 
@@ -70,7 +57,7 @@ both_engines! {
         let (endpoint, mission) = (story.sortie_id("Endpoint"), story.all::<Mission>()[0].id.to_string());
         damage::live(world, Kind::Sortie, &endpoint);
         damage::live(world, Kind::Mission, &mission);
-        let status = story.run("", &ShowStatus { mission: None, sightings: vec![] }).unwrap();
+        let status = story.run("", &show_status()).unwrap();
         let said = status.attention.iter().find(|one| one.command == "fleet doctor --fix").unwrap();
         assert!(said.what.starts_with(&format!("the last value of mission {mission} is damaged")) && said.what.ends_with("(and 1 more like it)"), "{said:?}");
         assert_eq!(story.ailments().len(), 2, "the doctor sees it: {:?}", story.ailments());
@@ -83,7 +70,7 @@ both_engines! {
         let story = working(world);
         let endpoint = story.sortie_id("Endpoint");
         damage::everywhere(world, Kind::Sortie, &endpoint, 0);
-        let refused = story.change("ada", "Endpoint", flightline::sortie::change::SortieAction::Complete { output: None }).unwrap_err();
+        let refused = story.change("ada", "Endpoint", DONE).unwrap_err();
         assert!(refused.message.contains(&format!("sortie {endpoint} does not match its checksum")), "{}", refused.message);
     }
 }
@@ -97,9 +84,7 @@ fn with_files(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocume
     let second = story.checkpoint();
     story.settle();
     for (agent, sortie) in [("bob", "Docs"), ("ada", "Endpoint")] {
-        story
-            .change(agent, sortie, SortieAction::Release { reason: None })
-            .unwrap();
+        story.change(agent, sortie, GIVEN_BACK).unwrap();
     }
     (story, first, second)
 }
@@ -118,7 +103,7 @@ fn damage_second(
     assert_eq!(damage::raw(world, &sql), 1);
 }
 
-fn resume(story: &Story<'_>) -> Result<flightline::recovery::resume::Resumed, Refusal> {
+fn resume(story: &Story<'_>) -> Result<Resumed, Refusal> {
     let (outcome, said) = story.serve(&roll_forward(vec![]));
     assert!(outcome.is_err() || said.is_empty(), "it is in the outcome");
     outcome
@@ -134,11 +119,6 @@ fn remove_record(world: &World, checkpoint: &CheckpointDocument) {
         let sql = format!("DELETE FROM {table} = '{id}' AND project = {{project}}");
         assert!(damage::raw(world, &sql) > 0, "{sql}");
     }
-}
-
-/// Everything there is, as one snapshot.
-fn everything(story: &Story<'_>) -> Vec<flightline::store::StoredEvent> {
-    story.look(|tx| tx.state_at(tx.rev(), None))
 }
 
 both_engines! {
@@ -251,13 +231,13 @@ both_engines! {
 
     fn a_damaged_record_is_repaired_from_its_file(world: &World) {
         let (story, _, second) = with_files(world);
-        let before = everything(&story);
+        let before = story.state();
         damage::live(world, Kind::Checkpoint, &second.id.to_string());
         let (shown, said) = story.serve(&ShowCheckpoint { checkpoint: second.id.to_string() });
         assert_eq!(shown.unwrap().sorties, second.sorties);
         assert_eq!(said, [format!("the record of {} was damaged in the store; repaired", &second.id.to_string()[..12])]);
         assert_eq!(world.problems(), [] as [&str; 0]);
-        assert!(everything(&story) == before, "healed, not changed");
+        assert!(story.state() == before, "healed, not changed");
     }
 
     fn a_pinned_record_is_repaired_though_its_file_is_older(world: &World) {
@@ -265,10 +245,10 @@ both_engines! {
         story.pass_minutes(1);
         let pin = MarkCheckpoint { checkpoint: second.id.to_string(), mark: Mark::Pin };
         story.run("", &pin).unwrap();
-        let before = everything(&story);
+        let before = story.state();
         damage::live(world, Kind::Checkpoint, &second.id.to_string());
-        assert!(story.serve(&VerifyCheckpoints { checkpoint: None }).0.unwrap().iter().all(|one| one.sound));
-        assert!(everything(&story) == before, "pin and all");
+        assert!(story.serve(&verify_checkpoints()).0.unwrap().iter().all(|one| one.sound));
+        assert!(story.state() == before, "pin and all");
         let note = MarkCheckpoint { checkpoint: second.id.to_string(), mark: Mark::Note { text: note("look") } };
         story.run("", &note).unwrap();
         damage::journal(world, Kind::Checkpoint, &second.id.to_string(), 0);
@@ -297,10 +277,9 @@ both_engines! {
         let (done, _) = story.serve(&back_to(second.id, Force::Yes));
         assert!(done.unwrap().warnings.iter().any(|said| said.contains("from its file")));
         story.settle();
-        let before = story.all::<flightline::core::setting::Recovery>().pop().unwrap().before.unwrap();
+        let before = story.all::<Recovery>().pop().unwrap().before.unwrap();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), second.rev);
-        let undo = flightline::recovery::undo::Undo { mission: None, force: true, sightings: vec![] };
-        let (done, _) = story.serve(&undo);
+        let (done, _) = story.serve(&undo_rewind(Force::Yes));
         assert_eq!(done.unwrap().checkpoint_id, before);
         assert_eq!(story.stored_sortie("Docs").status, SortieStatus::Pending);
     }
@@ -330,9 +309,9 @@ both_engines! {
             value.sha = sha256_hex(&value.text);
         }
         let mend = MendCheckpoint { checkpoint: second.id, record: None, values, file_system: None, file: None, quarantine: false };
-        let before = everything(&story);
+        let before = story.state();
         assert!(!story.run("", &mend).unwrap().sound);
-        assert!(everything(&story) == before);
+        assert!(story.state() == before);
         assert_eq!(story.run("ada", &mend).unwrap_err().code, Code::NotYours);
     }
 
@@ -382,12 +361,12 @@ both_engines! {
         let (story, first, second) = with_files(world);
         // Only the last value is sound, and going back replaces it.
         damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), second.rev);
-        let before = everything(&story);
+        let before = story.state();
         let done = story.run("", &back_to(first.id, Force::Yes)).unwrap();
         assert!(done.warnings.len() == 1 && done.warnings[0].ends_with("; repaired"), "{:?}", done.warnings);
         story.undo().unwrap();
         let docs = story.sortie_id("Docs");
-        let of = |values: Vec<flightline::store::StoredEvent>| values.into_iter().find(|value| value.id == docs).unwrap().text;
-        assert_eq!(of(everything(&story)), of(before));
+        let of = |values: Vec<StoredEvent>| values.into_iter().find(|value| value.id == docs).unwrap().text;
+        assert_eq!(of(story.state()), of(before));
     }
 }

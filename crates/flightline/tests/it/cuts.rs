@@ -3,20 +3,11 @@
 
 use std::time::Duration;
 
-use flightline::checkpoint::files::WholeCheckpoint;
-use flightline::checkpoint::inspect::{ShowCheckpoint, VerifyCheckpoint};
-use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
-use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::checkpoint::thin::{PlanThinning, thin};
-use flightline::core::checkpoint::{Checkpoint, Digest, Line, sections};
-use flightline::core::event::EventType;
-use flightline::core::lock::Lock;
-use flightline::core::{CheckpointId, MissionId};
-use flightline::lock::AcquireLocks;
-use flightline::mission::UseMission;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, locks_on, note};
-use flightline_testkit::{World, both_engines, caller, outside};
+use flightline::checkpoint::inspect::VerifyCheckpoint;
+use flightline::checkpoint::thin::thin;
+use flightline::core::checkpoint::{Digest, Line, sections};
+use flightline_testkit::outside;
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -36,11 +27,10 @@ fn turn_to(story: &Story<'_>, mission: MissionId) {
 }
 
 fn take(story: &Story<'_>, mission: MissionId) -> CheckpointId {
-    let request = flightline::checkpoint::take::TakeCheckpoint {
+    let request = TakeCheckpoint {
         mission: Some(mission.to_string()),
-        reason: None,
-        details: None,
         note: Some(note("one more")),
+        ..take_checkpoint()
     };
     story.run("", &request).unwrap().id
 }
@@ -150,8 +140,7 @@ both_engines! {
             story.with_fleet(|fleet| thin(fleet, &caller(""), &everything)).unwrap();
             assert_eq!(all.map(whole), texts);
             if !released {
-                let release = flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None };
-                story.run("ada", &release).unwrap();
+                story.run("ada", &release_all()).unwrap();
             }
         }
         assert_eq!(story.ailments(), Vec::<String>::new());
@@ -166,7 +155,7 @@ both_engines! {
 
     fn a_checkpoint_of_before_is_verified_as_it_was_hashed(world: &World) {
         let (story, login, search) = two_missions(world);
-        let asked = TakeCheckpoint { mission: Some(login.to_string()), reason: None, details: None, note: None };
+        let asked = TakeCheckpoint { mission: Some(login.to_string()), ..take_checkpoint() };
         let id = story.run("", &asked).unwrap().id;
         let lines = story.look(|tx| tx.lines(login));
         let hashed = |digest: Digest, lines: Vec<Line>| {

@@ -1,17 +1,7 @@
 //! Messages with a deadline, on both engines: what was not acknowledged in time is a failure, noticed by
 //! whoever comes next, recorded and told once.
 
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::{Checkpoint, Reason, Trigger};
-use flightline::core::message::Delivery;
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::{Body, Kind};
-use flightline::mail::{
-    AcknowledgeMail, MessageView, OpenInbox, PeekInbox, ReadMail, ReplyMail, SendMail,
-};
-use flightline::mission::ChangeMission;
-use flightline_testkit::story::{Story, create_mission, sortie, title};
-use flightline_testkit::{World, both_engines, damage};
+use flightline_testkit::prelude::*;
 
 /// Ada and bob are at work; control coordinates.
 fn working(world: &World) -> Story<'_> {
@@ -48,9 +38,8 @@ fn failures(story: &Story<'_>) -> Vec<Checkpoint> {
 
 fn mail_of(story: &Story<'_>, agent: &str) -> Vec<(String, String)> {
     let look = PeekInbox {
-        agent: agent.to_owned(),
         all: true,
-        limit: 99,
+        ..peek_inbox(agent, 99)
     };
     let mail = story.run("", &look).unwrap().into_iter();
     mail.map(|one| {
@@ -58,13 +47,6 @@ fn mail_of(story: &Story<'_>, agent: &str) -> Vec<(String, String)> {
         (one.message.subject.to_string(), body)
     })
     .collect()
-}
-
-fn open() -> OpenInbox {
-    OpenInbox {
-        all: false,
-        limit: 99,
-    }
 }
 
 fn acknowledge(story: &Story<'_>, agent: &str, message: &MessageView) {
@@ -92,7 +74,7 @@ both_engines! {
             "Not acknowledged in time: Which port?".to_owned(),
             "bob had until 2026-01-04T12:10:00Z. It stays in the mailbox. List the agents with: fleet agents list".to_owned(),
         )]);
-        let way = story.run("", &PeekInbox { agent: "bob".to_owned(), all: false, limit: 9 }).unwrap().remove(0).deliveries.remove(0);
+        let way = story.run("", &peek_inbox("bob", 9)).unwrap().remove(0).deliveries.remove(0);
         assert_eq!((way.state.as_str(), way.overdue_at), ("pending", Some(world.clock.now())));
     }
 
@@ -100,13 +82,13 @@ both_engines! {
         let story = working(world);
         story.checkpoint();
         let letter = ask(&story, "control", &["bob"], "An earlier one").message.id.to_string();
-        acknowledge(&story, "bob", &story.run("", &PeekInbox { agent: "bob".to_owned(), all: false, limit: 9 }).unwrap()[0]);
+        acknowledge(&story, "bob", &story.run("", &peek_inbox("bob", 9)).unwrap()[0]);
         let answer = ReplyMail { message: letter.clone(), body: Body::parse("body", "Yes").unwrap() };
         let comers: [&dyn Fn(); 7] = [
             &|| drop(story.detect("", vec![])),
             &|| drop(story.resume("", vec![]).unwrap()),
             &|| drop(story.checkpoint()),
-            &|| drop(story.run("control", &open()).unwrap()),
+            &|| drop(story.run("control", &open_inbox(99)).unwrap()),
             &|| drop(story.run("control", &ReadMail { message: letter.clone() }).unwrap()),
             &|| drop(story.run("control", &answer).unwrap()),
             &|| drop(story.send("control", &["ada"], "Something else").unwrap()),
@@ -175,7 +157,7 @@ both_engines! {
         story.register("eve", Role::Specialist);
         let asked = ask(&story, "ada", &["bob", "control", "eve"], "All of you");
         acknowledge(&story, "control", &asked);
-        story.run("eve", &open()).unwrap();
+        story.run("eve", &open_inbox(99)).unwrap();
         story.pass_minutes(11);
         story.detect("", vec![]);
         let details = failures(&story).pop().unwrap().cut.trigger_details.unwrap();
@@ -249,14 +231,14 @@ both_engines! {
         story.register("bob", Role::Specialist);
         ask(&story, "ada", &["bob"], "Which port?");
         story.pass_minutes(11);
-        story.run("bob", &open()).unwrap();
+        story.run("bob", &open_inbox(99)).unwrap();
         assert_eq!((story.checkpoints().len(), mail_of(&story, "ada").len()), (0, 1));
     }
 
     fn a_mission_that_is_over_gets_no_checkpoint_any_more(world: &World) {
         let story = working(world);
         ask(&story, "ada", &["bob"], "Which port?");
-        story.run("", &ChangeMission { mission: None, to: MissionStatus::Failed, reason: None }).unwrap();
+        story.run("", &change_mission(MissionStatus::Failed)).unwrap();
         story.pass_minutes(11);
         story.detect("", vec![]);
         assert_eq!((failures(&story).len(), mail_of(&story, "ada").len()), (0, 1));
@@ -265,11 +247,11 @@ both_engines! {
     fn a_person_has_no_mailbox_and_the_checkpoint_says_it(world: &World) {
         let story = working(world);
         ask(&story, "", &["bob"], "Are you there?");
-        let before = story.all::<flightline::core::message::Message>().len();
+        let before = story.all::<Message>().len();
         story.pass_minutes(11);
-        story.run("bob", &open()).unwrap();
+        story.run("bob", &open_inbox(99)).unwrap();
         assert!(failures(&story)[0].cut.trigger_details.as_ref().unwrap().contains("of user:tester by"));
-        assert_eq!(story.all::<flightline::core::message::Message>().len(), before);
+        assert_eq!(story.all::<Message>().len(), before);
     }
 
     fn a_deadline_goes_with_the_mail_to_a_new_dispatch(world: &World) {

@@ -2,20 +2,8 @@
 
 use std::time::Duration;
 
-use flightline::agent::RetireAgent;
-use flightline::core::agent::Role;
 use flightline::core::liveness::Life;
-use flightline::core::message::MessageKind;
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::{Kind, MissionId};
-use flightline::mail::PeekInbox;
-use flightline::mission::ChangeMission;
-use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
-use flightline::sortie::report::UpdateSortie;
-use flightline::status::ShowStatus;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, create_mission, note, registration, sortie};
-use flightline_testkit::{World, both_engines, damage};
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 /// A mission with one of four sorties completed and one that ada, in process 7, is at.
@@ -42,9 +30,8 @@ fn peek(story: &Story<'_>) -> Vec<Candidate> {
 
 fn inbox(story: &Story<'_>, agent: &str) -> Vec<(String, String)> {
     let look = PeekInbox {
-        agent: agent.to_owned(),
         all: true,
-        limit: 99,
+        ..peek_inbox(agent, 99)
     };
     let mail = story.run("", &look).unwrap().into_iter();
     mail.filter(|one| one.message.kind != MessageKind::Progress)
@@ -131,7 +118,7 @@ both_engines! {
         story.checkpoint();
         story.settle();
         story.resume("", vec![]).unwrap();
-        story.run("", &flightline::context::BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap();
+        story.run("", &brief_agent()).unwrap();
         let found = story.detect("", vec![]);
         assert_eq!((found.len(), found[0].last_activity_at), (1, silence));
     }
@@ -142,7 +129,7 @@ both_engines! {
         story.mission("Add login", &titles.iter().map(String::as_str).collect::<Vec<_>>());
         story.claim("ada", "Part 1").unwrap();
         let cut = story.checkpoint().id;
-        let more = flightline::sortie::add::AddSorties { mission: None, sorties: (0..60).map(|number| sortie(&format!("More {number}"))).collect() };
+        let more = add_sorties((0..60).map(|number| sortie(&format!("More {number}"))).collect());
         story.run("ada", &more).unwrap();
         let act = world.clock.now();
         story.pass_minutes(31);
@@ -262,7 +249,7 @@ both_engines! {
         story.mission("Paused", &["Now"]);
         story.claim("bob", "Now").unwrap();
         let paused = story.all::<Mission>().pop().unwrap().id.to_string();
-        story.run("", &ChangeMission { mission: Some(paused), to: MissionStatus::Paused, reason: None }).unwrap();
+        story.run("", &ChangeMission { mission: Some(paused), ..change_mission(MissionStatus::Paused) }).unwrap();
         story.pass_minutes(60);
         let found = story.detect("", vec![]);
         assert_eq!(found.iter().map(|one| one.title.as_str()).collect::<Vec<_>>(), ["Add login"]);
@@ -273,7 +260,7 @@ both_engines! {
         story.pass_minutes(6);
         let rev = story.rev();
         assert_eq!(peek(&story).len(), 1);
-        let status = story.run("", &ShowStatus { mission: None, sightings: vec![] }).unwrap();
+        let status = story.run("", &show_status()).unwrap();
         assert_eq!(status.recovery.len(), 1);
         assert!(status.attention.iter().any(|it| it.what.contains("needs recovery")), "{:?}", status.attention);
         assert_eq!(story.rev(), rev);
@@ -326,7 +313,7 @@ both_engines! {
     fn a_retired_agent_is_no_news(world: &World) {
         let story = working(world);
         story.run("", &registration("eve")).unwrap();
-        story.run("", &RetireAgent { agent: "eve".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("eve")).unwrap();
         assert!(story.detect("", vec![]).is_empty());
     }
 }

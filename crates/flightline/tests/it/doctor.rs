@@ -6,16 +6,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::files::{self, name_of};
-use flightline::checkpoint::inspect::{ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint};
-use flightline::core::checkpoint::CheckpointStatus;
-use flightline::core::mission::Mission;
-use flightline::core::{Kind, Subject};
+use flightline::core::Subject;
 use flightline::doctor::{Care, Diagnosis, attend};
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::Story;
-use flightline_testkit::{World, both_engines, damage};
+use flightline_testkit::prelude::*;
 
 /// A mission with two checkpoints in files; what they name of one sortie is no longer its last value.
 fn working(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument) {
@@ -31,7 +25,7 @@ fn working(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument)
     let second = story.checkpoint();
     story.settle();
     story
-        .change_keeping_locks("bob", "Docs", SortieAction::Release { reason: None })
+        .change_keeping_locks("bob", "Docs", GIVEN_BACK)
         .unwrap();
     (story, first, second)
 }
@@ -60,16 +54,12 @@ fn fixed(story: &Story<'_>) -> Diagnosis {
     done
 }
 
-fn everything(story: &Story<'_>) -> Vec<flightline::store::StoredEvent> {
-    story.look(|tx| tx.state_at(tx.rev(), None))
-}
-
 fn findings(diagnosis: &Diagnosis) -> Vec<&str> {
     let all = diagnosis.checks.iter().flat_map(|check| &check.findings);
     all.map(String::as_str).collect()
 }
 
-fn old(path: &Path, now: flightline::core::Time) {
+fn old(path: &Path, now: Time) {
     let time = UNIX_EPOCH + Duration::from_millis(u64::try_from(now.as_millis()).unwrap())
         - Duration::from_secs(3_601);
     let file = fs::File::open(path).unwrap();
@@ -87,13 +77,13 @@ both_engines! {
 
     fn a_damaged_last_value_is_named_and_repaired_from_the_journal_after_a_backup(world: &World) {
         let (story, ..) = working(world);
-        let (docs, before) = (story.sortie_id("Docs"), everything(&story));
+        let (docs, before) = (story.sortie_id("Docs"), story.state());
         damage::live(world, Kind::Sortie, &docs);
         let said = format!("the last value of sortie {docs} does not match its checksum; the journal's is sound");
         assert_eq!(wrong(&story), std::slice::from_ref(&said));
         let done = fixed(&story);
         assert_eq!(done.repaired, [format!("{said}; repaired")]);
-        assert!(everything(&story) == before);
+        assert!(story.state() == before);
         let backup = done.backup.unwrap();
         assert_eq!(backup, story.state_folder().join("backups/before-fix-now.db"));
         assert_eq!(fs::metadata(backup.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
@@ -102,13 +92,13 @@ both_engines! {
 
     fn a_damaged_value_in_the_journal_is_repaired_from_the_last_value(world: &World) {
         let (story, ..) = working(world);
-        let (model, before) = (story.sortie_id("Model"), everything(&story));
+        let (model, before) = (story.sortie_id("Model"), story.state());
         let rev = before.iter().find(|value| value.id == model).unwrap().rev;
         damage::journal(world, Kind::Sortie, &model, rev - 1);
         let found = wrong(&story);
         assert_eq!(found, [format!("sortie {model} (revision {rev}) does not match its checksum in the journal; its last value is the same, and sound")]);
         fixed(&story);
-        assert!(everything(&story) == before);
+        assert!(story.state() == before);
     }
 
     fn a_damaged_value_that_only_a_file_has_is_repaired_from_it(world: &World) {
@@ -144,12 +134,12 @@ both_engines! {
         ] {
             let world = World::new(world.engine);
             let (story, ..) = working(&world);
-            let before = everything(&story);
+            let before = story.state();
             assert_eq!(damage::raw(&world, sql), 1);
             let found = wrong(&story);
             assert!(found.iter().any(|found| found.ends_with(said)), "{found:?}");
             fixed(&story);
-            assert!(everything(&story) == before, "{sql}");
+            assert!(story.state() == before, "{sql}");
         }
     }
 
@@ -163,13 +153,13 @@ both_engines! {
 
     fn an_event_that_is_lost_is_brought_back_when_there_is_a_copy(world: &World) {
         let (story, ..) = working(world);
-        let (model, before) = (story.sortie_id("Model"), everything(&story));
+        let (model, before) = (story.sortie_id("Model"), story.state());
         let rev = before.iter().find(|value| value.id == model).unwrap().rev;
         assert_eq!(damage::raw(world, &format!("DELETE FROM event WHERE project = {{project}} AND rev = {rev}")), 1);
         let found = wrong(&story);
         assert!(found.contains(&format!("the event that gave sortie {model} its value (revision {rev}) is lost; its last value is sound")), "{found:?}");
         fixed(&story);
-        assert!(everything(&story) == before);
+        assert!(story.state() == before);
     }
 
     fn of_two_sound_values_that_differ_neither_is_written_over(world: &World) {
@@ -179,7 +169,7 @@ both_engines! {
         let sha = flightline::core::event::sha256_hex(&forged);
         let sql = format!("UPDATE subject SET doc = '{forged}', sha = '{sha}' WHERE project = {{project}} AND kind = 'mission'");
         assert_eq!(damage::raw(world, &sql), 1);
-        let said = format!("mission {} (revision {}) has two values, and both match their checksums", mission.key(), everything(&story).iter().find(|value| value.id == mission.key()).unwrap().rev);
+        let said = format!("mission {} (revision {}) has two values, and both match their checksums", mission.key(), story.state().iter().find(|value| value.id == mission.key()).unwrap().rev);
         assert!(wrong(&story).contains(&said), "{:?}", wrong(&story));
         let done = examine(&story, Care::Repair);
         assert!(!done.healthy && findings(&done).contains(&said.as_str()));

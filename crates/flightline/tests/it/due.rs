@@ -1,17 +1,8 @@
 //! Checkpoints that time makes due, and triggers that are switched off, on both engines.
 
-use flightline::Fleet;
-use flightline::agent::UpdateAgent;
 use flightline::checkpoint::due::take_due;
-use flightline::core::checkpoint::{Checkpoint, Reason};
-use flightline::core::policy::{Policy, Preset, Triggers};
-use flightline::core::sortie::{FileChange, SubtaskStatus};
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::report::{
-    AddReview, ClearErrors, FileReport, ReportError, SubtaskReport, UpdateSortie,
-};
-use flightline_testkit::story::{Story, name, note, path, title};
-use flightline_testkit::{World, both_engines, caller};
+use flightline::core::policy::Triggers;
+use flightline_testkit::prelude::*;
 
 /// Takes what is due under a preset, for an agent's heartbeat or for whoever comes by.
 fn due(world: &World, preset: Preset, agent: &str, heartbeat: bool) -> usize {
@@ -19,12 +10,6 @@ fn due(world: &World, preset: Preset, agent: &str, heartbeat: bool) -> usize {
     take_due(&mut fleet, &caller(agent), heartbeat)
         .unwrap()
         .len()
-}
-
-fn reasons(story: &Story<'_>) -> Vec<Reason> {
-    let all = story.checkpoints().into_iter();
-    all.map(|checkpoint: Checkpoint| checkpoint.cut.reason)
-        .collect()
 }
 
 /// A mission that Ada works on.
@@ -45,7 +30,7 @@ both_engines! {
         assert_eq!(due(world, Preset::Orchestrator, "", false), 0, "it has only begun");
         story.pass_minutes(5);
         assert_eq!(due(world, Preset::Orchestrator, "", false), 1);
-        assert_eq!(reasons(&story).last(), Some(&Reason::Interval));
+        assert_eq!(story.reasons().last(), Some(&Reason::Interval));
         assert_eq!(due(world, Preset::Orchestrator, "", false), 0, "once");
     }
 
@@ -83,24 +68,22 @@ both_engines! {
     fn a_fleet_that_wants_neither_takes_neither(world: &World) {
         let story = working(world);
         story.pass_minutes(600);
-        let before = reasons(&story).len();
+        let before = story.reasons().len();
         assert_eq!(due(world, Preset::Fleet, "ada", true) + due(world, Preset::Fleet, "", false), 0);
-        assert_eq!(reasons(&story).len(), before);
+        assert_eq!(story.reasons().len(), before);
     }
 
     fn each_seed_takes_them_at_its_own_moments(world: &World) {
         let story = working(world);
         let under = |preset: Preset, act: &dyn Fn(&mut Fleet)| {
-            let before = reasons(&story).len();
+            let before = story.reasons().len();
             act(&mut Fleet::new(world.store(), preset.policy()));
-            reasons(&story).split_off(before)
+            story.reasons().split_off(before)
         };
         let ada = caller("ada");
-        let update = |subtask: &str, created: &str, modified: &str, lines: u64| UpdateSortie {
+        let update = |part: &str, created: &str, modified: &str, lines: u64| UpdateSortie {
             sortie: story.sortie_id("Model"),
-            subtasks: (!subtask.is_empty()).then(|| SubtaskReport {
-                name: name(subtask), title: None, status: SubtaskStatus::Complete, output: None,
-            }).into_iter().collect(),
+            subtasks: (!part.is_empty()).then(|| subtask(part, SubtaskStatus::Complete)).into_iter().collect(),
             files: [(created, FileChange::Created), (modified, FileChange::Modified)].into_iter()
                 .filter(|(file, _)| !file.is_empty())
                 .map(|(file, change)| FileReport { path: path(file), change }).collect(),
@@ -130,10 +113,10 @@ both_engines! {
         let act = |fleet: &mut Fleet| { fleet.run(&reviewed, &ada).unwrap(); };
         assert_eq!(under(Preset::Sitebuilder, &act), [Reason::ReviewDone]);
         let moved = |action: SortieAction| {
-            let change = ChangeSortie { sortie: story.sortie_id("Model"), action, keep_locks: false, checkpoint: false };
+            let change = change_sortie(story.sortie_id("Model"), action);
             move |fleet: &mut Fleet| { fleet.run(&change, &caller("")).unwrap(); }
         };
-        let done = SortieAction::Complete { output: None };
+        let done = DONE;
         assert_eq!(under(Preset::Orchestrator, &moved(done.clone())), [Reason::AgentComplete]);
         assert_eq!(under(Preset::Orchestrator, &moved(SortieAction::Reject { reason: note("again") })), [Reason::UserApproval]);
         assert_eq!(under(Preset::Sitebuilder, &moved(done)), [Reason::TaskComplete]);
@@ -149,12 +132,12 @@ both_engines! {
         };
         let file = |named: &str, change: FileChange| vec![FileReport { path: path(named), change }];
         let error = |kind: &str, blocking: bool| {
-            let error = ReportError { sortie: story.sortie_id("Model"), kind: name(kind), status: None, message: note("it broke"), blocking };
+            let error = ReportError { blocking, ..report_error(story.sortie_id("Model"), kind, "it broke") };
             story.run("ada", &error).unwrap();
         };
         update(UpdateSortie { files: file("src/a.ts", FileChange::Created), ..UpdateSortie::default() });
         update(UpdateSortie { files: file("src/a.ts", FileChange::Modified), changed_lines: [(path("src/a.ts"), 51)].into(), ..UpdateSortie::default() });
-        let part = SubtaskReport { name: name("hero"), title: None, status: SubtaskStatus::Complete, output: None };
+        let part = subtask("hero", SubtaskStatus::Complete);
         update(UpdateSortie { subtasks: vec![part], ..UpdateSortie::default() });
         error("lint", false);
         error("dependency_missing", true);
@@ -164,37 +147,35 @@ both_engines! {
         assert_eq!(due(world, Preset::Sitebuilder, "ada", true), 1);
         let reviewed = AddReview { sortie: story.sortie_id("Model"), reviewer: Some(name("agent_4")), score: Some(85), note: None };
         story.run("", &reviewed).unwrap();
-        story.change("ada", "Model", SortieAction::Complete { output: None }).unwrap();
-        assert_eq!(reasons(&story), [
+        story.change("ada", "Model", DONE).unwrap();
+        assert_eq!(story.reasons(), [
             Reason::FileCreated, Reason::FileModified, Reason::SubtaskDone, Reason::Blocker, Reason::Blocker, Reason::Heartbeat,
             Reason::ReviewDone, Reason::TaskComplete,
         ]);
         // What changes little is no reason, and neither is a review that is only asked for.
-        let before = reasons(&story).len();
+        let before = story.reasons().len();
         story.claim("ada", "Tests").unwrap();
         let little = UpdateSortie {
             sortie: story.sortie_id("Tests"), files: file("src/b.ts", FileChange::Modified), changed_lines: [(path("src/b.ts"), 50)].into(), ..UpdateSortie::default()
         };
         story.run("ada", &little).unwrap();
         story.run("", &AddReview { score: None, ..reviewed }).unwrap();
-        assert_eq!(reasons(&story).len(), before);
+        assert_eq!(story.reasons().len(), before);
     }
 
     fn a_trigger_that_is_off_takes_none(world: &World) {
         let story = working(world);
         let policy = Policy { triggers: Triggers::default(), ..Policy::default() };
         let mut fleet = Fleet::new(world.store(), policy);
-        let before = reasons(&story).len();
-        for (sortie, action) in [
-            ("Model", SortieAction::Complete { output: None }),
-            ("Tests", SortieAction::Fail { reason: note("it broke") }),
-        ] {
+        let before = story.reasons().len();
+        for (sortie, action) in
+            [("Model", DONE), ("Tests", SortieAction::Fail { reason: note("it broke") })]
+        {
             let _ = story.claim("ada", sortie);
-            let change = ChangeSortie { sortie: story.sortie_id(sortie), action, keep_locks: false, checkpoint: false };
-            fleet.run(&change, &caller("ada")).unwrap();
+            fleet.run(&change_sortie(story.sortie_id(sortie), action), &caller("ada")).unwrap();
         }
-        assert_eq!(reasons(&story).len(), before, "neither the milestone nor the failure");
+        assert_eq!(story.reasons().len(), before, "neither the milestone nor the failure");
         story.checkpoint();
-        assert_eq!(reasons(&story).len(), before + 1, "what somebody asks for is taken");
+        assert_eq!(story.reasons().len(), before + 1, "what somebody asks for is taken");
     }
 }

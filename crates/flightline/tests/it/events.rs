@@ -2,18 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use flightline::core::agent::Role;
 use flightline::core::event::{Change, Event};
-use flightline::core::note::NoteKind;
-use flightline::core::sortie::{FileChange, SubtaskStatus};
-use flightline::core::{Code, Kind};
-use flightline::event::{Cursor, EventList, ListEvents};
-use flightline::note::AddNote;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
-use flightline::store::StoredEvent;
-use flightline_testkit::story::{Story, name, note, path};
-use flightline_testkit::{World, both_engines};
+use flightline::event::EventList;
+use flightline_testkit::prelude::*;
 
 fn list(limit: u64) -> ListEvents {
     ListEvents {
@@ -58,40 +49,21 @@ fn busy(world: &World) -> Story<'_> {
     story.send("ada", &["ada"], "To myself").unwrap();
     let update = UpdateSortie {
         sortie: story.sortie_id("User model"),
-        subtasks: vec![SubtaskReport {
-            name: name("part"),
-            title: None,
-            status: SubtaskStatus::Complete,
-            output: None,
-        }],
-        files: vec![FileReport {
-            path: path("src/a.rs"),
-            change: FileChange::Modified,
-        }],
+        subtasks: vec![subtask("part", SubtaskStatus::Complete)],
+        files: vec![file("src/a.rs", FileChange::Modified)],
         ..UpdateSortie::default()
     };
     story.run("ada", &update).unwrap();
-    let complete = SortieAction::Complete { output: None };
+
     story
-        .change_keeping_locks("ada", "User model", complete)
+        .change_keeping_locks("ada", "User model", DONE)
         .unwrap();
-    let all = flightline::lock::ReleaseLocks {
-        locks: vec![],
-        all: true,
-        fence: None,
-    };
-    story.run("ada", &all).unwrap();
+    story.run("ada", &release_all()).unwrap();
     story
 }
 
 fn state_at(story: &Story<'_>, rev: u64) -> Vec<StoredEvent> {
-    story.with_fleet(|fleet| {
-        fleet
-            .store()
-            .unwrap()
-            .read(|tx| tx.state_at(rev, None))
-            .unwrap()
-    })
+    story.look(|tx| tx.state_at(rev, None))
 }
 
 both_engines! {
@@ -155,42 +127,24 @@ both_engines! {
         let events = story.events_after(0);
         let mut rev = 0;
         while rev < last {
-            let step: Vec<&Event> = events
-                .iter()
-                .filter(|event| event.step == rev + 1)
-                .collect();
+            let step: Vec<&Event> = events.iter().filter(|event| event.step == rev + 1).collect();
             let next = step.last().unwrap().rev;
             let (before, after) = (state_at(&story, rev), state_at(&story, next));
             for value in &after {
                 let named = step
                     .iter()
                     .any(|event| event.subject == value.id && event.subject_kind == value.kind);
-                assert_eq!(
-                    !before.contains(value),
-                    named,
-                    "{} {} at {next}",
-                    value.kind,
-                    value.id
-                );
+                assert_eq!(!before.contains(value), named, "{} {} at {next}", value.kind, value.id);
             }
-            let gone = step
-                .iter()
-                .filter(|event| event.change == Change::Gone)
-                .count();
+            let gone = step.iter().filter(|event| event.change == Change::Gone).count();
             let kept = before
                 .iter()
                 .filter(|value| {
-                    after
-                        .iter()
-                        .any(|now| now.id == value.id && now.kind == value.kind)
+                    after.iter().any(|now| now.id == value.id && now.kind == value.kind)
                 })
                 .count();
             assert_eq!(before.len() - kept, gone);
-            assert_eq!(
-                state_at(&story, next - 1),
-                before,
-                "a step is seen whole or not at all"
-            );
+            assert_eq!(state_at(&story, next - 1), before, "a step is seen whole or not at all");
             rev = next;
         }
         assert!(story.ailments().is_empty());
@@ -203,29 +157,16 @@ both_engines! {
         let events = story.events_after(0);
         let created = &events[0];
         assert_eq!(
-            (
-                created.actor.as_str(),
-                created.epoch,
-                created.subject_kind,
-                created.change
-            ),
+            (created.actor.as_str(), created.epoch, created.subject_kind, created.change),
             ("user:tester", None, Kind::Mission, Change::Set)
         );
         assert_eq!(
-            (
-                created.mission_id,
-                created.timestamp,
-                &created.data["title"]
-            ),
+            (created.mission_id, created.timestamp, &created.data["title"]),
             (Some(mission), world.clock.now(), &"Add login".into())
         );
         let claimed = events.last().unwrap();
         assert_eq!(
-            (
-                claimed.actor.as_str(),
-                claimed.epoch,
-                claimed.subject.as_str()
-            ),
+            (claimed.actor.as_str(), claimed.epoch, claimed.subject.as_str()),
             ("ada", Some(1), story.sortie_id("User model").as_str())
         );
         let json = serde_json::to_value(claimed).unwrap();
@@ -240,42 +181,19 @@ both_engines! {
         let newest = story.run("", &list(2)).unwrap();
         assert_eq!(kinds(&newest.events), ["lock_released", "lock_released"]);
         assert_eq!(newest.events[0].rev, story.rev());
-        let completed = ListEvents {
-            kind: Some("sortie_completed".to_owned()),
-            ..list(9)
-        };
+        let completed = ListEvents { kind: Some("sortie_completed".to_owned()), ..list(9) };
         assert_eq!(story.run("", &completed).unwrap().events.len(), 1);
-        let about = ListEvents {
-            subject: Some(story.sortie_id("User model")),
-            ..list(9)
-        };
+        let about = ListEvents { subject: Some(story.sortie_id("User model")), ..list(9) };
         assert_eq!(
             kinds(&story.run("", &about).unwrap().events),
-            [
-                "sortie_completed",
-                "sortie_progress",
-                "sortie_claimed",
-                "sortie_added"
-            ]
+            ["sortie_completed", "sortie_progress", "sortie_claimed", "sortie_added"]
         );
         let other = story.mission("Another", &[]).mission.id.to_string();
-        let of_mission = ListEvents {
-            mission: Some(other[..12].to_owned()),
-            ..list(9)
-        };
-        assert_eq!(
-            kinds(&story.run("", &of_mission).unwrap().events),
-            ["mission_created"]
-        );
+        let of_mission = ListEvents { mission: Some(other[..12].to_owned()), ..list(9) };
+        assert_eq!(kinds(&story.run("", &of_mission).unwrap().events), ["mission_created"]);
         assert_eq!(
             story
-                .run(
-                    "",
-                    &ListEvents {
-                        mission: Some("msn-ffff".to_owned()),
-                        ..list(9)
-                    }
-                )
+                .run("", &ListEvents { mission: Some("msn-ffff".to_owned()), ..list(9) })
                 .unwrap_err()
                 .code,
             Code::NotFound
@@ -286,24 +204,9 @@ both_engines! {
         let story = busy(world);
         story.pass_minutes(5);
         let since = Some(world.clock.now());
-        let later = AddNote {
-            mission: None,
-            kind: NoteKind::Lesson,
-            text: note("late"),
-            rationale: None,
-            sortie: None,
-            path: None,
-            checksum: None,
-            artifact_type: None,
-        };
-        story.run("ada", &later).unwrap();
+        story.run("ada", &lesson("late")).unwrap();
         assert_eq!(
-            kinds(
-                &story
-                    .run("", &ListEvents { since, ..list(9) })
-                    .unwrap()
-                    .events
-            ),
+            kinds(&story.run("", &ListEvents { since, ..list(9) }).unwrap().events),
             ["note_added"]
         );
     }
@@ -313,14 +216,7 @@ both_engines! {
         let history = story.run("", &list(1)).unwrap().cursor.history;
         let all = story.events_after(0);
         for limit in [1, 3, 1_000] {
-            let (seen, end) = follow(
-                &story,
-                Cursor {
-                    history: history.clone(),
-                    rev: 0,
-                },
-                limit,
-            );
+            let (seen, end) = follow(&story, Cursor { history: history.clone(), rev: 0 }, limit);
             assert_eq!(seen, all, "{limit} at a time");
             assert_eq!(end.rev, story.rev());
         }
@@ -340,68 +236,26 @@ both_engines! {
         };
         let first = story.run("", &locks).unwrap();
         assert_eq!(first.cursor.rev, first.events[0].rev, "there may be more");
-        let second = story
-            .run(
-                "",
-                &ListEvents {
-                    after: Some(first.cursor),
-                    ..locks.clone()
-                },
-            )
-            .unwrap();
-        let end = story
-            .run(
-                "",
-                &ListEvents {
-                    after: Some(second.cursor),
-                    ..locks
-                },
-            )
-            .unwrap();
+        let second =
+            story.run("", &ListEvents { after: Some(first.cursor), ..locks.clone() }).unwrap();
+        let end = story.run("", &ListEvents { after: Some(second.cursor), ..locks }).unwrap();
         assert_eq!((end.events.len(), end.cursor.rev), (0, story.rev()));
     }
 
     fn a_cursor_of_another_history_is_refused(world: &World) {
         let story = busy(world);
         let here = story.run("", &list(1)).unwrap().cursor;
-        let elsewhere = Cursor {
-            history: "another".to_owned(),
-            rev: 1,
-        };
-        let ahead = Cursor {
-            rev: here.rev + 1,
-            ..here.clone()
-        };
+        let elsewhere = Cursor { history: "another".to_owned(), rev: 1 };
+        let ahead = Cursor { rev: here.rev + 1, ..here.clone() };
         for wrong in [elsewhere, ahead] {
-            let refused = story
-                .run(
-                    "",
-                    &ListEvents {
-                        after: Some(wrong),
-                        ..list(9)
-                    },
-                )
-                .unwrap_err();
+            let refused = story.run("", &ListEvents { after: Some(wrong), ..list(9) }).unwrap_err();
             assert_eq!(
                 (refused.code, refused.message.as_str()),
-                (
-                    Code::HistoryChanged,
-                    "the journal was replaced since you last looked"
-                )
+                (Code::HistoryChanged, "the journal was replaced since you last looked")
             );
         }
         assert!(
-            story
-                .run(
-                    "",
-                    &ListEvents {
-                        after: Some(here),
-                        ..list(9)
-                    }
-                )
-                .unwrap()
-                .events
-                .is_empty()
+            story.run("", &ListEvents { after: Some(here), ..list(9) }).unwrap().events.is_empty()
         );
     }
 }

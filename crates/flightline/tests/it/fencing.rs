@@ -1,16 +1,9 @@
 //! Fences, on both engines: what an old session, epoch or fence asks for is not done.
 
-use flightline::Caller;
-use flightline::agent::{Heartbeat, RegisterAgent};
-use flightline::core::Code;
-use flightline::effect::BeginEffect;
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline_testkit::story::{Story, locks_on, name, registration, title};
-use flightline_testkit::{both_engines, caller};
+use everything::ask_for_everything;
+use flightline_testkit::prelude::*;
 
 pub mod everything;
-
-use everything::ask_for_everything;
 
 /// Ada is dispatch in session `s-1`, epoch 1, with a sortie and a lock; eve holds `docs`.
 fn stage(world: &flightline_testkit::World) -> Story<'_> {
@@ -26,15 +19,7 @@ fn stage(world: &flightline_testkit::World) -> Story<'_> {
     story.claim("ada", "Ada's").unwrap();
     story.lock("ada", &["src/a.rs"]).unwrap();
     story.lock("eve", &["docs"]).unwrap();
-    let begun = BeginEffect {
-        key: name("publish"),
-        mission: None,
-        sortie: None,
-        what: None,
-        again: false,
-        sightings: Vec::new(),
-    };
-    story.run("ada", &begun).unwrap();
+    story.run("ada", &begin_effect("publish")).unwrap();
     story
 }
 
@@ -61,11 +46,7 @@ fn assert_all_fenced(story: &Story<'_>, caller: &Caller) {
 both_engines! {
     fn a_caller_of_the_current_epoch_and_session_may_do_everything(world: &World) {
         let story = stage(world);
-        let current = Caller {
-            epoch: Some(1),
-            session: Some("s-1".to_owned()),
-            ..caller("ada")
-        };
+        let current = Caller { epoch: Some(1), session: Some("s-1".to_owned()), ..caller("ada") };
         for (operation, answer) in ask_for_everything(&story, &current) {
             answer.expect(operation);
         }
@@ -75,70 +56,31 @@ both_engines! {
     fn an_old_epoch_writes_nothing_at_all(world: &World) {
         let story = stage(world);
         story
-            .run(
-                "",
-                &RegisterAgent {
-                    session: Some(title("s-2")),
-                    ..registration("ada")
-                },
-            )
+            .run("", &RegisterAgent { session: Some(title("s-2")), ..registration("ada") })
             .unwrap();
-        assert_all_fenced(
-            &story,
-            &Caller {
-                epoch: Some(1),
-                ..caller("ada")
-            },
-        );
+        assert_all_fenced(&story, &Caller { epoch: Some(1), ..caller("ada") });
     }
 
     fn an_old_session_writes_nothing_at_all(world: &World) {
         let story = stage(world);
         story
-            .run(
-                "",
-                &RegisterAgent {
-                    session: Some(title("s-2")),
-                    ..registration("ada")
-                },
-            )
+            .run("", &RegisterAgent { session: Some(title("s-2")), ..registration("ada") })
             .unwrap();
-        assert_all_fenced(
-            &story,
-            &Caller {
-                session: Some("s-1".to_owned()),
-                ..caller("ada")
-            },
-        );
+        assert_all_fenced(&story, &Caller { session: Some("s-1".to_owned()), ..caller("ada") });
     }
 
     fn an_epoch_to_come_writes_nothing_either(world: &World) {
         let story = stage(world);
-        assert_all_fenced(
-            &story,
-            &Caller {
-                epoch: Some(2),
-                ..caller("ada")
-            },
-        );
+        assert_all_fenced(&story, &Caller { epoch: Some(2), ..caller("ada") });
     }
 
     fn a_fenced_caller_is_told_which_epoch_took_its_place(world: &World) {
         let story = stage(world);
         story.run("", &registration("ada")).unwrap();
         let refusal = story
-            .run_as(
-                &Caller {
-                    epoch: Some(1),
-                    ..caller("ada")
-                },
-                &Heartbeat::default(),
-            )
+            .run_as(&Caller { epoch: Some(1), ..caller("ada") }, &Heartbeat::default())
             .unwrap_err();
-        assert_eq!(
-            refusal.message,
-            "epoch 1 of ada is over: epoch 2 has taken its place"
-        );
+        assert_eq!(refusal.message, "epoch 1 of ada is over: epoch 2 has taken its place");
         assert_eq!(refusal.details["epoch"], 2);
     }
 
@@ -148,34 +90,18 @@ both_engines! {
         let before = world.clock.now();
         story.pass_minutes(5);
         story
-            .run_as(
-                &Caller {
-                    epoch: Some(1),
-                    ..caller("ada")
-                },
-                &Heartbeat::default(),
-            )
+            .run_as(&Caller { epoch: Some(1), ..caller("ada") }, &Heartbeat::default())
             .unwrap_err();
-        let show = flightline::agent::ShowAgent {
-            agent: Some("ada".to_owned()),
-            sightings: vec![],
-        };
-        assert_eq!(story.run("", &show).unwrap().last_sign, Some(before));
+        assert_eq!(story.run("", &show_agent("ada")).unwrap().last_sign, Some(before));
     }
 
     fn an_epoch_of_an_agent_nobody_knows_is_fenced(world: &World) {
         let story = stage(world);
-        let ghost = Caller {
-            epoch: Some(3),
-            ..caller("ghost")
-        };
+        let ghost = Caller { epoch: Some(3), ..caller("ghost") };
         let refusal = story.run_as(&ghost, &locks_on(&["a"])).unwrap_err();
         assert_eq!(
             (refusal.code, refusal.message.as_str()),
-            (
-                Code::Fenced,
-                "epoch 3 of ghost is over: no agent of that name is known here"
-            )
+            (Code::Fenced, "epoch 3 of ghost is over: no agent of that name is known here")
         );
     }
 
@@ -184,21 +110,12 @@ both_engines! {
         let token = format!("eyJ{0}.eyJ{0}.{0}", "a1B2c3D4e5");
         for session in [" padded ", "tab\u{1}bed", token.as_str()] {
             let agent = format!("agent-{}", session.len());
-            let caller = Caller {
-                session: Some(session.to_owned()),
-                ..caller(&agent)
-            };
+            let caller = Caller { session: Some(session.to_owned()), ..caller(&agent) };
             story.run_as(&caller, &locks_on(&[agent.as_str()])).unwrap();
             story.run_as(&caller, &locks_on(&[agent.as_str()])).unwrap();
         }
-        let empty = Caller {
-            session: Some(String::new()),
-            ..caller("ada")
-        };
-        assert_eq!(
-            story.run_as(&empty, &locks_on(&["a"])).unwrap_err().code,
-            Code::InvalidInput
-        );
+        let empty = Caller { session: Some(String::new()), ..caller("ada") };
+        assert_eq!(story.run_as(&empty, &locks_on(&["a"])).unwrap_err().code, Code::InvalidInput);
     }
 
     fn work_of_an_earlier_epoch_stays_with_the_agent(world: &World) {
@@ -206,28 +123,8 @@ both_engines! {
         story.mission("Add login", &["User model"]);
         story.claim("ada", "User model").unwrap();
         story.run("", &registration("ada")).unwrap();
-        let complete = ChangeSortie {
-            sortie: story.sortie_id("User model"),
-            action: SortieAction::Complete { output: None },
-            keep_locks: false, checkpoint: false,
-        };
-        story
-            .run_as(
-                &Caller {
-                    epoch: Some(1),
-                    ..caller("ada")
-                },
-                &complete,
-            )
-            .unwrap_err();
-        story
-            .run_as(
-                &Caller {
-                    epoch: Some(2),
-                    ..caller("ada")
-                },
-                &complete,
-            )
-            .unwrap();
+        let complete = change_sortie(story.sortie_id("User model"), DONE);
+        story.run_as(&Caller { epoch: Some(1), ..caller("ada") }, &complete).unwrap_err();
+        story.run_as(&Caller { epoch: Some(2), ..caller("ada") }, &complete).unwrap();
     }
 }

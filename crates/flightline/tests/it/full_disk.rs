@@ -1,18 +1,10 @@
 //! A disk that is full: who looks gets an answer, what ends trouble is written into the room that is kept for it, and
 //! nothing else is. SQLite only; its file may have so many pages and no more.
 
-use flightline::agent::Heartbeat;
-use flightline::context::{BriefAgent, DeliverBriefing};
-use flightline::core::note::NoteKind;
-use flightline::lock::{ListLocks, ReleaseLocks};
-use flightline::mail::{OpenInbox, PeekInbox};
-use flightline::note::AddNote;
-use flightline::sortie::report::UpdateSortie;
-use flightline::status::ShowStatus;
+use flightline::Error;
+use flightline::context::DeliverBriefing;
 use flightline::store::{Error as StoreError, OpenOptions, Store};
-use flightline::{Error, Fleet};
-use flightline_testkit::story::{Story, note};
-use flightline_testkit::{Engine, World, caller};
+use flightline_testkit::prelude::*;
 
 /// A fleet whose disk ends after so many pages more.
 fn cramped(world: &World, spare: u32) -> Fleet {
@@ -28,10 +20,6 @@ fn cramped(world: &World, spare: u32) -> Fleet {
     drop(store);
     let store = Store::open(&world.location, &world.project, options).unwrap();
     Fleet::new(store, flightline::core::policy::Policy::default())
-}
-
-fn lesson(text: &str) -> AddNote {
-    AddNote::of(NoteKind::Lesson, note(text))
 }
 
 fn is_full<T>(outcome: &Result<T, Error>) -> bool {
@@ -76,12 +64,7 @@ fn a_full_disk_lets_agents_look_and_end_their_trouble() {
     assert!(reserve.exists(), "nobody has touched it");
 
     // What ends trouble is written.
-    let release = ReleaseLocks {
-        locks: vec![],
-        all: true,
-        fence: None,
-    };
-    fleet.run(&release, &caller("ada")).unwrap();
+    fleet.run(&release_all(), &caller("ada")).unwrap();
     for number in 0..40 {
         if reserve.exists() {
             let said = format!("{number}: {}", "and on it goes ".repeat(400));
@@ -100,11 +83,7 @@ fn a_full_disk_lets_agents_look_and_end_their_trouble() {
         fleet.run(&BEAT, &caller("ada")).unwrap();
     }
     // Answers are given, and nothing of them is noted.
-    let inbox = OpenInbox {
-        all: false,
-        limit: 10,
-    };
-    let told = fleet.run(&inbox, &caller("ada")).unwrap();
+    let told = fleet.run(&open_inbox(10), &caller("ada")).unwrap();
     assert!(format!("{told:?}").contains("Please look"), "{told:?}");
     let brief = serde_json::from_str::<BriefAgent>("{}").unwrap();
     fleet.run(&brief, &caller("ada")).unwrap();
@@ -113,19 +92,11 @@ fn a_full_disk_lets_agents_look_and_end_their_trouble() {
     let said = fleet.take_warnings();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].starts_with("the disk is full"), "{said:?}");
-    let peek = PeekInbox {
-        agent: "ada".to_owned(),
-        all: false,
-        limit: 10,
-    };
-    fleet.run(&peek, &caller("")).unwrap();
+    fleet.run(&peek_inbox("ada", 10), &caller("")).unwrap();
 
     // Nothing else, however small.
     assert!(is_full(&fleet.run(&lesson("small"), &caller(""))));
-    let status = ShowStatus {
-        mission: None,
-        sightings: vec![],
-    };
+    let status = show_status();
     let told = fleet.run(&status, &caller("")).unwrap().attention;
     let full = |told: &str| told.starts_with("the disk is full (");
     assert!(told.iter().any(|one| full(&one.what)), "{told:?}");

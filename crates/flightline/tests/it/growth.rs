@@ -1,25 +1,15 @@
 //! What an operation reads depends on what it shows, not on how much there is beside it. Counted in queries and rows on both
 //! engines; on SQLite also in steps of its machine, which counts rows that are only looked at.
 
-use flightline::agent::{ListAgents, ListProcesses};
-use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::agent::ListProcesses;
 use flightline::core::Name;
-use flightline::core::agent::Agent;
-use flightline::core::event::EventType;
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::policy::Policy;
 use flightline::errand::AfterWrite;
 use flightline::ids::ShortenIds;
-use flightline::mission::{ChangeMission, ListMissions};
-use flightline::note::AddNote;
 use flightline::registry::{Ask, Registered, call, value_of};
-use flightline::sortie::report::UpdateSortie;
-use flightline::status::ShowStatus;
-use flightline::store::{Error, Find, OpenOptions, Reads, Steps, Store};
-use flightline::{Caller, Fleet, Part, Window};
-use flightline_testkit::story::Story;
+use flightline::store::{Error, OpenOptions, Reads, Steps, Store};
+use flightline::{Part, Window};
+use flightline_testkit::prelude::*;
 use flightline_testkit::value::{agent_id, mission};
-use flightline_testkit::{World, both_engines, caller};
 use serde_json::json;
 
 const MANY: u64 = 200;
@@ -58,10 +48,7 @@ fn figures(world: &World, sortie: &str) -> Vec<(&'static str, Reads)> {
         window: Some(Window::new(20, None)),
         ..caller("")
     };
-    let status = ShowStatus {
-        mission: None,
-        sightings: Vec::new(),
-    };
+    let status = show_status();
     let missions = ListMissions {
         archived: false,
         limit: 20,
@@ -72,12 +59,7 @@ fn figures(world: &World, sortie: &str) -> Vec<(&'static str, Reads)> {
     };
     let update: UpdateSortie =
         serde_json::from_value(json!({ "sortie": sortie, "note": "Going on" })).unwrap();
-    let take = TakeCheckpoint {
-        mission: None,
-        reason: None,
-        details: None,
-        note: None,
-    };
+    let take = take_checkpoint();
     let shorten = ShortenIds {
         ids: [
             sortie.to_owned(),

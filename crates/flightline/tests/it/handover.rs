@@ -1,12 +1,7 @@
 //! The mail of a dispatch that died, on both engines: whoever takes its place gets what it never
 //! acknowledged, and nothing else.
 
-use flightline::core::Code;
-use flightline::core::agent::Role;
-use flightline::mail::{AcknowledgeMail, MessageView, OpenInbox};
-use flightline::mission::CreateMission;
-use flightline_testkit::story::{Story, create_mission, sortie};
-use flightline_testkit::{World, both_engines};
+use flightline_testkit::prelude::*;
 
 /// A mission that boss coordinates, with one report that boss has acknowledged, one it has only read, and
 /// one it has not seen. Then its process is gone.
@@ -25,7 +20,7 @@ fn orphaned(world: &World) -> (Story<'_>, Vec<MessageView>) {
     let mut sent = vec![story.send("ada", &["dispatch"], "understood").unwrap()];
     acknowledge(&story, "boss", &sent[0]).unwrap();
     sent.push(story.send("ada", &["dispatch"], "read").unwrap());
-    assert_eq!(inbox(&story, "boss"), ["read"]);
+    assert_eq!(story.read_mail("boss"), ["read"]);
     sent.push(story.send("ada", &["dispatch"], "unseen").unwrap());
     (story, sent)
 }
@@ -39,25 +34,16 @@ fn acknowledge(story: &Story<'_>, agent: &str, mail: &MessageView) -> Result<(),
     done.map(drop).map_err(|refusal| refusal.code)
 }
 
-fn inbox(story: &Story<'_>, agent: &str) -> Vec<String> {
-    let open = OpenInbox {
-        all: false,
-        limit: 99,
-    };
-    let mail = story.run(agent, &open).unwrap().into_iter();
-    mail.map(|view| view.message.subject.to_string()).collect()
-}
-
 both_engines! {
     fn the_successor_gets_what_was_never_acknowledged(world: &World) {
         let (story, sent) = orphaned(world);
         assert_eq!(acknowledge(&story, "next", &sent[1]), Err(Code::NotYours), "not before");
         story.resume("next", story.seen(false, &["boss"])).unwrap();
-        assert_eq!(inbox(&story, "next"), ["read", "unseen"]);
+        assert_eq!(story.read_mail("next"), ["read", "unseen"]);
         for mail in &sent[1..] {
             acknowledge(&story, "next", mail).unwrap();
         }
-        assert!(inbox(&story, "next").is_empty());
+        assert!(story.read_mail("next").is_empty());
         assert_eq!(acknowledge(&story, "next", &sent[0]), Err(Code::NotYours), "boss dealt with it");
         assert_eq!(world.problems(), Vec::<String>::new());
     }
@@ -68,13 +54,13 @@ both_engines! {
         story.resume("next", story.seen(false, &["boss"])).unwrap();
         assert_eq!(story.events_of("message_forwarded").len(), 2);
         story.board("boss", Role::Dispatch, 10);
-        assert_eq!(inbox(&story, "boss"), ["read", "unseen"]);
+        assert_eq!(story.read_mail("boss"), ["read", "unseen"]);
     }
 
     fn a_dispatch_that_lives_keeps_its_mail(world: &World) {
         let (story, _) = orphaned(world);
         story.resume("next", story.seen(true, &["boss"])).unwrap();
-        assert!(inbox(&story, "next").is_empty());
+        assert!(story.read_mail("next").is_empty());
         assert!(story.events_of("message_forwarded").is_empty());
     }
 }

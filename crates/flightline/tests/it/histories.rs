@@ -3,21 +3,13 @@
 
 use std::time::Duration;
 
-use flightline::Caller;
-use flightline::agent::RegisterAgent;
-use flightline::checkpoint::files::WholeCheckpoint;
 use flightline::checkpoint::import::{Arrival, ImportCheckpoint};
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, ShowCheckpoint};
-use flightline::checkpoint::thin::{PlanThinning, thin};
+use flightline::checkpoint::thin::thin;
 use flightline::core::history::LEFT_OUT;
-use flightline::core::{Code, Kind, Refusal};
-use flightline::event::{Cursor, EventList, ListEvents};
+use flightline::event::EventList;
 use flightline::figures::{Counted, ReadFigures};
-use flightline::mission::ShowMission;
-use flightline::mission::update::UpdateMission;
 use flightline::{Thing, Unless};
-use flightline_testkit::story::{Story, locks_on, registration, title};
-use flightline_testkit::{Engine, World, caller, damage};
+use flightline_testkit::prelude::*;
 
 fn world() -> World {
     World::new(Engine::Postgres)

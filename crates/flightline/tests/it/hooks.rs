@@ -1,15 +1,10 @@
 //! Coding agents' sessions, as their hooks tell of them, on both engines: each is an agent, its work is saved, and its briefing reaches it.
 
-use flightline::agent::Sighting;
 use flightline::context::AcknowledgeBriefing;
-use flightline::core::agent::{Agent, Process};
-use flightline::core::checkpoint::{Checkpoint, Reason};
-use flightline::core::mission::Mission;
+use flightline::core::agent::Process;
 use flightline::core::setting::Briefing;
-use flightline::core::sortie::{Sortie, SortieStatus};
 use flightline::hook::{Hooked, PlannedStatus, PlannedTask, SessionEvent, SubagentRef, TellHook};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, name, note, path, process, title};
+use flightline_testkit::prelude::*;
 
 /// A session of a client, in a process.
 struct Session<'s, 'w> {
@@ -97,14 +92,6 @@ fn task(text: &str, status: PlannedStatus) -> PlannedTask {
     }
 }
 
-fn reasons(story: &Story<'_>) -> Vec<Reason> {
-    story
-        .all::<Checkpoint>()
-        .iter()
-        .map(|it| it.cut.reason)
-        .collect()
-}
-
 fn acknowledge(story: &Story<'_>, agent: &str) {
     let last = story.all::<Briefing>().pop().unwrap();
     story
@@ -180,7 +167,7 @@ both_engines! {
         let session = claude(&story, "one", 7);
         session.prompt("Add login");
         session.tell(SessionEvent::Compacting);
-        assert!(reasons(&story).contains(&Reason::PreCompact));
+        assert!(story.reasons().contains(&Reason::PreCompact));
         session.tell(SessionEvent::Worked { paths: vec![path("src/a.rs")], failed: None });
         let context = session.tell(SessionEvent::Compacted).context.unwrap();
         assert!(context.contains("src/a.rs"), "{context}");
@@ -262,7 +249,7 @@ both_engines! {
             assert_eq!(agent.name.as_str(), seat);
         }
         // Also when somebody has another name.
-        let own = flightline::agent::RegisterAgent {
+        let own = RegisterAgent {
             name: name("ada"), role: None, kind: Some(name("claude")), session: Some(title("seven")),
             process: Some(process(20)), feature: None,
         };
@@ -299,7 +286,7 @@ both_engines! {
         session.stop("pushed");
         let remove = SessionEvent::Destroying { operation: name("rm_recursive"), target: None };
         assert!(session.tell(remove).checkpoint_id.is_some());
-        assert!(reasons(&story).contains(&Reason::BeforeDestructive));
+        assert!(story.reasons().contains(&Reason::BeforeDestructive));
     }
 
     fn an_end_saves_the_work_and_frees_the_seat(world: &World) {

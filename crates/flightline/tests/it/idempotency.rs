@@ -1,15 +1,9 @@
 //! Idempotency keys, on both engines: a write happens once, however often it is asked for.
 
-use flightline::agent::Heartbeat;
+use flightline::Operation;
 use flightline::checkpoint::daily::daily;
-use flightline::core::{Code, Refusal};
 use flightline::lease::SettleLeases;
-use flightline::lock::LockView;
-use flightline::mission::{ListMissions, MissionView};
-use flightline::sortie::claim::ClaimNext;
-use flightline::{Caller, Operation};
-use flightline_testkit::story::{Story, create_mission, locks_on, registration, sortie};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
 
 fn keyed(agent: &str, key: &str) -> Caller {
     Caller {
@@ -56,10 +50,8 @@ both_engines! {
         story.pass_minutes(60);
         for _ in 0..3 {
             let again = create(&story, "k", "Add login").unwrap();
-            let (first, again) = (
-                serde_json::to_value(&first).unwrap(),
-                serde_json::to_value(&again).unwrap(),
-            );
+            let (first, again) =
+                (serde_json::to_value(&first).unwrap(), serde_json::to_value(&again).unwrap());
             assert_eq!(again, first, "to the last byte");
         }
         assert_eq!((story.rev(), missions(&story)), (rev, 1));
@@ -85,17 +77,10 @@ both_engines! {
         let other = create(&story, "k", "Add logout").unwrap_err();
         assert_eq!(
             (other.code, other.message.as_str()),
-            (
-                Code::KeyReused,
-                "this idempotency key was used for another request"
-            )
+            (Code::KeyReused, "this idempotency key was used for another request")
         );
         let next = claim_next(&story, &keyed("ada", "k")).unwrap_err();
-        assert_eq!(
-            next.code,
-            Code::KeyReused,
-            "another operation is another request"
-        );
+        assert_eq!(next.code, Code::KeyReused, "another operation is another request");
         assert_eq!(missions(&story), 1);
     }
 
@@ -106,10 +91,7 @@ both_engines! {
         assert_eq!(claim_next(&story, &keyed("bob", "k")).unwrap(), "Two");
         let person = create_mission("Another", vec![]);
         story.run_as(&keyed("", "k"), &person).unwrap();
-        let somebody_else = Caller {
-            user: "somebody else".to_owned(),
-            ..keyed("", "k")
-        };
+        let somebody_else = Caller { user: "somebody else".to_owned(), ..keyed("", "k") };
         story.run_as(&somebody_else, &person).unwrap();
         assert_eq!(missions(&story), 3);
     }
@@ -117,43 +99,28 @@ both_engines! {
     fn a_refusal_is_not_remembered(world: &World) {
         let (story, refused) = contested(world);
         assert_eq!(refused.unwrap_err().code, Code::LockHeld);
-        let all = flightline::lock::ReleaseLocks {
-            locks: vec![],
-            all: true,
-            fence: None,
-        };
-        story.run("eve", &all).unwrap();
-        story
-            .run_as(&keyed("ada", "k"), &locks_on(&["a.rs"]))
-            .unwrap();
+        story.run("eve", &release_all()).unwrap();
+        story.run_as(&keyed("ada", "k"), &locks_on(&["a.rs"])).unwrap();
     }
 
     fn a_refused_key_may_be_used_for_something_else(world: &World) {
         let (story, refused) = contested(world);
         assert_eq!(refused.unwrap_err().code, Code::LockHeld);
-        story
-            .run_as(&keyed("ada", "k"), &locks_on(&["b.rs"]))
-            .unwrap();
+        story.run_as(&keyed("ada", "k"), &locks_on(&["b.rs"])).unwrap();
     }
 
     fn an_answer_that_got_lost_is_found_even_after_a_new_session(world: &World) {
         let story = Story::new(world);
         let first = create(&story, "k", "Add login").unwrap();
         story.run("", &registration("ada")).unwrap();
-        let old = Caller {
-            epoch: Some(1),
-            ..keyed("ada", "k")
-        };
+        let old = Caller { epoch: Some(1), ..keyed("ada", "k") };
         let create = create_mission("Add login", vec![sortie("User model")]);
         assert_eq!(
             story.run_as(&old, &create).unwrap().mission.id,
             first.mission.id,
             "it was done, and that is the answer"
         );
-        let new = Caller {
-            epoch: Some(1),
-            ..keyed("ada", "k2")
-        };
+        let new = Caller { epoch: Some(1), ..keyed("ada", "k2") };
         assert_eq!(story.run_as(&new, &create).unwrap_err().code, Code::Fenced);
     }
 
@@ -209,17 +176,7 @@ both_engines! {
         let story = Story::new(world);
         create(&story, "k", "Add login").unwrap();
         assert_ne!(<Heartbeat as Operation>::ACCESS, flightline::Access::Write);
-        story
-            .run_as(&keyed("ada", "k"), &Heartbeat::default())
-            .unwrap();
-        story
-            .run_as(
-                &keyed("ada", "k"),
-                &ListMissions {
-                    archived: false,
-                    limit: 1,
-                },
-            )
-            .unwrap();
+        story.run_as(&keyed("ada", "k"), &Heartbeat::default()).unwrap();
+        story.run_as(&keyed("ada", "k"), &ListMissions { archived: false, limit: 1 }).unwrap();
     }
 }

@@ -1,16 +1,7 @@
 //! Looking at checkpoints and marking them, on both engines.
 
-use flightline::checkpoint::inspect::{
-    CheckpointList, DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint,
-    VerifyCheckpoints,
-};
-use flightline::core::checkpoint::{Checkpoint, CheckpointStatus, Reason, Trigger};
-use flightline::core::event::EventType;
-use flightline::core::mission::Mission;
-use flightline::core::{CheckpointId, Code, Kind, Refusal};
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::{Story, note};
-use flightline_testkit::{World, both_engines, damage};
+use flightline::checkpoint::inspect::CheckpointList;
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 /// A mission with three milestones behind it, and a manual checkpoint.
@@ -56,7 +47,7 @@ fn show(story: &Story<'_>, reference: &str) -> Result<CheckpointId, Refusal> {
 }
 
 fn problems(story: &Story<'_>) -> Vec<(CheckpointId, Option<String>)> {
-    let verdicts = story.run("", &VerifyCheckpoints { checkpoint: None });
+    let verdicts = story.run("", &verify_checkpoints());
     let verdicts = verdicts.unwrap().into_iter();
     verdicts
         .filter(|verdict| !verdict.sound)
@@ -66,7 +57,7 @@ fn problems(story: &Story<'_>) -> Vec<(CheckpointId, Option<String>)> {
 
 /// Writes a checkpoint's record as somebody else would.
 fn forge(story: &Story<'_>, checkpoint: &Checkpoint) {
-    let write = |fleet: &mut flightline::Fleet| {
+    let write = |fleet: &mut Fleet| {
         fleet
             .store()
             .unwrap()

@@ -1,14 +1,10 @@
 //! What came too late, on both engines: it is noted and told, once, whoever is fenced.
 
-use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::core::note::{Note, NoteKind};
-use flightline::core::{Code, NoteId, Refusal, Time};
+use flightline::Operation;
+use flightline::core::NoteId;
+use flightline::core::note::Note;
 use flightline::late::RecordLate;
-use flightline::mail::PeekInbox;
-use flightline::note::{AddNote, ListNotes};
-use flightline::{Caller, Operation};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, name, note};
+use flightline_testkit::prelude::*;
 
 fn late(sortie: Option<String>, mission: Option<&str>) -> RecordLate {
     RecordLate {
@@ -35,9 +31,8 @@ fn record(story: &Story<'_>, key: &str, request: &RecordLate) -> Result<Note, Re
 
 fn told(story: &Story<'_>) -> usize {
     let peek = PeekInbox {
-        agent: "dispatch".to_owned(),
         all: true,
-        limit: 100,
+        ..peek_inbox("dispatch", 100)
     };
     let inbox = serde_json::to_string(&story.run("dispatch", &peek).unwrap()).unwrap();
     inbox.matches("\"subject\":\"Too late from ada").count()
@@ -55,7 +50,7 @@ both_engines! {
         assert_eq!(first.sortie_id.unwrap().to_string(), sortie);
         assert_eq!(first.author_id, Some(story.agent("ada").id));
         assert_eq!(record(&story, "late-1", &request).unwrap(), first);
-        assert_eq!(story.run("ada", &ListNotes { mission: None, kind: Some(NoteKind::Late), all: false }).unwrap(), [first]);
+        assert_eq!(story.run("ada", &ListNotes { kind: Some(NoteKind::Late), ..list_notes() }).unwrap(), [first]);
         assert_eq!(told(&story), 1);
     }
 
@@ -104,10 +99,9 @@ both_engines! {
 fn a_checkpoint_for_later_says_when_it_was_asked_for() {
     let take = |details: Option<&str>, note_text: Option<&str>| {
         let take = TakeCheckpoint {
-            mission: None,
-            reason: None,
             details: details.map(note),
             note: note_text.map(note),
+            ..take_checkpoint()
         };
         let kept = take.for_later(Time::from_millis(0)).unwrap();
         let kept: TakeCheckpoint = serde_json::from_str(&kept).unwrap();

@@ -1,22 +1,9 @@
 //! Texts that are too long, empty or full of odd characters, on both engines: a clear answer, and
 //! nothing lost.
 
-use flightline::Caller;
-use flightline::agent::{RetireAgent, ShowAgent, UpdateAgent};
-use flightline::core::agent::Role;
-use flightline::core::note::NoteKind;
-use flightline::core::{Body, Code, Data, Refusal, RepoPath, Title};
-use flightline::event::ListEvents;
-use flightline::lock::{ListLocks, ReleaseLocks};
-use flightline::mail::{OpenInbox, PeekInbox, ReadMail, SendMail};
-use flightline::mission::ShowMission;
-use flightline::note::{AddNote, ListNotes};
+use flightline::core::{Data, RepoPath, Title};
 use flightline::registry::Registered;
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::report::UpdateSortie;
-use flightline::sortie::{ListSorties, ShowSortie};
-use flightline_testkit::story::{Story, locks_on, note, path, title};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
 use serde_json::{Value, json};
 
 fn stage(world: &World) -> Story<'_> {
@@ -39,14 +26,12 @@ fn nested(depth: usize) -> String {
 }
 
 fn complete(story: &Story<'_>, output: Data) -> Result<Value, Refusal> {
-    let change = ChangeSortie {
-        sortie: story.sortie_id("User model"),
-        action: SortieAction::Complete {
+    let change = change_sortie(
+        story.sortie_id("User model"),
+        SortieAction::Complete {
             output: Some(output),
         },
-        keep_locks: false,
-        checkpoint: false,
-    };
+    );
     story
         .run("ada", &change)
         .map(|view| serde_json::to_value(view.sortie.output).unwrap())
@@ -75,65 +60,57 @@ fn said<O: Registered>(story: &Story<'_>, operation: O) -> Refusal {
     }
 }
 
-both_engines! {
-    fn empty_and_endless_texts_are_refused_with_the_field_named(world: &World) {
-        let story = stage(world);
-        for nothing in ["", "   ", "\0", "\u{1b}\u{7}\n"] {
-            assert_eq!(
-                Title::parse("title", nothing).unwrap_err().message,
-                "the title is empty",
-                "{nothing:?}"
-            );
-            assert!(
-                mail(nothing).unwrap_err().to_string().contains("is empty"),
-                "{nothing:?}"
-            );
-        }
-        let endless = "x".repeat(10_000_000);
-        let refusal = Body::parse("body", &endless).unwrap_err();
+#[test]
+fn empty_and_endless_texts_are_refused_with_the_field_named() {
+    for nothing in ["", "   ", "\0", "\u{1b}\u{7}\n"] {
         assert_eq!(
-            (refusal.code, refusal.message.as_str()),
-            (
-                Code::TooLong,
-                "the body has 10000000 bytes, and at most 65536 are allowed"
-            )
+            Title::parse("title", nothing).unwrap_err().message,
+            "the title is empty",
+            "{nothing:?}"
         );
-        assert!(mail(&endless).is_err());
-        assert!(mail(&"x".repeat(65_537)).is_err());
         assert!(
-            serde_json::from_value::<AddNote>(
-                json!({ "kind": "lesson", "text": "x".repeat(8_193) })
-            )
+            mail(nothing).unwrap_err().to_string().contains("is empty"),
+            "{nothing:?}"
+        );
+    }
+    let endless = "x".repeat(10_000_000);
+    let refusal = Body::parse("body", &endless).unwrap_err();
+    assert_eq!(
+        (refusal.code, refusal.message.as_str()),
+        (
+            Code::TooLong,
+            "the body has 10000000 bytes, and at most 65536 are allowed"
+        )
+    );
+    assert!(mail(&endless).is_err());
+    assert!(mail(&"x".repeat(65_537)).is_err());
+    assert!(
+        serde_json::from_value::<AddNote>(json!({ "kind": "lesson", "text": "x".repeat(8_193) }))
             .is_err()
-        );
-        story
-            .run("ada", &mail(&"x".repeat(65_536)).unwrap())
-            .unwrap();
-        let longest = AddNote {
-            mission: None,
-            kind: NoteKind::Lesson,
-            text: note(&"x".repeat(8_192)),
-            rationale: Some(note(&"y".repeat(8_192))),
-            sortie: None,
-            path: None,
-            checksum: None,
-            artifact_type: None,
-        };
+    );
+}
+
+#[test]
+fn data_is_not_bottomless() {
+    for (depth, why) in [
+        (33, "nested deeper than 32 levels"),
+        (127, "nested deeper"),
+        (100_000, "recursion limit exceeded"),
+    ] {
+        let refusal = Data::parse("output", &nested(depth)).unwrap_err();
+        assert_eq!(refusal.code, Code::InvalidInput);
+        assert!(refusal.message.contains(why), "{}", refusal.message);
+    }
+}
+
+both_engines! {
+    fn the_longest_texts_are_kept(world: &World) {
+        let story = stage(world);
+        story.run("ada", &mail(&"x".repeat(65_536)).unwrap()).unwrap();
+        let longest =
+            AddNote { rationale: Some(note(&"y".repeat(8_192))), ..lesson(&"x".repeat(8_192)) };
         story.run("ada", &longest).unwrap();
-        assert_eq!(
-            story
-                .run(
-                    "ada",
-                    &ListNotes {
-                        mission: None,
-                        kind: None, all: false
-                    }
-                )
-                .unwrap()[0]
-                .text
-                .len(),
-            8_192
-        );
+        assert_eq!(story.run("ada", &list_notes()).unwrap()[0].text.len(), 8_192);
         let mission = story.mission(&"t".repeat(500), &[]);
         assert_eq!(mission.mission.title.len(), 500);
     }
@@ -143,15 +120,7 @@ both_engines! {
         for filling in ["\"", "\n", "\\", "é", "🚀", "<"] {
             let body = format!("a{}a", filling.repeat((65_536 - 2) / filling.len()));
             story.run("ada", &mail(&body).unwrap()).unwrap();
-            let read = story
-                .run(
-                    "bob",
-                    &OpenInbox {
-                        all: false,
-                        limit: 100,
-                    },
-                )
-                .unwrap();
+            let read = story.run("bob", &open_inbox(100)).unwrap();
             assert_eq!(
                 read.last().unwrap().message.body.as_deref(),
                 Some(body.as_str()),
@@ -166,15 +135,7 @@ both_engines! {
         let odd = "\u{feff}a\0b\u{1b}[31mc\u{7}\u{85}\r\nd\te — “ñ” 日本語 🚀 \\u0000 '; DROP TABLE event; -- %s ${HOME} \u{fffd}";
         let kept = "\u{feff}ab[31mc\nd\te — “ñ” 日本語 🚀 \\u0000 '; DROP TABLE event; -- %s ${HOME} \u{fffd}";
         story.run("ada", &mail(odd).unwrap()).unwrap();
-        let read = story
-            .run(
-                "bob",
-                &OpenInbox {
-                    all: false,
-                    limit: 1,
-                },
-            )
-            .unwrap();
+        let read = story.run("bob", &open_inbox(1)).unwrap();
         assert_eq!(read[0].message.body.as_deref(), Some(kept));
         let update = UpdateSortie {
             sortie: story.sortie_id("User model"),
@@ -182,29 +143,14 @@ both_engines! {
             ..UpdateSortie::default()
         };
         assert_eq!(
-            story
-                .run("ada", &update)
-                .unwrap()
-                .sortie
-                .progress_notes
-                .unwrap()
-                .as_str(),
+            story.run("ada", &update).unwrap().sortie.progress_notes.unwrap().as_str(),
             kept
         );
         assert!(story.ailments().is_empty());
     }
 
-    fn data_may_be_deep_but_not_bottomless(world: &World) {
+    fn data_may_be_deep(world: &World) {
         let story = stage(world);
-        for (depth, why) in [
-            (33, "nested deeper than 32 levels"),
-            (127, "nested deeper"),
-            (100_000, "recursion limit exceeded"),
-        ] {
-            let refusal = Data::parse("output", &nested(depth)).unwrap_err();
-            assert_eq!(refusal.code, Code::InvalidInput);
-            assert!(refusal.message.contains(why), "{}", refusal.message);
-        }
         let deep = Data::parse("output", &nested(32)).unwrap();
         assert_eq!(complete(&story, deep).unwrap().to_string(), nested(32));
         assert_eq!(
@@ -234,29 +180,18 @@ both_engines! {
             "{}",
             refusal.message
         );
-        assert_eq!(
-            refusal.hint.unwrap(),
-            "put the long version into a file and name the file"
-        );
+        assert_eq!(refusal.hint.unwrap(), "put the long version into a file and name the file");
         assert_eq!(story.sortie("User model").sortie, before);
-        let files: Vec<RepoPath> = (0..40)
-            .map(|at| path(&format!("{at}/{}", "x".repeat(1_000))))
-            .collect();
+        let files: Vec<RepoPath> =
+            (0..40).map(|at| path(&format!("{at}/{}", "x".repeat(1_000)))).collect();
         let (rev, ada) = (story.rev(), story.agent("ada"));
         let refusal = story
             .run(
                 "ada",
-                &UpdateAgent {
-                    files,
-                    step: Some(title("many files")),
-                    ..UpdateAgent::default()
-                },
+                &UpdateAgent { files, step: Some(title("many files")), ..UpdateAgent::default() },
             )
             .unwrap_err();
-        assert_eq!(
-            (refusal.code, story.rev(), story.agent("ada")),
-            (Code::TooLong, rev, ada)
-        );
+        assert_eq!((refusal.code, story.rev(), story.agent("ada")), (Code::TooLong, rev, ada));
         assert!(story.ailments().is_empty());
     }
 
@@ -264,97 +199,24 @@ both_engines! {
         let story = stage(world);
         let rev = story.rev();
         for odd in odd_references() {
+            let some = Some(odd.clone());
+            let reassign = SortieAction::Reassign { to: odd.clone(), reason: None };
+            let all_sorties = ListSorties { mission: None, status: None, agent: some.clone(), limit: 1 };
             let refusals = [
-                said(
-                    &story,
-                    ShowMission {
-                        mission: Some(odd.clone()),
-                    },
-                ),
-                said(
-                    &story,
-                    ShowSortie {
-                        sortie: odd.clone(),
-                    },
-                ),
-                said(
-                    &story,
-                    ListSorties {
-                        mission: None,
-                        status: None,
-                        agent: Some(odd.clone()),
-                        limit: 1,
-                    },
-                ),
-                said(
-                    &story,
-                    ShowAgent {
-                        agent: Some(odd.clone()),
-                        sightings: vec![],
-                    },
-                ),
-                said(
-                    &story,
-                    RetireAgent {
-                        agent: odd.clone(),
-                        reason: None,
-                    },
-                ),
-                said(
-                    &story,
-                    ListLocks {
-                        agent: Some(odd.clone()),
-                    },
-                ),
-                said(
-                    &story,
-                    ReleaseLocks {
-                        locks: vec![odd.clone()],
-                        all: false,
-                        fence: None,
-                    },
-                ),
-                said(
-                    &story,
-                    ReadMail {
-                        message: odd.clone(),
-                    },
-                ),
-                said(
-                    &story,
-                    PeekInbox {
-                        agent: odd.clone(),
-                        all: false,
-                        limit: 1,
-                    },
-                ),
-                said(
-                    &story,
-                    SendMail {
-                        to: vec![odd.clone()],
-                        subject: title("Hi"),
-                        body: None,
-                        mission: None,
-                        acknowledge_within_ms: None,
-                    },
-                ),
-                said(
-                    &story,
-                    ChangeSortie {
-                        sortie: story.sortie_id("User model"),
-                        action: SortieAction::Reassign {
-                            to: odd.clone(),
-                            reason: None,
-                        },
-                        keep_locks: false, checkpoint: false,
-                    },
-                ),
+                said(&story, ShowMission { mission: some.clone() }),
+                said(&story, ShowSortie { sortie: odd.clone() }),
+                said(&story, all_sorties),
+                said(&story, show_agent(&odd)),
+                said(&story, retire(&odd)),
+                said(&story, ListLocks { agent: some }),
+                said(&story, release(&[&odd])),
+                said(&story, ReadMail { message: odd.clone() }),
+                said(&story, peek_inbox(&odd, 1)),
+                said(&story, letter(&[&odd], "Hi")),
+                said(&story, change_sortie(story.sortie_id("User model"), reassign)),
             ];
             for refusal in refusals {
-                assert!(
-                    matches!(refusal.code, Code::InvalidInput | Code::NotFound),
-                    "{refusal:?}"
-                );
+                assert!(matches!(refusal.code, Code::InvalidInput | Code::NotFound), "{refusal:?}");
                 assert!(
                     refusal.message.len() < 400 && !refusal.message.contains(['\0', '\u{1b}']),
                     "{refusal:?}"
@@ -368,48 +230,23 @@ both_engines! {
         let story = stage(world);
         for odd in odd_references().into_iter().skip(1) {
             let callers = [
-                Caller {
-                    agent: Some(odd.clone()),
-                    ..caller("")
-                },
+                Caller { agent: Some(odd.clone()), ..caller("") },
                 Caller {
                     agent: Some(odd.clone()),
                     idempotency_key: Some("k".to_owned()),
                     ..caller("")
                 },
-                Caller {
-                    mission: Some(odd.clone()),
-                    ..caller("ada")
-                },
+                Caller { mission: Some(odd.clone()), ..caller("ada") },
             ];
             for caller in callers {
-                let add = AddNote {
-                    mission: None,
-                    kind: NoteKind::Lesson,
-                    text: note("learned"),
-                    rationale: None,
-                    sortie: None,
-                    path: None,
-                    checksum: None,
-                    artifact_type: None,
-                };
-                let refusal = story.run_as(&caller, &add).unwrap_err();
-                assert!(
-                    matches!(refusal.code, Code::InvalidInput | Code::NotFound),
-                    "{refusal:?}"
-                );
+                let refusal = story.run_as(&caller, &lesson("learned")).unwrap_err();
+                assert!(matches!(refusal.code, Code::InvalidInput | Code::NotFound), "{refusal:?}");
                 assert!(refusal.message.len() < 400, "{refusal:?}");
             }
         }
-        let odd_user = Caller {
-            user: "a\0da\u{1b}".to_owned(),
-            ..Caller::default()
-        };
+        let odd_user = Caller { user: "a\0da\u{1b}".to_owned(), ..Caller::default() };
         story
-            .run_as(
-                &odd_user,
-                &flightline_testkit::story::create_mission("By an odd user", vec![]),
-            )
+            .run_as(&odd_user, &flightline_testkit::story::create_mission("By an odd user", vec![]))
             .unwrap();
         assert_eq!(story.events_after(story.rev() - 1)[0].actor, "user:ada");
     }
@@ -417,64 +254,27 @@ both_engines! {
     fn events_of_an_odd_kind_are_refused_and_of_an_odd_thing_are_none(world: &World) {
         let story = stage(world);
         for odd in odd_references() {
-            let kind = ListEvents {
-                kind: Some(odd.clone()),
-                limit: 9,
-                ..ListEvents::default()
-            };
+            let kind = ListEvents { kind: Some(odd.clone()), limit: 9, ..ListEvents::default() };
             let refused = story.run("", &kind).unwrap_err();
             assert_eq!(refused.code, Code::InvalidInput, "{odd:?}");
-            let subject = ListEvents {
-                subject: Some(odd.clone()),
-                limit: 9,
-                ..ListEvents::default()
-            };
+            let subject =
+                ListEvents { subject: Some(odd.clone()), limit: 9, ..ListEvents::default() };
             assert!(story.run("", &subject).unwrap().events.is_empty());
         }
-        let all = ListEvents {
-            limit: u64::MAX,
-            ..ListEvents::default()
-        };
-        assert_eq!(
-            story.run("", &all).unwrap().events.len() as u64,
-            story.rev()
-        );
+        let all = ListEvents { limit: u64::MAX, ..ListEvents::default() };
+        assert_eq!(story.run("", &all).unwrap().events.len() as u64, story.rev());
     }
 
     fn paths_stay_inside_the_repository(world: &World) {
         let story = stage(world);
-        for odd in [
-            "",
-            "/etc/passwd",
-            "..",
-            "a/../../b",
-            "a\0b",
-            "a\nb",
-            &"x".repeat(1_025),
-        ] {
-            assert_eq!(
-                RepoPath::parse(odd).unwrap_err().code,
-                Code::InvalidInput,
-                "{odd:?}"
-            );
+        for odd in ["", "/etc/passwd", "..", "a/../../b", "a\0b", "a\nb", &"x".repeat(1_025)] {
+            assert_eq!(RepoPath::parse(odd).unwrap_err().code, Code::InvalidInput, "{odd:?}");
             let wire = json!({ "paths": [odd], "ttl_ms": null, "purpose": null, "sortie": null, "sightings": [] });
-            assert!(serde_json::from_value::<flightline::lock::AcquireLocks>(wire).is_err());
+            assert!(serde_json::from_value::<AcquireLocks>(wire).is_err());
         }
         let longest = "x".repeat(1_024);
-        let odd_but_fine = [
-            "-rf",
-            "a b",
-            "%2e%2e",
-            "日本",
-            "a\\b",
-            "~",
-            "*",
-            longest.as_str(),
-        ];
+        let odd_but_fine = ["-rf", "a b", "%2e%2e", "日本", "a\\b", "~", "*", longest.as_str()];
         story.run("ada", &locks_on(&odd_but_fine)).unwrap();
-        assert_eq!(
-            story.run("", &ListLocks { agent: None }).unwrap().len(),
-            odd_but_fine.len()
-        );
+        assert_eq!(story.run("", &ListLocks { agent: None }).unwrap().len(), odd_but_fine.len());
     }
 }

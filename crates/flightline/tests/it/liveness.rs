@@ -1,19 +1,9 @@
 //! How alive agents are, on both engines: a verdict from evidence, never from guessing.
 
-use flightline::agent::{Heartbeat, ListAgents, RegisterAgent, ShowAgent, Sighting};
-use flightline::core::Code;
-use flightline::core::agent::{Process, Role};
+use flightline::core::agent::Process;
 use flightline::core::liveness::Life;
-use flightline::lock::AcquireLocks;
-use flightline::status::ShowStatus;
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, locks_on, note, process, registration, title};
+use flightline_testkit::prelude::*;
 use serde_json::json;
-
-/// Some write of an agent.
-fn locks() -> AcquireLocks {
-    locks_on(&["Cargo.lock"])
-}
 
 fn life(story: &Story<'_>, sightings: Vec<Sighting>) -> (Life, String) {
     let show = ShowAgent {
@@ -35,34 +25,19 @@ both_engines! {
         }
         assert_eq!(
             verdicts,
-            [
-                Life::Active,
-                Life::Quiet,
-                Life::Warning,
-                Life::Warning,
-                Life::Stalled
-            ]
+            [Life::Active, Life::Quiet, Life::Warning, Life::Warning, Life::Stalled]
         );
         assert_eq!(life(&story, vec![]).1, "last sign 32m ago");
         story.beat("ada").unwrap();
-        assert_eq!(
-            life(&story, vec![]),
-            (Life::Active, "last sign 0s ago".to_owned())
-        );
+        assert_eq!(life(&story, vec![]), (Life::Active, "last sign 0s ago".to_owned()));
     }
 
     fn a_process_that_is_gone_is_death_and_one_that_runs_is_not_a_stall(world: &World) {
         let story = Story::new(world);
-        let register = RegisterAgent {
-            process: Some(process(7)),
-            ..registration("ada")
-        };
+        let register = RegisterAgent { process: Some(process(7)), ..registration("ada") };
         let ada = story.run("", &register).unwrap().agent.id;
         let sighting = |pid, alive| vec![Sighting::new(ada, process(pid), alive)];
-        assert_eq!(
-            life(&story, sighting(7, false)),
-            (Life::Dead, "process 7 is gone".to_owned())
-        );
+        assert_eq!(life(&story, sighting(7, false)), (Life::Dead, "process 7 is gone".to_owned()));
         assert_eq!(
             life(&story, sighting(8, false)).0,
             Life::Active,
@@ -72,20 +47,10 @@ both_engines! {
         assert_eq!(life(&story, vec![]).0, Life::Stalled);
         assert_eq!(
             life(&story, sighting(7, true)),
-            (
-                Life::Warning,
-                "last sign 10h ago, but process 7 is running".to_owned()
-            )
+            (Life::Warning, "last sign 10h ago, but process 7 is running".to_owned())
         );
-        let all = story
-            .run(
-                "",
-                &ListAgents {
-                    retired: false,
-                    sightings: sighting(7, false),
-                },
-            )
-            .unwrap();
+        let all =
+            story.run("", &ListAgents { retired: false, sightings: sighting(7, false) }).unwrap();
         assert_eq!(all[0].liveness.life, Life::Dead);
     }
 
@@ -102,30 +67,14 @@ both_engines! {
         let beaten = story.run("ada", &beat).unwrap();
         assert_eq!((beaten.epoch, beaten.at), (1, world.clock.now()));
         assert_eq!(story.rev(), rev);
-        let shown = story
-            .run(
-                "ada",
-                &ShowAgent {
-                    agent: None,
-                    sightings: vec![],
-                },
-            )
-            .unwrap();
+        let shown = story.run("ada", &show_self()).unwrap();
         assert_eq!(
             shown.pulse,
             json!({ "step": "testing", "context_percent": 74, "tokens": { "used": 148_000, "total": 200_000 } })
         );
         assert_eq!(shown.last_sign, Some(world.clock.now()));
-        story.run("ada", &locks()).unwrap();
-        let shown = story
-            .run(
-                "ada",
-                &ShowAgent {
-                    agent: None,
-                    sightings: vec![],
-                },
-            )
-            .unwrap();
+        story.run("ada", &locks_on(&["Cargo.lock"])).unwrap();
+        let shown = story.run("ada", &show_self()).unwrap();
         assert_eq!(
             shown.pulse["step"], "testing",
             "an act is a sign of life that says nothing new"
@@ -139,28 +88,17 @@ both_engines! {
             Code::NotFound,
             "a heartbeat registers nobody"
         );
-        assert_eq!(
-            story.beat("").unwrap_err().message,
-            "this command needs an acting agent"
-        );
+        assert_eq!(story.beat("").unwrap_err().message, "this command needs an acting agent");
         story.register("ada", Role::Specialist);
-        let full = Heartbeat {
-            context_percent: Some(101),
-            ..Heartbeat::default()
-        };
+        let full = Heartbeat { context_percent: Some(101), ..Heartbeat::default() };
+        assert_eq!(story.run("ada", &full).unwrap_err().message, "a context is at most 100 % full");
+        let beyond = Heartbeat { tokens: Some((u64::MAX, 1)), ..Heartbeat::default() };
         assert_eq!(
-            story.run("ada", &full).unwrap_err().message,
-            "a context is at most 100 % full"
+            story.run("ada", &beyond).unwrap().context_percent,
+            Some(100),
+            "more than there is is full"
         );
-        let beyond = Heartbeat {
-            tokens: Some((u64::MAX, 1)),
-            ..Heartbeat::default()
-        };
-        assert_eq!(story.run("ada", &beyond).unwrap().context_percent, Some(100), "more than there is is full");
-        let never = Heartbeat {
-            tokens: Some((1, 0)),
-            ..Heartbeat::default()
-        };
+        let never = Heartbeat { tokens: Some((1, 0)), ..Heartbeat::default() };
         assert_eq!(story.run("ada", &never).unwrap_err().code, Code::InvalidInput);
     }
 
@@ -169,15 +107,7 @@ both_engines! {
         story.register("ada", Role::Specialist);
         world.clock.advance(-3_600_000);
         story.beat("ada").unwrap();
-        let shown = story
-            .run(
-                "ada",
-                &ShowAgent {
-                    agent: None,
-                    sightings: vec![],
-                },
-            )
-            .unwrap();
+        let shown = story.run("ada", &show_self()).unwrap();
         assert_eq!(
             (shown.last_sign, shown.liveness.life),
             (Some(world.clock.now()), Life::Active),
@@ -195,22 +125,12 @@ both_engines! {
             .change(
                 "bob",
                 "Login endpoint",
-                flightline::sortie::change::SortieAction::Block {
-                    reason: note("no schema"),
-                },
+                flightline::sortie::change::SortieAction::Block { reason: note("no schema") },
             )
             .unwrap();
         story.pass_minutes(40);
         story.beat("bob").unwrap();
-        let status = story
-            .run(
-                "",
-                &ShowStatus {
-                    mission: None,
-                    sightings: vec![],
-                },
-            )
-            .unwrap();
+        let status = story.run("", &show_status()).unwrap();
         let said: Vec<String> = status.attention.into_iter().map(|one| one.what).collect();
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(
@@ -227,47 +147,17 @@ both_engines! {
     fn looking_around_sees_the_processes_of_this_machine(world: &World) {
         let story = Story::new(world);
         let this = flightline::workspace::describe(std::process::id()).unwrap();
-        let before_the_reboot = Process {
-            boot_id: "another".to_owned(),
-            ..this.clone()
-        };
-        let elsewhere = Process {
-            host: "elsewhere".to_owned(),
-            ..this.clone()
-        };
-        for (agent, process) in [
-            ("ada", this),
-            ("bob", before_the_reboot),
-            ("eve", elsewhere),
-        ] {
-            let register = RegisterAgent {
-                process: Some(process),
-                ..registration(agent)
-            };
+        let before_the_reboot = Process { boot_id: "another".to_owned(), ..this.clone() };
+        let elsewhere = Process { host: "elsewhere".to_owned(), ..this.clone() };
+        for (agent, process) in [("ada", this), ("bob", before_the_reboot), ("eve", elsewhere)] {
+            let register = RegisterAgent { process: Some(process), ..registration(agent) };
             story.run("", &register).unwrap();
         }
         story.pass_minutes(600);
         let sightings = story.with_fleet(flightline::agent::look_around).unwrap();
-        let seen = story
-            .run(
-                "",
-                &ListAgents {
-                    retired: false,
-                    sightings,
-                },
-            )
-            .unwrap();
-        let lives: Vec<_> = seen
-            .iter()
-            .map(|view| (view.agent.name.as_str(), view.liveness.life))
-            .collect();
-        assert_eq!(
-            lives,
-            [
-                ("ada", Life::Warning),
-                ("bob", Life::Dead),
-                ("eve", Life::Stalled)
-            ]
-        );
+        let seen = story.run("", &ListAgents { retired: false, sightings }).unwrap();
+        let lives: Vec<_> =
+            seen.iter().map(|view| (view.agent.name.as_str(), view.liveness.life)).collect();
+        assert_eq!(lives, [("ada", Life::Warning), ("bob", Life::Dead), ("eve", Life::Stalled)]);
     }
 }

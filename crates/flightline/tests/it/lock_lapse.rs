@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use expect_test::expect;
-use flightline::agent::{Heartbeat, RegisterAgent, Sighting};
-use flightline::core::{Code, Refusal};
-use flightline::lock::{AcquireLocks, LockView, acquire};
-use flightline_testkit::story::{Story, locks_on, process, registration};
-use flightline_testkit::{World, both_engines, caller};
+use flightline::lock::acquire;
+use flightline_testkit::prelude::*;
 
 /// Time passes while somebody else gives signs of life, so that our own downtime is no explanation.
 fn pass_watched(story: &Story<'_>, minutes: u64) {
@@ -49,10 +46,7 @@ both_engines! {
         let refused = story.lock("bob", &["a.rs"]).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
-            (
-                Code::LockHeld,
-                "`a.rs` is locked by ada (last sign 30m ago)"
-            )
+            (Code::LockHeld, "`a.rs` is locked by ada (last sign 30m ago)")
         );
         world.pass(Duration::from_millis(1));
         let rev = story.rev();
@@ -69,20 +63,10 @@ both_engines! {
         let story = stage(world);
         pass_watched(&story, 31);
         let new = story.lock("bob", &["a.rs"]).unwrap()[0].lock.fence;
-        let renew = flightline::lock::RenewLocks {
-            locks: vec!["a.rs".to_owned()],
-            fence: None,
-            ttl_ms: None,
-        };
-        assert_eq!(
-            story.run("ada", &renew).unwrap_err().message,
-            "the lock on `a.rs` is bob's"
-        );
+        let renew = RenewLocks { locks: vec!["a.rs".to_owned()], fence: None, ttl_ms: None };
+        assert_eq!(story.run("ada", &renew).unwrap_err().message, "the lock on `a.rs` is bob's");
         let refused = story.lock("ada", &["a.rs"]).unwrap_err();
-        assert_eq!(
-            (refused.code, refused.details["fence"].as_u64()),
-            (Code::LockHeld, Some(new))
-        );
+        assert_eq!((refused.code, refused.details["fence"].as_u64()), (Code::LockHeld, Some(new)));
     }
 
     fn a_heartbeat_keeps_a_lock(world: &World) {
@@ -90,10 +74,7 @@ both_engines! {
         pass_watched(&story, 29);
         story.beat("ada").unwrap();
         pass_watched(&story, 29);
-        assert_eq!(
-            story.lock("bob", &["a.rs"]).unwrap_err().code,
-            Code::LockHeld
-        );
+        assert_eq!(story.lock("bob", &["a.rs"]).unwrap_err().code, Code::LockHeld);
         pass_watched(&story, 2);
         story.lock("bob", &["a.rs"]).unwrap();
     }
@@ -103,10 +84,7 @@ both_engines! {
         pass_watched(&story, 29);
         story.send("ada", &["bob"], "still here").unwrap();
         pass_watched(&story, 29);
-        assert_eq!(
-            story.lock("bob", &["a.rs"]).unwrap_err().code,
-            Code::LockHeld
-        );
+        assert_eq!(story.lock("bob", &["a.rs"]).unwrap_err().code, Code::LockHeld);
     }
 
     fn a_new_session_of_its_holder_keeps_a_lock(world: &World) {
@@ -114,10 +92,7 @@ both_engines! {
         pass_watched(&story, 29);
         story.run("", &registration("ada")).unwrap();
         pass_watched(&story, 29);
-        assert_eq!(
-            story.lock("bob", &["a.rs"]).unwrap_err().code,
-            Code::LockHeld
-        );
+        assert_eq!(story.lock("bob", &["a.rs"]).unwrap_err().code, Code::LockHeld);
     }
 
     fn writes_of_others_show_that_we_are_awake(world: &World) {
@@ -126,45 +101,23 @@ both_engines! {
             story.pass_minutes(5);
             story.send("bob", &["watch"], "time passes").unwrap();
         }
-        assert_eq!(
-            story.lock("bob", &["a.rs"]).unwrap_err().code,
-            Code::LockHeld
-        );
+        assert_eq!(story.lock("bob", &["a.rs"]).unwrap_err().code, Code::LockHeld);
         story.pass_minutes(1);
         story.lock("bob", &["a.rs"]).unwrap();
     }
 
     fn a_lock_has_the_time_to_live_it_was_taken_with(world: &World) {
         let story = stage(world);
-        let short = AcquireLocks {
-            ttl_ms: Some(60_000),
-            ..locks_on(&["short.rs"])
-        };
-        let long = AcquireLocks {
-            ttl_ms: Some(3 * 3_600_000),
-            ..locks_on(&["long.rs"])
-        };
+        let short = AcquireLocks { ttl_ms: Some(60_000), ..locks_on(&["short.rs"]) };
+        let long = AcquireLocks { ttl_ms: Some(3 * 3_600_000), ..locks_on(&["long.rs"]) };
         story.run("ada", &short).unwrap();
         story.run("ada", &long).unwrap();
         pass_watched(&story, 2);
         story.lock("bob", &["short.rs"]).unwrap();
         pass_watched(&story, 100);
-        assert_eq!(
-            story.lock("bob", &["long.rs"]).unwrap_err().code,
-            Code::LockHeld
-        );
-        let listed = story
-            .run(
-                "",
-                &flightline::lock::ListLocks {
-                    agent: Some("ada".to_owned()),
-                },
-            )
-            .unwrap();
-        let left: Vec<u64> = listed
-            .iter()
-            .map(|view| view.remaining_ms / 60_000)
-            .collect();
+        assert_eq!(story.lock("bob", &["long.rs"]).unwrap_err().code, Code::LockHeld);
+        let listed = story.run("", &ListLocks { agent: Some("ada".to_owned()) }).unwrap();
+        let left: Vec<u64> = listed.iter().map(|view| view.remaining_ms / 60_000).collect();
         assert_eq!(left, [0, 78]);
     }
 
@@ -198,14 +151,9 @@ both_engines! {
     fn a_refused_act_keeps_the_locks_of_its_agent(world: &World) {
         let story = stage(world);
         pass_watched(&story, 29);
-        story
-            .send("ada", &["nobody"], "anybody there?")
-            .unwrap_err();
+        story.send("ada", &["nobody"], "anybody there?").unwrap_err();
         pass_watched(&story, 29);
-        assert_eq!(
-            story.lock("bob", &["a.rs"]).unwrap_err().code,
-            Code::LockHeld
-        );
+        assert_eq!(story.lock("bob", &["a.rs"]).unwrap_err().code, Code::LockHeld);
     }
 
     fn a_short_pause_is_no_downtime(world: &World) {
@@ -221,15 +169,9 @@ both_engines! {
     fn a_clock_that_jumps_back_gives_a_full_grace(world: &World) {
         let story = stage(world);
         world.clock.advance(-86_400_000);
-        assert_eq!(
-            story.lock("bob", &["a.rs"]).unwrap_err().code,
-            Code::LockHeld
-        );
+        assert_eq!(story.lock("bob", &["a.rs"]).unwrap_err().code, Code::LockHeld);
         world.clock.advance(86_400_000);
-        assert_eq!(
-            story.lock("bob", &["a.rs"]).unwrap_err().code,
-            Code::LockHeld
-        );
+        assert_eq!(story.lock("bob", &["a.rs"]).unwrap_err().code, Code::LockHeld);
         assert!(story.ailments().is_empty());
     }
 
@@ -238,10 +180,7 @@ both_engines! {
         let rev = story.rev();
         let taken = seen(&story, false).unwrap();
         assert_eq!(taken[0].holder, "bob");
-        assert_eq!(
-            story.events_after(rev)[0].data["reason"],
-            "process 7 of ada is gone"
-        );
+        assert_eq!(story.events_after(rev)[0].data["reason"], "process 7 of ada is gone");
     }
 
     fn a_running_process_keeps_its_lock_however_silent(world: &World) {
@@ -254,20 +193,9 @@ both_engines! {
     fn the_end_of_another_process_proves_nothing(world: &World) {
         let story = stage(world);
         let stranger = Sighting::new(story.agent("ada").id, process(8), false);
-        let request = AcquireLocks {
-            sightings: vec![stranger],
-            ..locks_on(&["a.rs"])
-        };
+        let request = AcquireLocks { sightings: vec![stranger], ..locks_on(&["a.rs"]) };
         assert_eq!(story.run("bob", &request).unwrap_err().code, Code::LockHeld);
-        story
-            .run(
-                "",
-                &RegisterAgent {
-                    process: Some(process(9)),
-                    ..registration("ada")
-                },
-            )
-            .unwrap();
+        story.run("", &RegisterAgent { process: Some(process(9)), ..registration("ada") }).unwrap();
         assert_eq!(
             seen(&story, false).unwrap_err().code,
             Code::LockHeld,
@@ -313,13 +241,9 @@ both_engines! {
     fn without_waiting_there_is_no_pause(world: &World) {
         let story = stage(world);
         let refused = story.with_fleet(|fleet| {
-            acquire(
-                fleet,
-                &locks_on(&["a.rs"]),
-                &caller("bob"),
-                Duration::ZERO,
-                &mut |_| unreachable!("nobody asked to wait"),
-            )
+            acquire(fleet, &locks_on(&["a.rs"]), &caller("bob"), Duration::ZERO, &mut |_| {
+                unreachable!("nobody asked to wait")
+            })
         });
         assert_eq!(refused.unwrap_err().into_refusal().code, Code::LockHeld);
     }
@@ -369,8 +293,7 @@ both_engines! {
         for (who, every, expected) in [("bob", 15, 60), ("newcomer", 25, 75), ("rare", 60, 120)] {
             let story = stage(world);
             assert_eq!(had_after(&story, who, every), Some(expected), "the first look counts for nothing");
-            let release = flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None };
-            story.run(who, &release).unwrap();
+            story.run(who, &release_all()).unwrap();
         }
     }
 
@@ -407,7 +330,7 @@ both_engines! {
             story.beat("ada").unwrap();
             assert_eq!(had_after(&story, "newcomer", 1), Some(31), "{jump}");
             world.clock.advance(-jump);
-            story.run("newcomer", &flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+            story.run("newcomer", &release_all()).unwrap();
         }
     }
 
@@ -438,7 +361,7 @@ both_engines! {
     fn what_is_left_of_a_lock_is_what_the_next_look_will_find(world: &World) {
         let story = stage(world);
         let left = || {
-            let listed = story.run("", &flightline::lock::ListLocks { agent: None }).unwrap();
+            let listed = story.run("", &ListLocks { agent: None }).unwrap();
             listed[0].remaining_ms / 60_000
         };
         story.pass_minutes(600);

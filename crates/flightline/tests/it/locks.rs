@@ -1,14 +1,8 @@
 //! Locks, on both engines: at most one live grant per path, and fences that only grow.
 
 use expect_test::expect;
-use flightline::agent::RegisterAgent;
-use flightline::core::{Code, Refusal};
-use flightline::lock::{
-    AcquireLocks, CheckLocks, ListLocks, LockView, ReleaseLocks, RenewLocks, StealLock,
-};
-use flightline::mail::OpenInbox;
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, locks_on, note, path, registration, title};
+use flightline::lock::CheckLocks;
+use flightline_testkit::prelude::*;
 
 fn renew(
     story: &Story<'_>,
@@ -54,17 +48,11 @@ both_engines! {
     fn a_path_has_one_holder(world: &World) {
         let story = Story::new(world);
         let granted = story.lock("ada", &["src/auth.rs"]).unwrap();
-        assert_eq!(
-            (granted[0].holder.as_str(), granted[0].remaining_ms),
-            ("ada", 30 * 60_000)
-        );
+        assert_eq!((granted[0].holder.as_str(), granted[0].remaining_ms), ("ada", 30 * 60_000));
         story.pass_minutes(2);
         let refused = story.lock("bob", &["./src//auth.rs"]).unwrap_err();
         assert_eq!((refused.code, refused.retryable), (Code::LockHeld, true));
-        assert_eq!(
-            refused.message,
-            "`src/auth.rs` is locked by ada (last sign 2m ago)"
-        );
+        assert_eq!(refused.message, "`src/auth.rs` is locked by ada (last sign 2m ago)");
         assert_eq!(
             (&refused.details["holder"], &refused.details["fence"]),
             (&"ada".into(), &fence(&granted).into())
@@ -115,16 +103,16 @@ both_engines! {
         story.mission("Work", &["Model"]);
         let id = story.sortie_id("Model");
         story.lock("ada", &["src/*.rs"]).unwrap();
-        let add = flightline::sortie::add::AddSorties {
+        let add = AddSorties {
             mission: None,
-            sorties: vec![flightline::sortie::add::NewSortie {
+            sorties: vec![NewSortie {
                 files: vec![path("src/a.rs")],
                 priority: 9,
                 ..flightline::sortie::add::NewSortie::titled(title("First of all"))
             }],
         };
         story.run("", &add).unwrap();
-        let next = flightline::sortie::claim::ClaimNext { mission: None, lock: false };
+        let next = claim_next();
         assert_eq!(story.run("bob", &next).unwrap().sortie.id.to_string(), id);
         assert_eq!(story.run("bob", &next).unwrap_err().details["locked"], 1);
     }
@@ -142,10 +130,7 @@ both_engines! {
             lock b.rs bob
         "]]
         .assert_eq(&story.as_text());
-        assert_eq!(
-            story.lock("bob", &[]).unwrap_err().message,
-            "no path to lock was given"
-        );
+        assert_eq!(story.lock("bob", &[]).unwrap_err().message, "no path to lock was given");
         let twice = story.lock("bob", &["d.rs", "./d.rs"]).unwrap();
         assert_eq!(twice.len(), 1, "a path named twice is one lock");
     }
@@ -172,16 +157,7 @@ both_engines! {
             for (agent, file) in [("ada", "a.rs"), ("bob", "b.rs"), ("ada", "c.rs")] {
                 fences.push(fence(&story.lock(agent, &[file]).unwrap()));
             }
-            story
-                .run(
-                    "ada",
-                    &ReleaseLocks {
-                        locks: vec![],
-                        all: true,
-                        fence: None,
-                    },
-                )
-                .unwrap();
+            story.run("ada", &release_all()).unwrap();
             if round == 1 {
                 fences.push(fence(&steal(&story, "eve", "b.rs").unwrap()));
                 release(&story, "eve", "b.rs", None).unwrap();
@@ -202,29 +178,18 @@ both_engines! {
                 format!("fence {stale} on `a.rs` is void: the current one is {current}")
             )
         );
-        assert_eq!(
-            release(&story, "ada", "a.rs", Some(stale))
-                .unwrap_err()
-                .code,
-            Code::Fenced
-        );
+        assert_eq!(release(&story, "ada", "a.rs", Some(stale)).unwrap_err().code, Code::Fenced);
         renew(&story, "ada", "a.rs", Some(current)).unwrap();
         release(&story, "ada", "a.rs", Some(current)).unwrap();
-        assert_eq!(
-            renew(&story, "ada", "a.rs", Some(current))
-                .unwrap_err()
-                .code,
-            Code::NotFound
-        );
+        assert_eq!(renew(&story, "ada", "a.rs", Some(current)).unwrap_err().code, Code::NotFound);
     }
 
     fn only_its_holder_renews_or_releases_a_lock(world: &World) {
         let story = Story::new(world);
         let fence = fence(&story.lock("ada", &["a.rs"]).unwrap());
-        for refused in [
-            renew(&story, "bob", "a.rs", Some(fence)),
-            release(&story, "bob", "a.rs", Some(fence)),
-        ] {
+        for refused in
+            [renew(&story, "bob", "a.rs", Some(fence)), release(&story, "bob", "a.rs", Some(fence))]
+        {
             let refused = refused.unwrap_err();
             assert_eq!(
                 (refused.code, refused.message.as_str()),
@@ -247,30 +212,13 @@ both_engines! {
             ttl_ms: Some(7_200_000),
         };
         let renewed = story.run("ada", &longer).unwrap();
-        assert_eq!(
-            (fence(&renewed), renewed[0].lock.timeout_ms),
-            (fence(&granted), 7_200_000)
-        );
+        assert_eq!((fence(&renewed), renewed[0].lock.timeout_ms), (fence(&granted), 7_200_000));
         for wrong in [0, 999, 7 * 86_400_000 + 1] {
-            let request = AcquireLocks {
-                ttl_ms: Some(wrong),
-                ..locks_on(&["b.rs"])
-            };
-            assert_eq!(
-                story.run("ada", &request).unwrap_err().code,
-                Code::InvalidInput,
-                "{wrong}"
-            );
-            let request = RenewLocks {
-                locks: vec!["a.rs".to_owned()],
-                fence: None,
-                ttl_ms: Some(wrong),
-            };
-            assert_eq!(
-                story.run("ada", &request).unwrap_err().code,
-                Code::InvalidInput,
-                "{wrong}"
-            );
+            let request = AcquireLocks { ttl_ms: Some(wrong), ..locks_on(&["b.rs"]) };
+            assert_eq!(story.run("ada", &request).unwrap_err().code, Code::InvalidInput, "{wrong}");
+            let request =
+                RenewLocks { locks: vec!["a.rs".to_owned()], fence: None, ttl_ms: Some(wrong) };
+            assert_eq!(story.run("ada", &request).unwrap_err().code, Code::InvalidInput, "{wrong}");
         }
     }
 
@@ -281,10 +229,7 @@ both_engines! {
         let refused = renew(&story, "ada", "a.rs", None).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
-            (
-                Code::Fenced,
-                "the lock on `a.rs` was granted to epoch 1 of ada, which is over"
-            )
+            (Code::Fenced, "the lock on `a.rs` was granted to epoch 1 of ada, which is over")
         );
         assert_eq!(
             story.lock("bob", &["a.rs"]).unwrap_err().code,
@@ -301,36 +246,18 @@ both_engines! {
         let story = Story::new(world);
         story.lock("ada", &["a.rs", "b.rs"]).unwrap();
         story.lock("bob", &["c.rs"]).unwrap();
-        let all = ReleaseLocks {
-            locks: vec![],
-            all: true,
-            fence: None,
-        };
+        let all = release_all();
         assert_eq!(story.run("ada", &all).unwrap().len(), 2);
-        assert_eq!(
-            story.run("ada", &all).unwrap().len(),
-            0,
-            "nothing left, and no harm done"
-        );
+        assert_eq!(story.run("ada", &all).unwrap().len(), 0, "nothing left, and no harm done");
         expect!["lock c.rs bob\n"].assert_eq(&story.as_text());
-        let none = ReleaseLocks {
-            locks: vec![],
-            all: false,
-            fence: None,
-        };
-        assert_eq!(
-            story.run("bob", &none).unwrap_err().code,
-            Code::InvalidInput
-        );
+        let none = ReleaseLocks { locks: vec![], all: false, fence: None };
+        assert_eq!(story.run("bob", &none).unwrap_err().code, Code::InvalidInput);
         let one_of_two = ReleaseLocks {
             locks: vec!["c.rs".to_owned(), "d.rs".to_owned()],
             all: false,
             fence: None,
         };
-        assert_eq!(
-            story.run("bob", &one_of_two).unwrap_err().code,
-            Code::NotFound
-        );
+        assert_eq!(story.run("bob", &one_of_two).unwrap_err().code, Code::NotFound);
         expect!["lock c.rs bob\n"].assert_eq(&story.as_text());
     }
 
@@ -342,15 +269,7 @@ both_engines! {
         assert!(serde_json::from_value::<StealLock>(no_reason).is_err());
         let taken = steal(&story, "eve", "src").unwrap();
         assert!(fence(&taken) > void);
-        let inbox = story
-            .run(
-                "ada",
-                &OpenInbox {
-                    all: false,
-                    limit: 10,
-                },
-            )
-            .unwrap();
+        let inbox = story.run("ada", &open_inbox(10)).unwrap();
         let told = &inbox[0].message;
         assert_eq!(
             (told.from.as_str(), told.subject.as_str()),
@@ -385,10 +304,7 @@ both_engines! {
             (refused.code, refused.message.as_str()),
             (Code::NotFound, "no other agent holds a lock on `a.rs`")
         );
-        assert_eq!(
-            steal(&story, "", "a.rs").unwrap_err().code,
-            Code::InvalidInput
-        );
+        assert_eq!(steal(&story, "", "a.rs").unwrap_err().code, Code::InvalidInput);
     }
 
     fn a_lock_belongs_to_the_one_sortie_its_holder_is_at(world: &World) {
@@ -428,22 +344,14 @@ both_engines! {
         story.lock("ada", &["src"]).unwrap();
         let check = |agent: &str| {
             let checks = story
-                .run(
-                    agent,
-                    &CheckLocks {
-                        paths: vec![path("src/a.rs"), path("docs")],
-                    },
-                )
+                .run(agent, &CheckLocks { paths: vec![path("src/a.rs"), path("docs")] })
                 .unwrap();
             checks
                 .into_iter()
                 .map(|check| (check.free, check.lock.map(|lock| lock.holder)))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(
-            check("bob"),
-            [(false, Some("ada".to_owned())), (true, None)]
-        );
+        assert_eq!(check("bob"), [(false, Some("ada".to_owned())), (true, None)]);
         assert_eq!(
             check("ada"),
             [(true, Some("ada".to_owned())), (true, None)],
@@ -457,46 +365,22 @@ both_engines! {
         story.lock("ada", &["a.rs"]).unwrap();
         story.lock("bob", &["b.rs"]).unwrap();
         let of = |agent: Option<&str>| {
-            let listed = story
-                .run(
-                    "",
-                    &ListLocks {
-                        agent: agent.map(str::to_owned),
-                    },
-                )
-                .unwrap();
-            listed
-                .into_iter()
-                .map(|view| view.lock.file.to_string())
-                .collect::<Vec<_>>()
+            let listed = story.run("", &ListLocks { agent: agent.map(str::to_owned) }).unwrap();
+            listed.into_iter().map(|view| view.lock.file.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(
             (of(None), of(Some("bob"))),
-            (
-                vec!["a.rs".to_owned(), "b.rs".to_owned()],
-                vec!["b.rs".to_owned()]
-            )
+            (vec!["a.rs".to_owned(), "b.rs".to_owned()], vec!["b.rs".to_owned()])
         );
         assert_eq!(
-            story
-                .run(
-                    "",
-                    &ListLocks {
-                        agent: Some("eve".to_owned())
-                    }
-                )
-                .unwrap_err()
-                .code,
+            story.run("", &ListLocks { agent: Some("eve".to_owned()) }).unwrap_err().code,
             Code::NotFound
         );
     }
 
     fn a_session_that_registers_again_keeps_its_locks_and_fences(world: &World) {
         let story = Story::new(world);
-        let same = RegisterAgent {
-            session: Some(title("s-1")),
-            ..registration("ada")
-        };
+        let same = RegisterAgent { session: Some(title("s-1")), ..registration("ada") };
         story.run("", &same).unwrap();
         let granted = story.lock("ada", &["a.rs"]).unwrap();
         story.run("", &same).unwrap();
@@ -509,7 +393,7 @@ both_engines! {
         story.lock("ada", &[one]).unwrap();
         assert_eq!(story.lock("bob", &[two]).unwrap_err().code, Code::LockHeld);
         story.lock("ada", &[two]).unwrap();
-        assert_eq!(story.all::<flightline::core::lock::Lock>().len(), 1, "taken again, not twice");
+        assert_eq!(story.all::<Lock>().len(), 1, "taken again, not twice");
         let release = ReleaseLocks { locks: vec![one.to_owned()], all: false, fence: None };
         story.run("ada", &release).unwrap();
         story.lock("bob", &[one]).unwrap();

@@ -2,24 +2,12 @@
 //! what only the routes of the server ask for.
 
 use flightline::context::past::BriefCheckpoint;
-use flightline::core::agent::Role;
-use flightline::core::mission::MissionStatus;
-use flightline::core::note::NoteKind;
-use flightline::core::setting::RecoveryKind;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, Kind, Time};
-use flightline::event::{Cursor, ListEvents};
 use flightline::lock::held::StealHeldLock;
 use flightline::mail::list::ListMessages;
-use flightline::mission::update::UpdateMission;
-use flightline::mission::{ChangeMission, ShowMission};
-use flightline::note::AddNote;
 use flightline::recovery::past::{ListRecoveries, UndoRecovery};
 use flightline::replay::state::ShowState;
-use flightline::{Caller, Thing, Unless};
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, note, title};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline::{Thing, Unless};
+use flightline_testkit::prelude::*;
 
 fn state(story: &Story<'_>, at: Option<&str>) -> Result<Vec<SortieStatus>, Code> {
     let request = ShowState {
@@ -185,7 +173,7 @@ both_engines! {
         let unknown = UpdateMission { dispatch: Some("eve".to_owned()), ..request.clone() };
         assert_eq!(story.run("", &unknown).unwrap_err().code, Code::NotFound);
         for to in [MissionStatus::Failed, MissionStatus::Archived] {
-            story.run("", &ChangeMission { mission: Some(id.clone()), to, reason: None }).unwrap();
+            story.run("", &ChangeMission { mission: Some(id.clone()), ..change_mission(to) }).unwrap();
         }
         assert_eq!(story.run("", &request).unwrap_err().code, Code::IllegalTransition);
     }
@@ -220,7 +208,7 @@ both_engines! {
         let mission = story.mission("Add login", &["Model", "Docs"]).mission.id.to_string();
         let sortie = story.sortie_id("Model");
         let mut fleet = world.fleet();
-        let look = |fleet: &mut flightline::Fleet, kind, reference: &str| {
+        let look = |fleet: &mut Fleet, kind, reference: &str| {
             let caller = about(kind, reference, Unless::Never);
             fleet.run_fully(&ShowMission { mission: Some(mission.clone()) }, &caller).unwrap().since.unwrap()
         };

@@ -8,12 +8,10 @@ mod tokens;
 use std::fs;
 use std::path::PathBuf;
 
-use flightline::core::Refusal;
 use flightline::core::dialect::{Dialect, Json};
 use flightline::dialect::{ExportDocuments, ImportDocuments, Incoming, TakenIn};
 use flightline::mirror::{Mirrors, Said, take_in, write_out};
-use flightline_testkit::caller;
-use flightline_testkit::story::Story;
+use flightline_testkit::prelude::*;
 
 fn import(story: &Story<'_>, dialect: Dialect, file: &str, text: &str) -> TakenIn {
     try_import(story, dialect, file, text).unwrap()

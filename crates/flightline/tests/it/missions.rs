@@ -1,21 +1,13 @@
 //! Missions, on both engines.
 
 use expect_test::expect;
-use flightline::Caller;
-use flightline::core::event::EventType;
-use flightline::core::mission::MissionStatus;
-use flightline::core::{Code, Kind, Refusal};
 use flightline::ids::{ListIds, ShortenIds};
-use flightline::mission::{ChangeMission, ListMissions, MissionView, ShowMission, UseMission};
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::{Story, note, sortie, title};
-use flightline_testkit::{both_engines, caller};
+use flightline_testkit::prelude::*;
 
 fn move_to(story: &Story<'_>, to: MissionStatus) -> Result<MissionView, Refusal> {
     let change = ChangeMission {
-        mission: None,
-        to,
         reason: Some(note("because")),
+        ..change_mission(to)
     };
     story.run("", &change)
 }
@@ -81,9 +73,7 @@ both_engines! {
         let refused = move_to(&story, MissionStatus::Completed).unwrap_err();
         assert_eq!(refused.code, Code::IllegalTransition);
         assert!(
-            refused
-                .message
-                .ends_with("(\"Add login\") is pending and cannot become completed"),
+            refused.message.ends_with("(\"Add login\") is pending and cannot become completed"),
             "{}",
             refused.message
         );
@@ -101,22 +91,11 @@ both_engines! {
         assert_eq!((twice.unwrap().already, story.rev()), (true, rev));
         move_to(&story, MissionStatus::Completed).unwrap();
         let reopened = move_to(&story, MissionStatus::InProgress).unwrap_err();
-        assert_eq!(
-            reopened.hint.unwrap(),
-            "from completed it may become: archived"
-        );
-        let id = story
-            .run("", &ShowMission { mission: None })
-            .unwrap()
-            .mission
-            .id
-            .to_string();
+        assert_eq!(reopened.hint.unwrap(), "from completed it may become: archived");
+        let id = story.run("", &ShowMission { mission: None }).unwrap().mission.id.to_string();
         move_to(&story, MissionStatus::Archived).unwrap();
-        let revive = ChangeMission {
-            mission: Some(id),
-            to: MissionStatus::InProgress,
-            reason: None,
-        };
+        let revive =
+            ChangeMission { mission: Some(id), ..change_mission(MissionStatus::InProgress) };
         assert_eq!(
             story.run("", &revive).unwrap_err().hint.unwrap(),
             "from archived it may become: nothing"
@@ -127,9 +106,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["User model", "Login endpoint"]);
         story.claim("ada", "User model").unwrap();
-        story
-            .change("ada", "User model", SortieAction::Complete { output: None })
-            .unwrap();
+        story.change("ada", "User model", DONE).unwrap();
         let refused = move_to(&story, MissionStatus::Completed).unwrap_err();
         assert_eq!(refused.code, Code::Unfinished);
         assert!(
@@ -137,47 +114,23 @@ both_engines! {
             "{}",
             refused.message
         );
-        assert!(
-            refused.message.ends_with("(\"Login endpoint\")"),
-            "{}",
-            refused.message
-        );
+        assert!(refused.message.ends_with("(\"Login endpoint\")"), "{}", refused.message);
         story.claim("ada", "Login endpoint").unwrap();
         story
-            .change(
-                "ada",
-                "Login endpoint",
-                SortieAction::Fail {
-                    reason: note("no time"),
-                },
-            )
+            .change("ada", "Login endpoint", SortieAction::Fail { reason: note("no time") })
             .unwrap();
-        assert_eq!(
-            move_to(&story, MissionStatus::Completed).unwrap_err().code,
-            Code::Unfinished
-        );
+        assert_eq!(move_to(&story, MissionStatus::Completed).unwrap_err().code, Code::Unfinished);
         story.claim("bob", "Login endpoint").unwrap();
-        story
-            .change(
-                "bob",
-                "Login endpoint",
-                SortieAction::Complete { output: None },
-            )
-            .unwrap();
+        story.change("bob", "Login endpoint", DONE).unwrap();
         let done = move_to(&story, MissionStatus::Completed).unwrap();
         assert_eq!((done.progress_percent, done.progress.completed), (100, 2));
-        let rejected = story.change(
-            "",
-            "User model",
-            SortieAction::Reject {
-                reason: note("wrong"),
-            },
-        );
+        let rejected =
+            story.change("", "User model", SortieAction::Reject { reason: note("wrong") });
         assert_eq!(rejected.unwrap_err().code, Code::IllegalTransition);
         expect![[r#"
-            mission "Add login" completed
+            mission "Add login" completed 100%
               sortie "User model" completed ada
-              sortie "Login endpoint" completed bob
+              sortie "Login endpoint" completed bob attempt 2
         "#]]
         .assert_eq(&story.as_text());
     }
@@ -193,23 +146,14 @@ both_engines! {
             (Code::IllegalTransition, "the mission is paused")
         );
         move_to(&story, MissionStatus::Failed).unwrap();
-        let add = flightline::sortie::add::AddSorties {
+        let add = AddSorties {
             mission: Some(view.mission.id.to_string()),
-            sorties: vec![sortie("More")],
+            ..add_sorties(vec![sortie("More")])
         };
         let refused = story.run("", &add).unwrap_err();
-        assert_eq!(
-            refused.message,
-            "the mission is failed, so nothing can be added to it"
-        );
-        assert_eq!(
-            story.claim("ada", "User model").unwrap_err().code,
-            Code::IllegalTransition
-        );
-        assert_eq!(
-            choose(&story, "ada", &view).unwrap_err().code,
-            Code::IllegalTransition
-        );
+        assert_eq!(refused.message, "the mission is failed, so nothing can be added to it");
+        assert_eq!(story.claim("ada", "User model").unwrap_err().code, Code::IllegalTransition);
+        assert_eq!(choose(&story, "ada", &view).unwrap_err().code, Code::IllegalTransition);
     }
 
     fn progress_is_rounded_and_honest_at_the_end(world: &World) {
@@ -218,11 +162,7 @@ both_engines! {
         let mut seen = Vec::new();
         for _ in 0..3 {
             let claimed = story.claim_next("ada").unwrap();
-            let done = story.change(
-                "ada",
-                claimed.sortie.title.as_str(),
-                SortieAction::Complete { output: None },
-            );
+            let done = story.change("ada", claimed.sortie.title.as_str(), DONE);
             seen.push(done.unwrap().mission_percent);
         }
         assert_eq!(seen, [33, 67, 100]);
@@ -247,17 +187,9 @@ both_engines! {
         let first = story.mission("First", &["A"]);
         let second = story.mission("Second", &["B"]);
         let (ada, bob) = (caller("ada"), caller("bob"));
-        assert_eq!(
-            current(&story, &ada),
-            "Second",
-            "the last one created was active last"
-        );
+        assert_eq!(current(&story, &ada), "Second", "the last one created was active last");
         story.claim("ada", "A").unwrap();
-        assert_eq!(
-            current(&story, &ada),
-            "First",
-            "work moves the current mission"
-        );
+        assert_eq!(current(&story, &ada), "First", "work moves the current mission");
         choose(&story, "bob", &second).unwrap();
         assert_eq!(current(&story, &bob), "Second", "bob chose it");
         assert_eq!(current(&story, &ada), "First", "and only bob did");
@@ -272,10 +204,7 @@ both_engines! {
             (current(&story, &ada), current(&story, &caller(""))),
             ("First".to_owned(), "Second".to_owned())
         );
-        let told = Caller {
-            mission: Some(second.mission.id.to_string()),
-            ..ada.clone()
-        };
+        let told = Caller { mission: Some(second.mission.id.to_string()), ..ada.clone() };
         assert_eq!(
             current(&story, &told),
             "Second",
@@ -283,33 +212,20 @@ both_engines! {
         );
         let archive = ChangeMission {
             mission: Some(first.mission.id.to_string()),
-            to: MissionStatus::Archived,
-            reason: None,
+            ..change_mission(MissionStatus::Archived)
         };
         story.run("", &archive).unwrap();
-        assert_eq!(
-            current(&story, &ada),
-            "Second",
-            "a choice ends with its mission"
-        );
+        assert_eq!(current(&story, &ada), "Second", "a choice ends with its mission");
     }
 
     fn finished_missions_are_current_only_when_there_is_nothing_else(world: &World) {
         let story = Story::new(world);
         let old = story.mission("Old", &[]);
         let new = story.mission("New", &[]);
-        let fail = ChangeMission {
-            mission: Some(new.mission.id.to_string()),
-            to: MissionStatus::Failed,
-            reason: None,
-        };
+        let fail = ChangeMission { mission: Some(new.mission.id.to_string()), ..change_mission(MissionStatus::Failed) };
         story.run("", &fail).unwrap();
         assert_eq!(current(&story, &caller("")), "Old", "open ones come first");
-        let archive = ChangeMission {
-            mission: Some(old.mission.id.to_string()),
-            to: MissionStatus::Archived,
-            reason: None,
-        };
+        let archive = ChangeMission { mission: Some(old.mission.id.to_string()), ..change_mission(MissionStatus::Archived) };
         story.run("", &archive).unwrap();
         assert_eq!(current(&story, &caller("")), "New");
     }
@@ -318,60 +234,29 @@ both_engines! {
         let story = Story::new(world);
         let first = story.mission("First", &[]);
         story.mission("Second", &[]);
-        assert_eq!(
-            listed(&story, false),
-            ["* Second pending", "  First pending"]
-        );
+        assert_eq!(listed(&story, false), ["* Second pending", "  First pending"]);
         let archive = ChangeMission {
             mission: Some(first.mission.id.to_string()),
-            to: MissionStatus::Archived,
-            reason: None,
+            ..change_mission(MissionStatus::Archived)
         };
         story.run("", &archive).unwrap();
         assert_eq!(listed(&story, false), ["* Second pending"]);
-        assert_eq!(
-            listed(&story, true),
-            ["* Second pending", "  First archived"]
-        );
-        let shown = story
-            .run(
-                "",
-                &ShowMission {
-                    mission: Some(first.mission.id.to_string()),
-                },
-            )
-            .unwrap();
+        assert_eq!(listed(&story, true), ["* Second pending", "  First archived"]);
+        let shown =
+            story.run("", &ShowMission { mission: Some(first.mission.id.to_string()) }).unwrap();
         assert_eq!(shown.mission.title, title("First"));
-        let limited = ListMissions {
-            archived: true,
-            limit: 1,
-        };
+        let limited = ListMissions { archived: true, limit: 1 };
         assert_eq!(story.run("", &limited).unwrap().len(), 1);
     }
 
     fn a_mission_is_found_by_any_unique_beginning_of_its_id(world: &World) {
         let story = Story::new(world);
         let whole = story.mission("First", &[]).mission.id.to_string();
-        let show = |reference: &str| {
-            story.run(
-                "",
-                &ShowMission {
-                    mission: Some(reference.to_owned()),
-                },
-            )
-        };
-        for reference in [
-            &whole[..],
-            &whole[..8],
-            &whole[4..8],
-            &whole[4..],
-            &whole.to_uppercase(),
-        ] {
-            assert_eq!(
-                show(reference).unwrap().mission.id.to_string(),
-                whole,
-                "{reference}"
-            );
+        let show =
+            |reference: &str| story.run("", &ShowMission { mission: Some(reference.to_owned()) });
+        for reference in [&whole[..], &whole[..8], &whole[4..8], &whole[4..], &whole.to_uppercase()]
+        {
+            assert_eq!(show(reference).unwrap().mission.id.to_string(), whole, "{reference}");
         }
         for malformed in [
             "srt-4f1c09ab",
@@ -386,19 +271,12 @@ both_engines! {
             let refused = show(malformed).unwrap_err();
             assert_eq!(
                 refused.code,
-                if malformed == "msn-4f1c09ab-" {
-                    Code::NotFound
-                } else {
-                    Code::InvalidInput
-                },
+                if malformed == "msn-4f1c09ab-" { Code::NotFound } else { Code::InvalidInput },
                 "{malformed}"
             );
         }
         let short = show("4f1").unwrap_err();
-        assert_eq!(
-            short.message,
-            "`4f1` is too short: give at least 4 characters of the id"
-        );
+        assert_eq!(short.message, "`4f1` is too short: give at least 4 characters of the id");
         let unknown = show("ffff").unwrap_err();
         assert_eq!(
             (unknown.code, unknown.message.as_str()),
@@ -409,39 +287,20 @@ both_engines! {
     fn an_ambiguous_beginning_lists_the_candidates(world: &World) {
         let story = Story::new(world);
         let ids: Vec<String> = (0..20)
-            .map(|at| {
-                story
-                    .mission(&format!("Mission {at}"), &[])
-                    .mission
-                    .id
-                    .to_string()
-            })
+            .map(|at| story.mission(&format!("Mission {at}"), &[]).mission.id.to_string())
             .collect();
         // More ids than digits: two begin alike.
         let begin = |digit: u32| format!("msn-{digit:x}");
         let alike = |with: &String| ids.iter().filter(|id| id.starts_with(with)).count() > 1;
         let shared = (0..16).map(begin).find(alike).unwrap();
-        let refused = story
-            .run(
-                "",
-                &ShowMission {
-                    mission: Some(shared),
-                },
-            )
-            .unwrap_err();
+        let refused = story.run("", &ShowMission { mission: Some(shared) }).unwrap_err();
         assert_eq!(refused.code, Code::AmbiguousId);
         let candidates = refused.details["candidates"].as_array().unwrap();
         assert!(
             candidates.len() > 1
-                && candidates
-                    .iter()
-                    .all(|id| ids.contains(&id.as_str().unwrap().to_owned()))
+                && candidates.iter().all(|id| ids.contains(&id.as_str().unwrap().to_owned()))
         );
-        assert!(
-            refused.message.contains("` could be msn-"),
-            "{}",
-            refused.message
-        );
+        assert!(refused.message.contains("` could be msn-"), "{}", refused.message);
         assert_eq!(refused.hint.unwrap(), "use more characters");
     }
 
@@ -503,21 +362,14 @@ both_engines! {
 
     fn every_id_of_a_kind_is_listed_in_byte_order(world: &World) {
         let story = Story::new(world);
-        let mut ids: Vec<String> = (0..9)
-            .map(|_| story.mission("One of many", &[]).mission.id.to_string())
-            .collect();
+        let mut ids: Vec<String> =
+            (0..9).map(|_| story.mission("One of many", &[]).mission.id.to_string()).collect();
         story.lock("ada", &["a.rs"]).unwrap();
-        let list = ListIds {
-            kinds: vec![Kind::Mission, Kind::Sortie, Kind::Lock],
-        };
+        let list = ListIds { kinds: vec![Kind::Mission, Kind::Sortie, Kind::Lock] };
         let listed = story.run("", &list).unwrap().ids;
         ids.sort();
         assert_eq!(
-            (
-                &listed[&Kind::Mission],
-                listed[&Kind::Sortie].len(),
-                listed[&Kind::Lock].len()
-            ),
+            (&listed[&Kind::Mission], listed[&Kind::Sortie].len(), listed[&Kind::Lock].len()),
             (&ids, 0, 1)
         );
     }

@@ -6,31 +6,11 @@
 use std::collections::BTreeMap;
 
 use acts::{Act, Chance, Step};
-use flightline::Caller;
-use flightline::agent::{Heartbeat, RegisterAgent, RetireAgent};
-use flightline::core::agent::Agent;
-use flightline::core::effect::Effect;
-use flightline::core::lock::Lock;
-use flightline::core::message::{Delivery, Message};
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::note::{Note, NoteKind};
-use flightline::core::sortie::Sortie;
-use flightline::core::{AgentId, Body, Subject};
-use flightline::effect::{BeginEffect, FinishEffect};
-use flightline::lock::{AcquireLocks, ReleaseLocks, RenewLocks, StealLock};
-use flightline::mail::{AcknowledgeMail, OpenInbox, ReplyMail, RequeueMail, SendMail};
-use flightline::mission::ChangeMission;
-use flightline::note::AddNote;
+use flightline::core::note::Note;
+use flightline::core::{AgentId, Subject};
 use flightline::registry::Registered;
-use flightline::sortie::add::{AddSorties, NewSortie};
-use flightline::sortie::change::ChangeSortie;
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline::sortie::report::{ClearErrors, ReportError};
-use flightline::store::{Find, Tx};
-use flightline_testkit::story::{
-    Story, create_mission, locks_on, name, note, path, registration, sortie, title,
-};
-use flightline_testkit::{Engine, World, caller};
+use flightline::store::Tx;
+use flightline_testkit::prelude::*;
 use rules::{Answer, Model, Visible};
 
 pub(crate) mod acts;
@@ -184,7 +164,7 @@ impl<'w> Side<'w> {
                     &caller,
                     AddSorties {
                         mission: mission(at),
-                        sorties: vec![new],
+                        ..add_sorties(vec![new])
                     },
                 )
             }
@@ -194,8 +174,7 @@ impl<'w> Side<'w> {
                     &caller,
                     ChangeMission {
                         mission: mission(at),
-                        to,
-                        reason: None,
+                        ..change_mission(to)
                     },
                 )
             }
@@ -210,25 +189,16 @@ impl<'w> Side<'w> {
                 &caller,
                 ClaimNext {
                     mission: mission(at),
-                    lock: false,
+                    ..claim_next()
                 },
             ),
-            Act::Move { sortie, how } => self.run(
-                &caller,
-                ChangeSortie {
-                    sortie: sortie_id(sortie),
-                    action: how.action(),
-                    keep_locks: false,
-                    checkpoint: false,
-                },
-            ),
+            Act::Move { sortie, how } => {
+                self.run(&caller, change_sortie(sortie_id(sortie), how.action()))
+            }
             Act::Error { sortie, blocking } => {
                 let error = ReportError {
-                    sortie: sortie_id(sortie),
-                    kind: name("oops"),
-                    status: None,
-                    message: note("oops"),
                     blocking: *blocking,
+                    ..report_error(sortie_id(sortie), "oops", "oops")
                 };
                 self.run(&caller, error)
             }
@@ -264,14 +234,7 @@ impl<'w> Side<'w> {
                     fence: *fence,
                 },
             ),
-            Act::ReleaseAll => self.run(
-                &caller,
-                ReleaseLocks {
-                    locks: vec![],
-                    all: true,
-                    fence: None,
-                },
-            ),
+            Act::ReleaseAll => self.run(&caller, release_all()),
             Act::Steal { path: wanted } => self.run(
                 &caller,
                 StealLock {
@@ -289,27 +252,9 @@ impl<'w> Side<'w> {
                 };
                 self.run(&caller, send)
             }
-            Act::Inbox => self.run(
-                &caller,
-                OpenInbox {
-                    all: false,
-                    limit: 10_000,
-                },
-            ),
-            Act::Acknowledge { message: at } => self.run(
-                &caller,
-                AcknowledgeMail {
-                    messages: vec![message(at)],
-                    all: false,
-                },
-            ),
-            Act::AcknowledgeAll => self.run(
-                &caller,
-                AcknowledgeMail {
-                    messages: vec![],
-                    all: true,
-                },
-            ),
+            Act::Inbox => self.run(&caller, open_inbox(10_000)),
+            Act::Acknowledge { message: at } => self.run(&caller, acknowledge(&message(at))),
+            Act::AcknowledgeAll => self.run(&caller, acknowledge_all()),
             Act::Requeue { message: at } => self.run(
                 &caller,
                 RequeueMail {
@@ -334,23 +279,11 @@ impl<'w> Side<'w> {
                     },
                 )
             }
-            Act::Retire { name } => self.run(
-                &caller,
-                RetireAgent {
-                    agent: (*name).to_owned(),
-                    reason: None,
-                },
-            ),
+            Act::Retire { name } => self.run(&caller, retire(name)),
             Act::Note { mission: at } => {
                 let add = AddNote {
                     mission: mission(at),
-                    kind: NoteKind::Lesson,
-                    text: note("learned"),
-                    rationale: None,
-                    sortie: None,
-                    path: None,
-                    checksum: None,
-                    artifact_type: None,
+                    ..lesson("learned")
                 };
                 self.run(&caller, add)
             }
@@ -361,20 +294,16 @@ impl<'w> Side<'w> {
             } => self.run(
                 &caller,
                 BeginEffect {
-                    key: name(key),
                     mission: mission(at),
-                    sortie: None,
-                    what: None,
                     again: *again,
-                    sightings: Vec::new(),
+                    ..begin_effect(key)
                 },
             ),
             Act::Done { mission: at, key } => self.run(
                 &caller,
                 FinishEffect {
-                    key: name(key),
                     mission: mission(at),
-                    result: None,
+                    ..finish_effect(key)
                 },
             ),
         }

@@ -4,19 +4,11 @@ use std::sync::Barrier;
 use std::thread;
 
 use expect_test::expect;
+use flightline::Operation;
 use flightline::agent::monitor::{MonitorAgents, Told};
-use flightline::agent::{Heartbeat, ListAgents, RegisterAgent, UpdateAgent};
-use flightline::core::Body;
-use flightline::core::agent::{AgentStatus, Role};
-use flightline::core::message::Message;
-use flightline::core::policy::Preset;
-use flightline::mail::{OpenInbox, ReplyMail};
 use flightline::recovery::compaction::{CompactionEvidence, ReportCompaction};
-use flightline::sortie::change::SortieAction;
-use flightline::{Fleet, Operation};
+use flightline_testkit::prelude::*;
 use flightline_testkit::story::epic::epic;
-use flightline_testkit::story::{Story, name, registration, sortie, title};
-use flightline_testkit::{both_engines, caller};
 
 /// The subjects of everything in an agent's mailbox.
 fn mailbox(story: &Story<'_>, agent: &str) -> Vec<String> {
@@ -163,7 +155,7 @@ both_engines! {
             &|| story.beat("Secondary-A").unwrap(),
             &|| drop(story.run("Secondary-A", &UpdateAgent { stage: Some(title("S2.P3")), ..UpdateAgent::default() }).unwrap()),
             &|| story.report("Secondary-A", "spec.md", "half"),
-            &|| drop(story.run("Secondary-A", &OpenInbox { all: false, limit: 9 }).unwrap()),
+            &|| drop(story.run("Secondary-A", &open_inbox(9)).unwrap()),
             &|| drop(story.lock("Secondary-A", &["x"]).unwrap()),
             // A refusal is an answer to somebody.
             &|| drop(story.claim("Secondary-A", "spec.md").and_then(|_| story.change("Secondary-A", "checklist.md", SortieAction::Unblock)).unwrap_err()),
@@ -208,7 +200,7 @@ both_engines! {
         let first = story.agent("Secondary-A").epoch;
         story.register("Secondary-A", Role::Specialist);
         story.pass_minutes(40);
-        let ghost = flightline::Caller { epoch: Some(first), ..caller("Secondary-A") };
+        let ghost = Caller { epoch: Some(first), ..caller("Secondary-A") };
         assert!(story.run_as(&ghost, &Heartbeat::default()).is_err());
         assert!(story.run_as(&ghost, &UpdateAgent::default()).is_err());
         assert_eq!(minutes(&story), 40);
@@ -223,7 +215,7 @@ both_engines! {
         let answer = story.run("Secondary-A", &reply).unwrap();
         assert_eq!(answer.deliveries[0].to, "Agent-Primary");
         assert_eq!(minutes(&story), 0);
-        let open = story.run("Secondary-A", &OpenInbox { all: false, limit: 9 }).unwrap();
+        let open = story.run("Secondary-A", &open_inbox(9)).unwrap();
         assert!(open.is_empty(), "answering acknowledges");
     }
 
@@ -232,7 +224,7 @@ both_engines! {
         let done = UpdateAgent { status: Some(AgentStatus::Complete), ..UpdateAgent::default() };
         story.run("Secondary-A", &done).unwrap();
         story.run("", &RegisterAgent { kind: Some(name("secondary")), ..registration("Secondary-B") }).unwrap();
-        story.run("", &flightline::agent::RetireAgent { agent: "Secondary-B".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("Secondary-B")).unwrap();
         story.pass_minutes(90);
         let seen = story.monitor("");
         assert_eq!(seen.agents.len(), 1);

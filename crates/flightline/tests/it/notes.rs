@@ -1,26 +1,8 @@
 //! Notes and effects, on both engines: what must not be forgotten, and what must not be done twice.
 
-use flightline::core::effect::{Effect, EffectState};
-use flightline::core::note::{Note, NoteEnding, NoteKind};
-use flightline::core::{Code, Refusal};
-use flightline::effect::{BeginEffect, FinishEffect, ListEffects};
+use flightline::core::note::{Note, NoteEnding};
 use flightline::note::end::{EndHow, EndNote, ReplaceNote};
-use flightline::note::{AddNote, ListNotes};
-use flightline_testkit::story::{Story, name, note, path};
-use flightline_testkit::{World, both_engines};
-
-fn a_note(kind: NoteKind, text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
-}
+use flightline_testkit::prelude::*;
 
 fn stage(world: &World) -> Story<'_> {
     let story = Story::new(world);
@@ -30,21 +12,17 @@ fn stage(world: &World) -> Story<'_> {
 
 fn begin(story: &Story<'_>, agent: &str, again: bool) -> Result<Effect, Refusal> {
     let begin = BeginEffect {
-        key: name("publish-1.2.0"),
-        mission: None,
-        sortie: None,
         what: Some(note("cargo publish")),
         again,
-        sightings: Vec::new(),
+        ..begin_effect("publish-1.2.0")
     };
     story.run(agent, &begin)
 }
 
 fn done(story: &Story<'_>, agent: &str, result: &str) -> Result<Effect, Refusal> {
     let done = FinishEffect {
-        key: name("publish-1.2.0"),
-        mission: None,
         result: Some(note(result)),
+        ..finish_effect("publish-1.2.0")
     };
     story.run(agent, &done)
 }
@@ -61,36 +39,18 @@ both_engines! {
             NoteKind::NextStep,
         ];
         for kind in kinds {
-            story.run("ada", &a_note(kind, kind.as_str())).unwrap();
+            story.run("ada", &add_note(kind, kind.as_str())).unwrap();
         }
-        let all = story
-            .run(
-                "",
-                &ListNotes {
-                    mission: None,
-                    kind: None, all: false,
-                },
-            )
-            .unwrap();
+        let all = story.run("", &list_notes()).unwrap();
         assert_eq!(all.iter().map(|note| note.kind).collect::<Vec<_>>(), kinds);
         assert!(
             all.iter()
                 .all(|note| note.author == "ada" && note.author_id == Some(story.agent("ada").id))
         );
         for kind in kinds {
-            let some = story
-                .run(
-                    "",
-                    &ListNotes {
-                        mission: None,
-                        kind: Some(kind), all: false,
-                    },
-                )
-                .unwrap();
+            let some = story.run("", &ListNotes { kind: Some(kind), ..list_notes() }).unwrap();
             assert_eq!(
-                some.iter()
-                    .map(|note| note.text.as_str())
-                    .collect::<Vec<_>>(),
+                some.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
                 [kind.as_str()]
             );
         }
@@ -102,17 +62,14 @@ both_engines! {
         let decision = AddNote {
             rationale: Some(note("it is boring")),
             sortie: Some(story.sortie_id("Release")),
-            ..a_note(NoteKind::Decision, "Use PostgreSQL")
+            ..add_note(NoteKind::Decision, "Use PostgreSQL")
         };
         let written = story.run("", &decision).unwrap();
         assert_eq!(
             (written.rationale, written.sortie_id.unwrap().to_string()),
             (Some(note("it is boring")), story.sortie_id("Release"))
         );
-        assert_eq!(
-            (written.author.as_str(), written.author_id),
-            ("user:tester", None)
-        );
+        assert_eq!((written.author.as_str(), written.author_id), ("user:tester", None));
         story.mission("Another", &[]);
         assert_eq!(
             story.run("", &decision).unwrap_err().code,
@@ -124,15 +81,9 @@ both_engines! {
     fn a_constraint_is_kept_word_for_word(world: &World) {
         let story = stage(world);
         let rule = "NEVER  push to `main`.\n\tAsk first — “always”; $HOME, %s, {x} and <b> stay as they are. 🚫";
-        story.run("", &a_note(NoteKind::Constraint, rule)).unwrap();
+        story.run("", &add_note(NoteKind::Constraint, rule)).unwrap();
         let kept = story
-            .run(
-                "ada",
-                &ListNotes {
-                    mission: None,
-                    kind: Some(NoteKind::Constraint), all: false,
-                },
-            )
+            .run("ada", &ListNotes { kind: Some(NoteKind::Constraint), ..list_notes() })
             .unwrap();
         assert_eq!(kept[0].text.as_str(), rule);
     }
@@ -140,12 +91,12 @@ both_engines! {
     fn a_note_ends_once_and_is_kept(world: &World) {
         let story = stage(world);
         let end = |note: &Note, how: EndHow| EndNote { note: note.id.to_string(), how, reason: None };
-        let blocker = story.run("ada", &a_note(NoteKind::Blocker, "no token")).unwrap();
+        let blocker = story.run("ada", &add_note(NoteKind::Blocker, "no token")).unwrap();
         let closed = story.run("bob", &end(&blocker, EndHow::Closed)).unwrap();
         assert_eq!(closed.ended.as_ref().map(|it| (it.how, it.by.as_str())), Some((NoteEnding::Closed, "bob")));
         assert_eq!(story.run("eve", &end(&blocker, EndHow::Closed)).unwrap(), closed, "saying it twice is harmless");
         assert_eq!(story.run("ada", &end(&blocker, EndHow::Withdrawn)).unwrap_err().code, Code::IllegalTransition);
-        let lesson = story.run("ada", &a_note(NoteKind::Lesson, "sleep")).unwrap();
+        let lesson = story.run("ada", &add_note(NoteKind::Lesson, "sleep")).unwrap();
         let refused = story.run("bob", &end(&lesson, EndHow::Withdrawn)).unwrap_err();
         assert_eq!((refused.code, refused.details["author"].as_str()), (Code::NotYours, Some("ada")));
         let anew = ReplaceNote { note: lesson.id.to_string(), text: note("sleep more"), rationale: None };
@@ -153,7 +104,7 @@ both_engines! {
         assert_eq!((written.replaces, written.kind, written.text.as_str()), (Some(lesson.id), NoteKind::Lesson, "sleep more"));
         assert_eq!(story.run("ada", &anew).unwrap_err().code, Code::IllegalTransition, "it was replaced");
         let texts = |all: bool| -> Vec<String> {
-            let notes = story.run("", &ListNotes { mission: None, kind: None, all }).unwrap();
+            let notes = story.run("", &ListNotes { all, ..list_notes() }).unwrap();
             notes.iter().map(|note| note.text.to_string()).collect()
         };
         assert_eq!(texts(false), ["sleep more"]);
@@ -164,20 +115,19 @@ both_engines! {
     fn a_constraint_is_edited_within_the_room_that_it_frees(world: &World) {
         let story = stage(world);
         let long = |words: usize| note(&"never do this ".repeat(words));
-        let rule = story.run("", &AddNote { text: long(150), ..a_note(NoteKind::Constraint, "x") }).unwrap();
-        let refused = story.run("", &AddNote { text: long(30), ..a_note(NoteKind::Constraint, "x") }).unwrap_err();
+        let rule = story.run("", &AddNote { text: long(150), ..add_note(NoteKind::Constraint, "x") }).unwrap();
+        let refused = story.run("", &AddNote { text: long(30), ..add_note(NoteKind::Constraint, "x") }).unwrap_err();
         assert_eq!((refused.code, refused.details["limit_tokens"].as_u64()), (Code::TooLong, Some(800)));
         let edit = |words: usize| ReplaceNote { note: rule.id.to_string(), text: long(words), rationale: None };
         assert_eq!(story.run("", &edit(300)).unwrap_err().code, Code::TooLong);
         assert_eq!(story.run("ada", &edit(3)).unwrap_err().code, Code::NotYours, "it binds ada");
         story.run("", &edit(110)).unwrap();
-        story.run("", &AddNote { text: long(30), ..a_note(NoteKind::Constraint, "x") }).unwrap();
+        story.run("", &AddNote { text: long(30), ..add_note(NoteKind::Constraint, "x") }).unwrap();
     }
 
     fn an_artifact_needs_a_file_and_may_have_a_checksum(world: &World) {
         let story = stage(world);
-        let bare = a_note(NoteKind::Artifact, "The report");
-        let refused = story.run("ada", &bare).unwrap_err();
+        let refused = story.run("ada", &add_note(NoteKind::Artifact, "The report")).unwrap_err();
         assert_eq!(
             (refused.code, refused.hint.unwrap().as_str()),
             (Code::InvalidInput, "give `--path FILE`")
@@ -186,7 +136,7 @@ both_engines! {
             path: Some(path("docs/./report.md")),
             checksum: Some("ab".repeat(32)),
             artifact_type: Some(name("report")),
-            ..bare
+            ..add_note(NoteKind::Artifact, "The report")
         };
         let kept = story.run("ada", &artifact).unwrap();
         assert_eq!(
@@ -194,10 +144,7 @@ both_engines! {
             (Some(path("docs/report.md")), Some("ab".repeat(32)))
         );
         for wrong in ["", "ab", &"xy".repeat(32), &"ab".repeat(33)] {
-            let wrong = AddNote {
-                checksum: Some(wrong.to_owned()),
-                ..artifact.clone()
-            };
+            let wrong = AddNote { checksum: Some(wrong.to_owned()), ..artifact.clone() };
             assert_eq!(
                 story.run("ada", &wrong).unwrap_err().message,
                 "a checksum has 64 hexadecimal digits"
@@ -207,59 +154,29 @@ both_engines! {
 
     fn notes_belong_to_a_mission(world: &World) {
         let story = Story::new(world);
-        let refused = story
-            .run("ada", &a_note(NoteKind::Lesson, "Too early"))
-            .unwrap_err();
+        let refused = story.run("ada", &add_note(NoteKind::Lesson, "Too early")).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
             (Code::NotFound, "there is no mission yet")
         );
         let first = story.mission("First", &[]).mission.id;
-        story
-            .run("ada", &a_note(NoteKind::Lesson, "In the first"))
-            .unwrap();
+        story.run("ada", &add_note(NoteKind::Lesson, "In the first")).unwrap();
         story.mission("Second", &[]);
-        assert!(
-            story
-                .run(
-                    "",
-                    &ListNotes {
-                        mission: None,
-                        kind: None, all: false
-                    }
-                )
-                .unwrap()
-                .is_empty()
-        );
-        let of_first = ListNotes {
-            mission: Some(first.to_string()),
-            kind: None,
-            all: false,
-        };
+        assert!(story.run("", &list_notes()).unwrap().is_empty());
+        let of_first = ListNotes { mission: Some(first.to_string()), ..list_notes() };
         assert_eq!(story.run("", &of_first).unwrap().len(), 1);
     }
 
     fn an_effect_is_begun_and_done_once(world: &World) {
         let story = stage(world);
         let begun = begin(&story, "ada", false).unwrap();
-        assert_eq!(
-            (begun.attempts, begun.by.as_str(), begun.epoch),
-            (1, "ada", Some(1))
-        );
-        assert_eq!(
-            begun.state,
-            EffectState::Intent {
-                at: world.clock.now()
-            }
-        );
+        assert_eq!((begun.attempts, begun.by.as_str(), begun.epoch), (1, "ada", Some(1)));
+        assert_eq!(begun.state, EffectState::Intent { at: world.clock.now() });
         story.pass_minutes(1);
         let finished = done(&story, "ada", "version 1.2.0 is out").unwrap();
         assert_eq!(
             finished.state,
-            EffectState::Done {
-                at: world.clock.now(),
-                result: Some(note("version 1.2.0 is out"))
-            }
+            EffectState::Done { at: world.clock.now(), result: Some(note("version 1.2.0 is out")) }
         );
         for again in [false, true] {
             let refused = begin(&story, "bob", again).unwrap_err();
@@ -293,17 +210,9 @@ both_engines! {
         let refused = begin(&story, "bob", false).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
-            (
-                Code::EffectInDoubt,
-                "`publish-1.2.0` was begun by ada and never reported done"
-            )
+            (Code::EffectInDoubt, "`publish-1.2.0` was begun by ada and never reported done")
         );
-        assert!(
-            refused
-                .hint
-                .unwrap()
-                .contains("`fleet effect begin publish-1.2.0 --again`")
-        );
+        assert!(refused.hint.unwrap().contains("`fleet effect begin publish-1.2.0 --again`"));
         assert_eq!(
             begin(&story, "ada", false).unwrap_err().code,
             Code::EffectInDoubt,
@@ -315,24 +224,12 @@ both_engines! {
             (again.attempts, again.by.as_str(), again.what),
             (2, "bob", Some(note("cargo publish")))
         );
-        let doubtful = ListEffects {
-            mission: None,
-            in_doubt: true,
-        };
+        let doubtful = ListEffects { mission: None, in_doubt: true };
         assert_eq!(story.run("", &doubtful).unwrap().len(), 1);
         done(&story, "bob", "out").unwrap();
         assert!(story.run("", &doubtful).unwrap().is_empty());
         assert_eq!(
-            story
-                .run(
-                    "",
-                    &ListEffects {
-                        mission: None,
-                        in_doubt: false
-                    }
-                )
-                .unwrap()
-                .len(),
+            story.run("", &ListEffects { mission: None, in_doubt: false }).unwrap().len(),
             1
         );
     }
@@ -344,11 +241,7 @@ both_engines! {
         begin(&story, "bob", true).unwrap();
         let first = done(&story, "ada", "the truth").unwrap();
         let rev = story.rev();
-        assert_eq!(
-            done(&story, "bob", "another story").unwrap(),
-            first,
-            "the first report stands"
-        );
+        assert_eq!(done(&story, "bob", "another story").unwrap(), first, "the first report stands");
         assert_eq!(story.rev(), rev);
     }
 
@@ -367,18 +260,8 @@ both_engines! {
         begin(&story, "ada", false).unwrap();
         story.mission("Another", &[]);
         let begun = begin(&story, "ada", false).unwrap();
-        assert_eq!(
-            begun.attempts, 1,
-            "the same key in another mission is another effect"
-        );
-        let wrong = BeginEffect {
-            key: name("tag"),
-            mission: None,
-            sortie: Some(foreign),
-            what: None,
-            again: false,
-            sightings: Vec::new(),
-        };
+        assert_eq!(begun.attempts, 1, "the same key in another mission is another effect");
+        let wrong = BeginEffect { sortie: Some(foreign), ..begin_effect("tag") };
         assert_eq!(
             story.run("ada", &wrong).unwrap_err().code,
             Code::InvalidInput,

@@ -3,18 +3,9 @@
 
 use std::fs;
 
-use flightline::Caller;
-use flightline::agent::{Heartbeat, RegisterAgent};
 use flightline::backup::{back_up, restore};
-use flightline::core::agent::{Agent, Role};
-use flightline::core::lock::Lock;
-use flightline::core::{Code, Kind};
-use flightline::effect::BeginEffect;
-use flightline::event::{Cursor, ListEvents};
-use flightline::lock::{ReleaseLocks, RenewLocks};
 use flightline::rebuild::{Rebuild, rebuild};
-use flightline_testkit::story::{Story, create_mission, locks_on, name, registration, title};
-use flightline_testkit::{Engine, World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 
 use crate::fencing::everything::ask_for_everything;
 
@@ -80,15 +71,7 @@ fn stage(world: &World) -> Memory {
     story.mission("Add login", &["Ada's", "Free", "Next"]);
     story.claim("ada", "Ada's").unwrap();
     let first = story.lock("ada", &["src/a.rs"]).unwrap()[0].lock.fence;
-    let begun = BeginEffect {
-        key: name("publish"),
-        mission: None,
-        sortie: None,
-        what: None,
-        again: false,
-        sightings: Vec::new(),
-    };
-    story.run("ada", &begun).unwrap();
+    story.run("ada", &begin_effect("publish")).unwrap();
     let once = create_mission("Saved", vec![]);
     story.run_as(&keyed("saved", ""), &once).unwrap();
     story
@@ -96,24 +79,13 @@ fn stage(world: &World) -> Memory {
         .unwrap();
     let early = here(&story);
     let login = story.sortie("Ada's").sortie.mission_id.to_string();
-    story
-        .run("", &flightline::mission::UseMission { mission: login })
-        .unwrap();
+    story.run("", &UseMission { mission: login }).unwrap();
     story.checkpoint();
     story.settle();
     let file = world.folder().join("backup.db");
     story.with_fleet(|fleet| back_up(fleet, &file)).unwrap();
     begin(&story, "ada", "s-2");
-    story
-        .run(
-            "ada",
-            &ReleaseLocks {
-                locks: vec![],
-                all: true,
-                fence: None,
-            },
-        )
-        .unwrap();
+    story.run("ada", &release_all()).unwrap();
     let second = story.lock("ada", &["src/a.rs"]).unwrap()[0].lock.fence;
     begin(&story, "bob", "b-1");
     begin(&story, "bob", "b-2");
@@ -268,7 +240,7 @@ fn fences_are_void(story: &Story<'_>, memory: &Memory) {
 }
 
 fn missions(story: &Story<'_>, named: &str) -> usize {
-    let all = story.all::<flightline::core::mission::Mission>();
+    let all = story.all::<Mission>();
     all.iter()
         .filter(|mission| mission.title.as_str() == named)
         .count()

@@ -1,28 +1,11 @@
 //! Seed D's recovery on the store, on both engines: what is in the way, what whoever resumes decides about
 //! it, and the points one can go back to.
 
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, ShowCheckpoint};
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::Reason;
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::policy::{Policy, Preset};
 use flightline::core::recovery::Analysis;
-use flightline::core::setting::Recovery;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{CheckpointId, Code, Kind, Refusal};
-use flightline::mission::{
-    ChangeMission, CreateMission, PastState, ShowMission, TransitionMission,
-};
+use flightline::mission::PastState;
 use flightline::recovery::points::{ListRecoveryPoints, RecoveryPoint};
-use flightline::recovery::resume::{Resume, Resumed};
-use flightline::sortie::add::{AddSorties, NewSortie};
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::recovery::roll_forward;
-use flightline_testkit::story::{Story, create_mission, name, note, sortie};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 use serde_json::json;
-
-const DONE: SortieAction = SortieAction::Complete { output: None };
 
 /// A mission with a workflow, under seed D's policy. `Release` waits for `Code`.
 fn orchestrated(world: &World) -> Story<'_> {
@@ -43,11 +26,7 @@ fn orchestrated(world: &World) -> Story<'_> {
         depends_on: vec![story.sortie_id("Code")],
         ..sortie("Release")
     };
-    let add = AddSorties {
-        mission: None,
-        sorties: vec![release],
-    };
-    story.run("", &add).unwrap();
+    story.run("", &add_sorties(vec![release])).unwrap();
     story
 }
 
@@ -209,7 +188,7 @@ both_engines! {
         assert_eq!((shown.progress.completed, shown.progress.total, shown.progress_percent), (2, 3, 67), "what was left out is not done");
         let steps = story.checkpoint().recovery_context.next_steps;
         assert_eq!(steps, ["Complete the mission: every sortie is completed or left out"]);
-        let complete = ChangeMission { mission: None, to: MissionStatus::Completed, reason: None };
+        let complete = change_mission(MissionStatus::Completed);
         assert_eq!(story.run("", &complete).unwrap().mission.status, MissionStatus::Completed);
         let refused = story.run("", &skipping()).unwrap_err();
         assert!(refused.message.ends_with("it is completed"), "{}", refused.message);
@@ -315,7 +294,7 @@ both_engines! {
         assert!(done.lost.iter().any(|lost| lost.contains("no longer completed")), "{:?}", done.lost);
         assert_eq!(story.stored_sortie("Code").status, SortieStatus::Skipped);
         assert_eq!(states(&story), ["PLANNING", "CODING", "ERROR", "PLANNING", "ERROR", "CODING"], "the way back is told");
-        story.run("", &flightline::recovery::undo::Undo { mission: None, force: true, sightings: vec![] }).unwrap();
+        story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert_eq!(story.stored_sortie("Code").status, SortieStatus::Completed);
         assert_eq!(mission(&story).workflow.current, Some(name("PLANNING")));
         assert_eq!(states(&story).last().map(String::as_str), Some("PLANNING"));

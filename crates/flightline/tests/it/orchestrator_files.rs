@@ -1,24 +1,14 @@
 //! An orchestrator's files: taken in, given out, and kept up to date, on both engines.
 
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints};
-use flightline::core::checkpoint::CheckpointStatus;
+use flightline::core::Name;
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::field::{Named, Stamp};
 use flightline::core::dialect::{Dialect, Json, Original, orchestrator};
-use flightline::core::mission::MissionStatus;
-use flightline::core::note::NoteKind;
-use flightline::core::policy::{Policy, Preset};
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::dialect::{
     ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing, TakenIn,
 };
-use flightline::mission::{ListMissions, ShowMission};
-use flightline::note::{AddNote, ListNotes};
 use flightline::recovery::points::ListRecoveryPoints;
-use flightline::recovery::resume::Resume;
-use flightline_testkit::story::{Story, note};
-use flightline_testkit::{World, both_engines, damage};
+use flightline_testkit::prelude::*;
 
 mod mirror;
 
@@ -102,19 +92,6 @@ fn status_of(story: &Story<'_>, id: &str) -> Option<CheckpointStatus> {
         .next()
 }
 
-fn lesson(text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind: NoteKind::Lesson,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
-}
-
 fn archive(story: &Story<'_>, id: &str) {
     let mark = MarkCheckpoint {
         checkpoint: id.to_owned(),
@@ -187,7 +164,7 @@ both_engines! {
         assert_eq!((coder.status, coder.attempts, coder.assigned_to), (SortieStatus::Pending, 2, None), "it was running, and is pending");
         assert_eq!(coder.interrupted.unwrap().owner.as_str(), "coder");
         assert_eq!(story.sortie("tester").sortie.status, SortieStatus::Pending);
-        let notes = story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
+        let notes = story.run("", &list_notes()).unwrap();
         let told: Vec<_> = notes.iter().map(|note| (note.kind, note.text.as_str(), note.rationale.as_ref().map(|why| why.as_str()), note.checksum.as_deref())).collect();
         assert_eq!(told, [
             (NoteKind::Lesson, "Ask before adding a dependency", None, None),
@@ -198,7 +175,7 @@ both_engines! {
         assert_eq!(notes[1].at.to_string(), "2026-01-10T09:10:00.000Z");
         let shown = story.run("", &ShowCheckpoint { checkpoint: format!("chk-{FIRST}") }).unwrap();
         assert_eq!((shown.reason.as_str(), shown.trigger_details.as_deref()), ("agent_complete", Some("Agent planner completed")));
-        assert!(story.run("", &VerifyCheckpoints { checkpoint: None }).unwrap().iter().all(|it| it.sound));
+        assert!(story.run("", &verify_checkpoints()).unwrap().iter().all(|it| it.sound));
     }
 
     fn documents_of_one_session_are_one_mission_whatever_their_order(world: &World) {
@@ -224,7 +201,7 @@ both_engines! {
             assert_eq!(view.history.iter().map(|past| past.state.as_str()).collect::<Vec<_>>(), ["PLANNING", "IMPLEMENTING", "TESTING"]);
             assert_eq!(view.sorties.len(), 3, "agents are known by their names");
             assert_eq!(story.sortie("coder").sortie.status, SortieStatus::Completed);
-            let notes = story.run("", &ListNotes { mission: None, kind: Some(NoteKind::Lesson), all: false }).unwrap();
+            let notes = story.run("", &ListNotes { kind: Some(NoteKind::Lesson), ..list_notes() }).unwrap();
             assert_eq!(notes.len(), 2, "what is known is not noted again");
             assert_eq!(json(&exported(&story, FIRST).text), json(RUNNING));
             // Each checkpoint holds what its own document says.

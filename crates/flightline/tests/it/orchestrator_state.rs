@@ -2,35 +2,19 @@
 
 use std::time::Duration;
 
-use flightline::Fleet;
 use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::destructive::{BeforeDestructive, Prepared};
 use flightline::checkpoint::due::take_due;
-use flightline::checkpoint::files::{State, WholeCheckpoint};
-use flightline::checkpoint::inspect::{ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint};
-use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
-use flightline::core::checkpoint::{CheckpointStatus, Reason};
+use flightline::checkpoint::files::State;
+use flightline::core::Data;
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::{self, AgentStatus, FileSystem, Trigger};
-use flightline::core::note::NoteKind;
-use flightline::core::policy::{Policy, Preset};
-use flightline::core::sortie::{FileChange, SubtaskStatus};
-use flightline::core::{CheckpointId, Data, Kind};
 use flightline::dialect::orchestrator::{Beside, orchestrator_document};
-use flightline::mission::{CreateMission, ShowMission, TransitionMission};
-use flightline::note::AddNote;
-use flightline::recovery::resume::Resume;
-use flightline::sortie::add::NewSortie;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
 use flightline::stats::ShowStats;
-use flightline_testkit::story::{Story, create_mission, name, note, path, sortie, title};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 const DAY: Duration = Duration::from_secs(86_400);
-const DONE: SortieAction = SortieAction::Complete { output: None };
-
 fn orchestrator() -> Policy {
     Preset::Orchestrator.policy()
 }
@@ -77,18 +61,13 @@ fn working(world: &World, policy: Policy) -> Story<'_> {
     story
 }
 
-fn reasons(story: &Story<'_>) -> Vec<Reason> {
-    let all = story.checkpoints().into_iter();
-    all.map(|checkpoint| checkpoint.cut.reason).collect()
-}
-
 /// Each of seed D's happenings, one after the other, and the checkpoints that came of it.
 fn happenings(world: &World, policy: Policy) -> Vec<(&'static str, Vec<Reason>)> {
     let story = working(world, policy.clone());
     let mut all = Vec::new();
-    let mut known = reasons(&story).len();
+    let mut known = story.reasons().len();
     let mut note_down = |what: &'static str| {
-        let taken = reasons(&story).split_off(known);
+        let taken = story.reasons().split_off(known);
         known += taken.len();
         all.push((what, taken));
     };
@@ -138,23 +117,6 @@ fn take(story: &Story<'_>, count: usize) -> Vec<CheckpointId> {
             story.checkpoint().id
         })
         .collect()
-}
-
-fn lesson(text: &str) -> AddNote {
-    a_note(NoteKind::Lesson, text)
-}
-
-fn a_note(kind: NoteKind, text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
 }
 
 fn listed(story: &Story<'_>, archived: bool) -> (Vec<CheckpointId>, u64) {
@@ -231,7 +193,7 @@ both_engines! {
     fn an_agent_that_fails_has_finished_too(world: &World) {
         let story = working(world, without(&[Reason::SortieFailed]));
         let view = story.change("coder", "Code", failing()).unwrap();
-        assert_eq!(reasons(&story), [Reason::AgentComplete]);
+        assert_eq!(story.reasons(), [Reason::AgentComplete]);
         let id = view.checkpoint.unwrap();
         assert_eq!(document(&story, id).trigger_reason, "Agent coder failed");
     }
@@ -388,17 +350,17 @@ both_engines! {
             sortie: story.sortie_id("Code"),
             tokens_in: 1_200,
             tokens_out: 340,
-            subtasks: vec![SubtaskReport { name: name("schema"), title: None, status: SubtaskStatus::Complete, output: Some(title("db.sql")) }],
-            files: vec![FileReport { path: path("src/login.rs"), change: FileChange::Created }, FileReport { path: path("src/old.rs"), change: FileChange::Deleted }],
+            subtasks: vec![SubtaskReport { output: Some(title("db.sql")), ..subtask("schema", SubtaskStatus::Complete) }],
+            files: vec![file("src/login.rs", FileChange::Created), file("src/old.rs", FileChange::Deleted)],
             ..UpdateSortie::default()
         };
         story.run("coder", &report).unwrap();
         story.claim("tester", "Test").unwrap();
         story.change("tester", "Test", failing()).unwrap();
         let sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-        story.run("coder", &AddNote { path: Some(path("docs/plan.md")), checksum: Some(sum.to_owned()), artifact_type: Some(name("spec")), ..a_note(NoteKind::Artifact, "the plan") }).unwrap();
+        story.run("coder", &AddNote { path: Some(path("docs/plan.md")), checksum: Some(sum.to_owned()), artifact_type: Some(name("spec")), ..add_note(NoteKind::Artifact, "the plan") }).unwrap();
         story.run("coder", &lesson("measure first")).unwrap();
-        story.run("coder", &AddNote { rationale: Some(note("it is fast")), ..a_note(NoteKind::Decision, "use Rust") }).unwrap();
+        story.run("coder", &AddNote { rationale: Some(note("it is fast")), ..add_note(NoteKind::Decision, "use Rust") }).unwrap();
         let id = story.checkpoint().id;
         // What comes afterwards is not in it.
         story.pass_minutes(1);

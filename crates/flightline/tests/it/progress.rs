@@ -1,17 +1,9 @@
 //! What an owner reports of its sortie, on both engines, and what dispatch hears of it.
 
 use expect_test::expect;
-use flightline::core::Body;
-use flightline::core::agent::Role;
-use flightline::core::message::MessageKind;
-use flightline::core::policy::Preset;
-use flightline::core::sortie::{Declared, SubtaskStatus};
-use flightline::mail::{OpenInbox, PeekInbox};
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{SubtaskReport, UpdateSortie};
+use flightline::core::sortie::Declared;
+use flightline_testkit::prelude::*;
 use flightline_testkit::story::task::{begun, begun_under, update};
-use flightline_testkit::story::{Story, create_mission, name, note, sortie, title};
-use flightline_testkit::{World, both_engines};
 
 fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
     SubtaskReport {
@@ -38,9 +30,8 @@ fn files_done(done: usize, total: usize) -> Vec<SubtaskReport> {
 
 fn peek(story: &Story<'_>, agent: &str) -> Vec<(String, String, Option<Body>)> {
     let peek = PeekInbox {
-        agent: agent.to_owned(),
         all: true,
-        limit: 100,
+        ..peek_inbox(agent, 100)
     };
     let seen = story.run("", &peek).unwrap();
     seen.into_iter()
@@ -61,12 +52,7 @@ fn percent(story: &Story<'_>, who: &str, done: usize) {
 
 /// What is open in a mailbox: subjects, in order.
 fn open(story: &Story<'_>, agent: &str) -> Vec<String> {
-    let peek = PeekInbox {
-        agent: agent.to_owned(),
-        all: false,
-        limit: 100,
-    };
-    let seen = story.run("", &peek).unwrap().into_iter();
+    let seen = story.run("", &peek_inbox(agent, 100)).unwrap().into_iter();
     seen.map(|view| view.message.subject.to_string()).collect()
 }
 
@@ -77,12 +63,7 @@ fn site(world: &World) -> Story<'_> {
 
 /// What is open in a mailbox: senders, subjects and bodies, in order.
 fn letters(story: &Story<'_>, agent: &str) -> Vec<(String, String, String)> {
-    let peek = PeekInbox {
-        agent: agent.to_owned(),
-        all: false,
-        limit: 100,
-    };
-    let seen = story.run("", &peek).unwrap().into_iter();
+    let seen = story.run("", &peek_inbox(agent, 100)).unwrap().into_iter();
     seen.map(|view| {
         let message = view.message;
         let body = message.body.map(|body| body.to_string());
@@ -114,18 +95,18 @@ both_engines! {
             percent(&story, "ada", done);
         }
         assert_eq!(open(&story, "dispatch"), [line(70)]);
-        let message = story.all::<flightline::core::message::Message>();
+        let message = story.all::<Message>();
         assert_eq!((message.len(), message[0].sent_at), (1, world.clock.now()), "however much was reported");
         story.register("lead", Role::Dispatch);
         percent(&story, "ada", 8);
         assert_eq!((open(&story, "dispatch"), open(&story, "lead")), (vec![line(70)], vec![line(80)]));
-        let read = story.run("lead", &OpenInbox { all: false, limit: 10 }).unwrap();
+        let read = story.run("lead", &open_inbox(10)).unwrap();
         assert_eq!(read.len(), 1);
         percent(&story, "ada", 9);
         assert_eq!(open(&story, "lead"), [line(90)], "what was read is settled by the next");
         let both = peek(&story, "lead").into_iter().map(|(_, subject, _)| subject).collect::<Vec<_>>();
         assert_eq!(both, [line(80), line(90)], "and stays what it was");
-        let log = flightline::event::ListEvents { limit: 999, story: true, ..Default::default() };
+        let log = ListEvents { limit: 999, story: true, ..Default::default() };
         let told = story.run("", &log).unwrap().events;
         assert_eq!(told.iter().filter(|event| event.kind == "message_updated").count(), 0, "the reports are the story");
         assert!(story.ailments().is_empty());
@@ -134,8 +115,8 @@ both_engines! {
     fn under_the_default_preset_progress_is_told_by_flightline_to_a_dispatch_that_is_there(world: &World) {
         let story = begun(world);
         percent(&story, "ada", 1);
-        assert_eq!(story.all::<flightline::core::message::Message>().len(), 0, "nobody coordinates");
-        assert_eq!(story.all::<flightline::core::agent::Agent>().len(), 1, "and no mailbox is made");
+        assert_eq!(story.all::<Message>().len(), 0, "nobody coordinates");
+        assert_eq!(story.all::<Agent>().len(), 1, "and no mailbox is made");
         story.register("lead", Role::Dispatch);
         percent(&story, "ada", 2);
         percent(&story, "ada", 3);
@@ -144,10 +125,10 @@ both_engines! {
         story.run("", &UpdateSortie { note: Some(note("half of it")), subtasks: files_done(4, 10), ..update(&story) }).unwrap();
         let open = letters(&story, "lead");
         assert_eq!((open.len(), &open[0]), (2, &ours(40, "user:tester reported it.\n\nhalf of it")));
-        let messages = story.all::<flightline::core::message::Message>();
+        let messages = story.all::<Message>();
         assert_eq!(messages.len(), 2, "the first report is shown up to date each time");
         assert_eq!(messages[0].subject.as_str(), "Progress of T060: Write 29 files", "and the news is kept once");
-        story.run("lead", &OpenInbox { all: false, limit: 10 }).unwrap();
+        story.run("lead", &open_inbox(10)).unwrap();
         percent(&story, "ada", 5);
         let open = letters(&story, "lead");
         assert_eq!((open.len(), &open[1]), (2, &ours(50, "ada reported it.\n\nhalf of it")));
@@ -185,9 +166,9 @@ both_engines! {
             story.mission(preset.as_str(), &["Write 29 files"]);
             story.claim("ada", "Write 29 files").unwrap();
             story.register("lead", Role::Dispatch);
-            let before = story.all::<flightline::core::message::Message>().len();
+            let before = story.all::<Message>().len();
             percent(&story, "ada", 5);
-            assert_eq!(story.all::<flightline::core::message::Message>().len() - before, posted, "{preset:?}");
+            assert_eq!(story.all::<Message>().len() - before, posted, "{preset:?}");
         }
     }
 
@@ -200,11 +181,7 @@ both_engines! {
         };
         let view = story.run("ada", &report).unwrap();
         assert_eq!(
-            (
-                view.progress.completed,
-                view.progress.total,
-                view.progress.percent
-            ),
+            (view.progress.completed, view.progress.total, view.progress.percent),
             (19, 29, 65)
         );
         assert_eq!(
@@ -219,15 +196,7 @@ both_engines! {
 
     fn a_mailbox_is_made_when_there_is_no_dispatch_and_waits_for_one(world: &World) {
         let story = site(world);
-        story
-            .run(
-                "ada",
-                &UpdateSortie {
-                    subtasks: files_done(1, 2),
-                    ..update(&story)
-                },
-            )
-            .unwrap();
+        story.run("ada", &UpdateSortie { subtasks: files_done(1, 2), ..update(&story) }).unwrap();
         let mailbox = story.agent("dispatch");
         assert_eq!(
             (mailbox.role, mailbox.epoch, mailbox.session_started_at),
@@ -235,25 +204,11 @@ both_engines! {
         );
         story.pass_minutes(90);
         story.register("dispatch", Role::Dispatch);
-        let inbox = story
-            .run(
-                "dispatch",
-                &OpenInbox {
-                    all: false,
-                    limit: 10,
-                },
-            )
-            .unwrap();
-        assert_eq!(
-            inbox[0].message.subject.as_str(),
-            "@orchestrator: Task T060 progress: 50%"
-        );
-        assert_eq!(
-            (inbox.len(), inbox[0].message.kind),
-            (1, MessageKind::Progress)
-        );
+        let inbox = story.run("dispatch", &open_inbox(10)).unwrap();
+        assert_eq!(inbox[0].message.subject.as_str(), "@orchestrator: Task T060 progress: 50%");
+        assert_eq!((inbox.len(), inbox[0].message.kind), (1, MessageKind::Progress));
         expect![[r#"
-            mission "Build the site" in_progress
+            mission "Build the site" in_progress 0%
               sortie "Write 29 files" in_progress ada
             mail ada "@orchestrator: Task T060 progress: 50%"
               to dispatch delivered
@@ -266,26 +221,12 @@ both_engines! {
         story.register("other", Role::Dispatch);
         story.register("lead", Role::Dispatch);
         story
-            .run(
-                "lead",
-                &create_mission("Build the site", vec![sortie("Write 29 files")]),
-            )
+            .run("lead", &create_mission("Build the site", vec![sortie("Write 29 files")]))
             .unwrap();
         story.claim("ada", "Write 29 files").unwrap();
         story.run("ada", &update(&story)).unwrap();
-        assert_eq!(
-            (peek(&story, "lead").len(), peek(&story, "other").len()),
-            (1, 0)
-        );
-        story
-            .run(
-                "",
-                &flightline::agent::RetireAgent {
-                    agent: "lead".to_owned(),
-                    reason: None,
-                },
-            )
-            .unwrap();
+        assert_eq!((peek(&story, "lead").len(), peek(&story, "other").len()), (1, 0));
+        story.run("", &retire("lead")).unwrap();
         story.run("ada", &update(&story)).unwrap();
         assert_eq!(
             (peek(&story, "lead").len(), peek(&story, "other").len()),
@@ -299,10 +240,7 @@ both_engines! {
         story.run("ada", &update(&story)).unwrap();
         story.register("lead", Role::Dispatch);
         story.run("ada", &update(&story)).unwrap();
-        assert_eq!(
-            (peek(&story, "dispatch").len(), peek(&story, "lead").len()),
-            (1, 1)
-        );
+        assert_eq!((peek(&story, "dispatch").len(), peek(&story, "lead").len()), (1, 1));
     }
 
     fn an_agent_that_only_bears_the_name_dispatch_gets_the_reports(world: &World) {
@@ -318,36 +256,16 @@ both_engines! {
         let story = begun(world);
         story.register("lead", Role::Dispatch);
         story
-            .run(
-                "lead",
-                &UpdateSortie {
-                    note: Some(note("looked at it")),
-                    ..update(&story)
-                },
-            )
+            .run("lead", &UpdateSortie { note: Some(note("looked at it")), ..update(&story) })
             .unwrap();
         assert!(peek(&story, "lead").is_empty());
     }
 
     fn completing_reports_a_hundred_percent_whatever_was_counted(world: &World) {
         let story = site(world);
-        story
-            .run(
-                "ada",
-                &UpdateSortie {
-                    subtasks: files_done(19, 29),
-                    ..update(&story)
-                },
-            )
-            .unwrap();
+        story.run("ada", &UpdateSortie { subtasks: files_done(19, 29), ..update(&story) }).unwrap();
         let rev = story.rev();
-        let done = story
-            .change(
-                "ada",
-                "Write 29 files",
-                SortieAction::Complete { output: None },
-            )
-            .unwrap();
+        let done = story.change("ada", "Write 29 files", DONE).unwrap();
         assert_eq!((done.progress.percent, done.progress.completed), (100, 19));
         assert_eq!(
             peek(&story, "dispatch").last().unwrap().1,
@@ -355,10 +273,7 @@ both_engines! {
         );
         let event = &story.events_after(rev)[0];
         assert_eq!(event.kind, "sortie_completed");
-        assert_eq!(
-            event.data["unmet_criteria"],
-            serde_json::json!(["docs_written", "tests_pass"])
-        );
+        assert_eq!(event.data["unmet_criteria"], serde_json::json!(["docs_written", "tests_pass"]));
         assert_eq!(
             event.data["open_subtasks"].as_array().unwrap().len(),
             10,
@@ -373,47 +288,19 @@ both_engines! {
             output: Some(title("index.html")),
             ..subtask("index", SubtaskStatus::InProgress)
         };
-        story
-            .run(
-                "ada",
-                &UpdateSortie {
-                    subtasks: vec![first],
-                    ..update(&story)
-                },
-            )
-            .unwrap();
+        story.run("ada", &UpdateSortie { subtasks: vec![first], ..update(&story) }).unwrap();
         let later = vec![
             subtask("index", SubtaskStatus::Complete),
             subtask("about", SubtaskStatus::Failed),
         ];
-        let view = story
-            .run(
-                "ada",
-                &UpdateSortie {
-                    subtasks: later,
-                    ..update(&story)
-                },
-            )
-            .unwrap();
+        let view = story.run("ada", &UpdateSortie { subtasks: later, ..update(&story) }).unwrap();
         let index = &view.subtasks[0];
         assert_eq!(
-            (
-                index.status,
-                index.title.as_deref(),
-                index.output.as_deref()
-            ),
-            (
-                SubtaskStatus::Complete,
-                Some("The index page"),
-                Some("index.html")
-            )
+            (index.status, index.title.as_deref(), index.output.as_deref()),
+            (SubtaskStatus::Complete, Some("The index page"), Some("index.html"))
         );
         assert_eq!(
-            (
-                view.progress.completed,
-                view.progress.failed,
-                view.progress.percent
-            ),
+            (view.progress.completed, view.progress.failed, view.progress.percent),
             (1, 1, 50)
         );
     }
@@ -421,25 +308,11 @@ both_engines! {
     fn declared_counts_serve_when_subtasks_are_not_listed(world: &World) {
         let story = begun(world);
         let declared = |total, completed| UpdateSortie {
-            declared: Some(Declared {
-                total,
-                completed,
-                failed: 0,
-            }),
+            declared: Some(Declared { total, completed, failed: 0 }),
             ..update(&story)
         };
-        assert_eq!(
-            story
-                .run("ada", &declared(29, 19))
-                .unwrap()
-                .progress
-                .percent,
-            65
-        );
-        let listed = UpdateSortie {
-            subtasks: files_done(1, 2),
-            ..update(&story)
-        };
+        assert_eq!(story.run("ada", &declared(29, 19)).unwrap().progress.percent, 65);
+        let listed = UpdateSortie { subtasks: files_done(1, 2), ..update(&story) };
         assert_eq!(
             story.run("ada", &listed).unwrap().progress.percent,
             68,
@@ -450,13 +323,6 @@ both_engines! {
             50,
             "what was listed says more"
         );
-        assert_eq!(
-            story
-                .run("ada", &declared(u64::MAX, u64::MAX))
-                .unwrap()
-                .progress
-                .percent,
-            100
-        );
+        assert_eq!(story.run("ada", &declared(u64::MAX, u64::MAX)).unwrap().progress.percent, 100);
     }
 }

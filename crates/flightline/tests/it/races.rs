@@ -5,19 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
 
-use flightline::agent::{Heartbeat, ListAgents};
-use flightline::core::Code;
-use flightline::core::agent::Role;
-use flightline::lock::{ListLocks, ReleaseLocks, StealLock};
-use flightline::mission::ListMissions;
-use flightline::sortie::ListSorties;
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline::{Caller, Fleet};
-use flightline_testkit::story::{
-    Story, create_mission, locks_on, note, path, registration, sortie, unrehearsed_fleet,
-};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
+use flightline_testkit::story::unrehearsed_fleet;
 
 const ROUNDS: usize = 500;
 const RACERS: [&str; 2] = ["ada", "bob"];
@@ -71,12 +60,7 @@ fn code_of<T>(result: Result<T, flightline::Error>) -> Result<T, Code> {
 /// Gives everything back, if something was granted.
 fn give_back<T>(fleet: &mut Fleet, agent: &str, granted: &Result<T, Code>) {
     if granted.is_ok() {
-        let all = ReleaseLocks {
-            locks: vec![],
-            all: true,
-            fence: None,
-        };
-        fleet.run(&all, &caller(agent)).unwrap();
+        fleet.run(&release_all(), &caller(agent)).unwrap();
     }
 }
 
@@ -90,12 +74,11 @@ fn stage(world: &World) -> Story<'_> {
 
 fn with_sorties(story: &Story<'_>, count: usize) -> Vec<String> {
     story.mission("Race", &[]);
-    let add = AddSorties {
-        mission: None,
-        sorties: (0..count)
+    let add = add_sorties(
+        (0..count)
             .map(|at| sortie(&format!("Sortie {at}")))
             .collect(),
-    };
+    );
     let added = story.run("", &add).unwrap();
     added
         .into_iter()
@@ -108,18 +91,10 @@ both_engines! {
         let story = stage(world);
         let ids = with_sorties(&story, ROUNDS);
         let laps = race(world, ROUNDS, |fleet, agent, round| {
-            let claim = ClaimSortie {
-                sortie: ids[round].clone(),
-                lock: false,
-            };
+            let claim = ClaimSortie { sortie: ids[round].clone(), lock: false };
             code_of(fleet.run(&claim, &caller(agent)).map(drop))
         });
-        let list = ListSorties {
-            mission: None,
-            status: None,
-            agent: None,
-            limit: 10_000,
-        };
+        let list = ListSorties { mission: None, status: None, agent: None, limit: 10_000 };
         let owners = story.run("", &list).unwrap();
         for (lap, sortie) in laps.iter().zip(&owners) {
             match lap {
@@ -132,11 +107,8 @@ both_engines! {
                 wrong => panic!("{}: {wrong:?}", sortie.title),
             }
         }
-        let claims = story
-            .events_after(0)
-            .iter()
-            .filter(|event| event.kind == "sortie_claimed")
-            .count();
+        let claims =
+            story.events_after(0).iter().filter(|event| event.kind == "sortie_claimed").count();
         assert_eq!((laps.len(), claims), (ROUNDS, ROUNDS));
         assert!(story.ailments().is_empty());
     }
@@ -145,11 +117,7 @@ both_engines! {
         let story = stage(world);
         with_sorties(&story, 100);
         let laps = race(world, 50, |fleet, agent, _| {
-            let next = ClaimNext {
-                mission: None,
-                lock: false,
-            };
-            fleet.run(&next, &caller(agent)).unwrap().sortie.id
+            fleet.run(&claim_next(), &caller(agent)).unwrap().sortie.id
         });
         let mut taken: Vec<_> = laps.into_iter().flatten().collect();
         taken.sort();
@@ -200,8 +168,7 @@ both_engines! {
             },
             |fleet, agent, granted| {
                 if granted.is_ok() {
-                    let all = ReleaseLocks { locks: Vec::new(), all: true, fence: None };
-                    fleet.run(&all, &caller(agent)).unwrap();
+                    fleet.run(&release_all(), &caller(agent)).unwrap();
                 }
             },
         );
@@ -220,11 +187,7 @@ both_engines! {
             let granted = code_of(fleet.run(&locks_on(&["hot.rs"]), &caller(agent)));
             granted.map(|views| {
                 let fence = views[0].lock.fence;
-                let release = ReleaseLocks {
-                    locks: vec!["hot.rs".to_owned()],
-                    all: false,
-                    fence: Some(fence),
-                };
+                let release = ReleaseLocks { fence: Some(fence), ..release(&["hot.rs"]) };
                 fleet.run(&release, &caller(agent)).unwrap();
                 fence
             })
@@ -248,9 +211,7 @@ both_engines! {
         assert_eq!(
             (
                 granted.len(),
-                laps.iter()
-                    .flatten()
-                    .all(|lap| matches!(lap, Ok(_) | Err(Code::LockHeld)))
+                laps.iter().flatten().all(|lap| matches!(lap, Ok(_) | Err(Code::LockHeld)))
             ),
             (winners, true)
         );
@@ -286,10 +247,7 @@ both_engines! {
     fn a_thief_and_the_holder_never_both_hold(world: &World) {
         let story = stage(world);
         race(world, 100, |fleet, agent, _| {
-            let steal = StealLock {
-                path: path("hot.rs"),
-                reason: note("mine"),
-            };
+            let steal = StealLock { path: path("hot.rs"), reason: note("mine") };
             match code_of(fleet.run(&steal, &caller(agent))) {
                 Ok(_) => {}
                 Err(Code::NotFound) => drop(fleet.run(&locks_on(&["hot.rs"]), &caller(agent))),
@@ -303,21 +261,11 @@ both_engines! {
     fn one_key_used_by_two_connections_at_once_writes_once(world: &World) {
         let story = stage(world);
         let laps = race(world, 100, |fleet, _, round| {
-            let same = Caller {
-                idempotency_key: Some(format!("k{round}")),
-                ..caller("")
-            };
-            fleet
-                .run(&create_mission("Once", vec![]), &same)
-                .unwrap()
-                .mission
-                .id
+            let same = Caller { idempotency_key: Some(format!("k{round}")), ..caller("") };
+            fleet.run(&create_mission("Once", vec![]), &same).unwrap().mission.id
         });
         assert!(laps.iter().all(|[a, b]| a == b));
-        let list = ListMissions {
-            archived: true,
-            limit: 1_000,
-        };
+        let list = ListMissions { archived: true, limit: 1_000 };
         assert_eq!(story.run("", &list).unwrap().len(), 100);
     }
 
@@ -325,25 +273,10 @@ both_engines! {
         let story = stage(world);
         let laps = race(world, 50, |fleet, _, round| {
             let name = format!("newcomer-{round}");
-            fleet
-                .run(&registration(&name), &caller(""))
-                .unwrap()
-                .agent
-                .epoch
+            fleet.run(&registration(&name), &caller("")).unwrap().agent.epoch
         });
-        assert!(
-            laps.iter().all(|lap| matches!(lap, [1, 2] | [2, 1])),
-            "{laps:?}"
-        );
-        let all = story
-            .run(
-                "",
-                &ListAgents {
-                    retired: true,
-                    sightings: vec![],
-                },
-            )
-            .unwrap();
+        assert!(laps.iter().all(|lap| matches!(lap, [1, 2] | [2, 1])), "{laps:?}");
+        let all = story.run("", &ListAgents { retired: true, sightings: vec![] }).unwrap();
         assert_eq!(all.len(), 50 + RACERS.len());
     }
 
@@ -352,17 +285,7 @@ both_engines! {
         with_sorties(&story, 60);
         let laps = race(world, 60, |fleet, agent, _| match agent {
             "ada" => code_of(fleet.run(&Heartbeat::default(), &caller("bob")).map(drop)),
-            _ => code_of(
-                fleet
-                    .run(
-                        &ClaimNext {
-                            mission: None,
-                            lock: false,
-                        },
-                        &caller("bob"),
-                    )
-                    .map(drop),
-            ),
+            _ => code_of(fleet.run(&claim_next(), &caller("bob")).map(drop)),
         });
         assert!(laps.iter().flatten().all(Result::is_ok), "{laps:?}");
         assert!(story.ailments().is_empty());

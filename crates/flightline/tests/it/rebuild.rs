@@ -3,28 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use flightline::Caller;
 use flightline::backup;
-use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::inspect::{
-    DiffCheckpoints, Difference, ShowCheckpoint, VerifyCheckpoints,
-};
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::Reason;
-use flightline::core::lock::Lock;
-use flightline::core::mission::Mission;
-use flightline::core::note::NoteKind;
-use flightline::core::{CheckpointId, Code, Kind};
+use flightline::checkpoint::inspect::Difference;
 use flightline::doctor::{Care, attend};
-use flightline::event::{Cursor, ListEvents};
-use flightline::mail::AcknowledgeMail;
-use flightline::note::AddNote;
 use flightline::rebuild::{Rebuild, Rebuilt, rebuild};
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::UpdateSortie;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, note};
-use flightline_testkit::{Engine, World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 
 /// Two missions, each with work under way, mail, a note and a checkpoint file; one agent in both.
 fn working(world: &World) -> Story<'_> {
@@ -34,23 +17,9 @@ fn working(world: &World) -> Story<'_> {
     story.finish("ada", &["Model"]);
     story.claim("ada", "Endpoint").unwrap();
     story.lock("ada", &["src/api.rs"]).unwrap();
-    let lesson = AddNote {
-        mission: None,
-        kind: NoteKind::Lesson,
-        text: note("measure first"),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    };
-    story.run("ada", &lesson).unwrap();
+    story.run("ada", &lesson("measure first")).unwrap();
     let seen = story.send("ada", &["ada"], "Seen").unwrap().message.id;
-    let read = AcknowledgeMail {
-        messages: vec![seen.to_string()],
-        all: false,
-    };
-    story.run("ada", &read).unwrap();
+    story.run("ada", &acknowledge(&seen.to_string())).unwrap();
     story.send("ada", &["ada"], "Not seen").unwrap();
     story.checkpoint();
     story.mission("Another", &["Elsewhere"]);
@@ -60,7 +29,7 @@ fn working(world: &World) -> Story<'_> {
     story
 }
 
-fn rebuilt(world: &World) -> Result<Rebuilt, flightline::core::Refusal> {
+fn rebuilt(world: &World) -> Result<Rebuilt, Refusal> {
     let state = world.folder().join(".flightline");
     let request = Rebuild {
         state: &state,
@@ -102,7 +71,7 @@ fn diff(story: &Story<'_>, a: CheckpointId, b: CheckpointId) -> Vec<Difference> 
 /// What the doctor finds wrong with the whole of it.
 fn wrong(story: &Story<'_>) -> Vec<String> {
     let folder = story.state_folder();
-    let look = |fleet: &mut flightline::Fleet| attend(fleet, &folder, Care::Look, "now");
+    let look = |fleet: &mut Fleet| attend(fleet, &folder, Care::Look, "now");
     let checks = story.with_fleet(look).unwrap().checks.into_iter();
     let bad = checks.filter(|check| !check.ok);
     bad.flat_map(|check| check.findings).collect()
@@ -110,9 +79,6 @@ fn wrong(story: &Story<'_>) -> Vec<String> {
 
 /// The work, mail and notes there are, by id.
 fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
-    let rev = story.rev();
-    let read =
-        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let kept = [
         Kind::Mission,
         Kind::Sortie,
@@ -121,8 +87,7 @@ fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
         Kind::Note,
     ];
     story
-        .with_fleet(read)
-        .unwrap()
+        .state()
         .into_iter()
         .filter(|value| kept.contains(&value.kind))
         .map(|value| ((value.kind, value.id), value.text))
@@ -190,10 +155,10 @@ both_engines! {
         drop(working(world));
         rebuilt(world).unwrap();
         let story = Story::new(world);
-        let mission = story.all::<flightline::core::mission::Mission>()[0].id.to_string();
-        let request = flightline::recovery::resume::Resume { mission: Some(mission), ..Default::default() };
+        let mission = story.all::<Mission>()[0].id.to_string();
+        let request = Resume { mission: Some(mission), ..Default::default() };
         assert!(story.run("", &request).is_ok(), "each mission has a checkpoint again");
-        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        story.change("ada", "Endpoint", DONE).unwrap();
         story.settle();
         let verdict = story.with_fleet(|fleet| flightline::doctor::examine_backups(fleet, &world.folder().join(".flightline"), flightline::doctor::Care::Look)).unwrap();
         assert!(verdict.iter().all(|check| check.ok), "{verdict:?}");
@@ -203,8 +168,8 @@ both_engines! {
         let story = working(world);
         let first = story.checkpoints().into_iter().find(|one| one.cut.reason == Reason::Manual).unwrap();
         let mission = first.cut.mission_id.to_string();
-        story.run("", &flightline::mission::UseMission { mission }).unwrap();
-        story.change("ada", "Endpoint", SortieAction::Release { reason: None }).unwrap();
+        story.run("", &UseMission { mission }).unwrap();
+        story.change("ada", "Endpoint", GIVEN_BACK).unwrap();
         let second = story.checkpoint();
         story.settle();
         let file = story.file_of(&second);
@@ -230,7 +195,7 @@ both_engines! {
         let story = working(world);
         let before = work(&story);
         damage::everywhere(world, Kind::Sortie, &story.sortie_id("Endpoint"), 0);
-        damage::journal(world, Kind::Mission, &story.all::<flightline::core::mission::Mission>()[0].id.to_string(), 0);
+        damage::journal(world, Kind::Mission, &story.all::<Mission>()[0].id.to_string(), 0);
         drop(story);
         rebuilt(world).unwrap();
         let story = Story::new(world);
@@ -253,7 +218,7 @@ both_engines! {
             assert_eq!(fields(&new), fields(&old));
             assert_eq!((&new.sorties, &new.active_locks, &new.pending_messages), (&old.sorties, &old.active_locks, &old.pending_messages));
         }
-        let verdicts = story.run("", &VerifyCheckpoints { checkpoint: None }).unwrap();
+        let verdicts = story.run("", &verify_checkpoints()).unwrap();
         assert!(verdicts.len() > before.len() - 1 && verdicts.iter().all(|verdict| verdict.sound), "{verdicts:?}");
         assert_eq!(diff(&story, files[0], files[1]), differences);
         assert_eq!(story.events_of("checkpoint_rebuilt").len(), files.len());
@@ -293,7 +258,7 @@ both_engines! {
         rebuilt(world).unwrap();
         let story = Story::new(world);
         let rev = story.rev();
-        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        story.change("ada", "Endpoint", DONE).unwrap();
         let reached: Vec<_> = story.events_after(rev).into_iter().filter(|event| event.kind == "milestone_reached").map(|event| event.data["percent"].clone()).collect();
         assert_eq!(reached, [50], "25 was reached before");
     }
@@ -313,7 +278,7 @@ both_engines! {
         story.mission("Add login", &["Model"]);
         story.lock("ada", &["src"]).unwrap();
         story.checkpoint();
-        story.run("ada", &flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+        story.run("ada", &release_all()).unwrap();
         story.mission("Another", &["Elsewhere"]);
         story.lock("bob", &["src"]).unwrap();
         story.checkpoint();

@@ -1,20 +1,12 @@
 //! Whether a briefing really reached its agent, on both engines: given twice at most, recalled in a line,
 //! acknowledged or not; and how it is known that a context was lost.
 
-use flightline::agent::{RegisterAgent, RetireAgent, ShowAgent};
 use flightline::context::receipt::BriefingView;
-use flightline::context::{AcknowledgeBriefing, BriefAgent, Briefed, DeliverBriefing};
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::Reason;
+use flightline::context::{AcknowledgeBriefing, Briefed, DeliverBriefing};
 use flightline::core::setting::{Briefing, Form, Receipt};
-use flightline::core::{Code, Kind};
-use flightline::mail::PeekInbox;
 use flightline::mail::relay::relay;
 use flightline::recovery::compaction::{Compacted, CompactionEvidence, ReportCompaction};
-use flightline::sortie::change::SortieAction;
-use flightline::status::ShowStatus;
-use flightline_testkit::story::{Story, create_mission, registration, sortie, title};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 const DELIVER: DeliverBriefing = DeliverBriefing {
@@ -44,13 +36,7 @@ fn deliver(story: &Story<'_>, agent: &str) -> Briefed {
 }
 
 fn in_full(story: &Story<'_>, agent: &str) -> Briefed {
-    let ask = BriefAgent {
-        mission: None,
-        max_tokens: None,
-        minimal: false,
-        tree: None,
-    };
-    story.run(agent, &ask).unwrap()
+    story.run(agent, &brief_agent()).unwrap()
 }
 
 fn acknowledge(story: &Story<'_>, agent: &str, nonce: &str) {
@@ -68,11 +54,7 @@ fn compact(story: &Story<'_>, agent: &str) -> Compacted {
 
 /// How an agent stands, as everybody sees it.
 fn standing(story: &Story<'_>, agent: &str) -> Option<BriefingView> {
-    let show = ShowAgent {
-        agent: Some(agent.to_owned()),
-        sightings: vec![],
-    };
-    story.run("", &show).unwrap().briefing
+    story.run("", &show_agent(agent)).unwrap().briefing
 }
 
 fn status(story: &Story<'_>, agent: &str) -> Option<(String, u32)> {
@@ -177,7 +159,7 @@ both_engines! {
         let view = standing(&story, "ada").unwrap();
         assert_eq!((view.status.as_str(), view.at, view.deliveries, view.mission_id.is_some()), ("acknowledged", Some(at), 1, true));
         assert_eq!((status(&story, "bob"), status(&story, "control")), (said("offered", 1), said("pending", 0)));
-        let shown = story.run("", &ShowStatus { mission: None, sightings: vec![] }).unwrap();
+        let shown = story.run("", &show_status()).unwrap();
         let all: Vec<Option<String>> = shown.agents.into_iter().map(|view| view.briefing.map(|it| it.status)).collect();
         assert_eq!(all, ["pending", "acknowledged", "offered"].map(|word| Some(word.to_owned())), "control, ada and bob");
     }
@@ -188,9 +170,9 @@ both_engines! {
         story.board("eve", Role::Specialist, 10);
         assert_eq!(status(&story, "eve"), None);
         compact(&story, "ada");
-        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        story.change("ada", "Endpoint", DONE).unwrap();
         assert_eq!(status(&story, "ada"), None, "nor who is done");
-        story.run("", &RetireAgent { agent: "ada".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("ada")).unwrap();
         assert_eq!(status(&story, "ada"), None);
     }
 
@@ -249,7 +231,7 @@ both_engines! {
         compact(&story, "control");
         story.board("bob", Role::Specialist, 18);
         story.with_fleet(|fleet| relay(fleet, &caller(""))).unwrap();
-        let mail = story.run("", &PeekInbox { agent: "control".to_owned(), all: true, limit: 99 }).unwrap();
+        let mail = story.run("", &PeekInbox { all: true, ..peek_inbox("control", 99) }).unwrap();
         let told: Vec<String> = mail.into_iter().map(|view| view.message.subject.to_string()).filter(|subject| subject.contains("lost its context")).collect();
         assert!(told.len() == 1 && told[0].ends_with(" finds that bob lost its context (new epoch) (the newest of 2)"), "{told:?}");
     }
@@ -273,7 +255,7 @@ both_engines! {
 
     fn a_damaged_mission_keeps_nobody_from_coming_back(world: &World) {
         let story = working(world);
-        let id = story.all::<flightline::core::mission::Mission>()[0].id.to_string();
+        let id = story.all::<Mission>()[0].id.to_string();
         damage::live(world, Kind::Mission, &id);
         story.board("ada", Role::Specialist, 17);
         assert_eq!(story.agent("ada").epoch, 2);

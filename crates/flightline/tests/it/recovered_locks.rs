@@ -1,14 +1,6 @@
 //! Locks in a recovery, on both engines: nothing old is granted again, everything is taken anew.
 
-use flightline::core::CheckpointId;
-use flightline::core::agent::Role;
-use flightline::core::lock::Lock;
-use flightline::lock::{ReleaseLocks, RenewLocks};
-use flightline::recovery::resume::Resumed;
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::Story;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::{World, both_engines};
+use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint" and holds `api.rs`; bob and a watch are there. A checkpoint was taken.
 fn working(world: &World) -> (Story<'_>, CheckpointId) {
@@ -32,31 +24,11 @@ fn pass_watched(story: &Story<'_>, minutes: u64) {
 }
 
 fn release(story: &Story<'_>, agent: &str) {
-    let all = ReleaseLocks {
-        locks: vec![],
-        all: true,
-        fence: None,
-    };
-    story.run(agent, &all).unwrap();
-}
-
-fn locks(story: &Story<'_>) -> Vec<(String, String)> {
-    let name = |id| {
-        let agents = story.all::<flightline::core::agent::Agent>();
-        let agent = agents.into_iter().find(|agent| agent.id == id).unwrap();
-        agent.name.to_string()
-    };
-    let all = story.all::<Lock>().into_iter();
-    all.map(|lock| (lock.file.to_string(), name(lock.held_by)))
-        .collect()
+    story.run(agent, &release_all()).unwrap();
 }
 
 fn forced(story: &Story<'_>, to: CheckpointId) -> Resumed {
     story.run("", &back_to(to, Force::Yes)).unwrap()
-}
-
-fn held(file: &str, by: &str) -> (String, String) {
-    (file.to_owned(), by.to_owned())
 }
 
 both_engines! {
@@ -67,7 +39,7 @@ both_engines! {
         story.lock("bob", &["api.rs"]).unwrap();
         release(&story, "bob");
         let done = story.resume("ada", vec![]).unwrap();
-        assert_eq!(locks(&story), [held("api.rs", "ada")]);
+        assert_eq!(story.locks(), ["api.rs ada"]);
         let new = story.all::<Lock>().remove(0);
         assert!(new.fence > old.fence && new.id != old.id);
         assert_eq!((new.sortie_id, new.mission_id, new.acquired_at), (old.sortie_id, old.mission_id, world.clock.now()));
@@ -82,7 +54,7 @@ both_engines! {
         pass_watched(&story, 31);
         story.lock("bob", &["api.rs"]).unwrap();
         let done = story.resume("ada", vec![]).unwrap();
-        assert_eq!(locks(&story), [held("api.rs", "bob")]);
+        assert_eq!(story.locks(), ["api.rs bob"]);
         assert_eq!(done.recovery_context.blockers, ["api.rs is locked by bob, ada held it before"]);
         assert_eq!(done.restored.locks, 0);
     }
@@ -93,17 +65,17 @@ both_engines! {
         story.lock("bob", &["."]).unwrap();
         let done = story.resume("ada", vec![]).unwrap();
         assert_eq!(done.recovery_context.blockers, ["api.rs is locked by bob, ada held it before"]);
-        assert_eq!(locks(&story), [held(".", "bob")]);
+        assert_eq!(story.locks(), [". bob"]);
     }
 
     fn what_the_dead_held_is_given_to_nobody(world: &World) {
         let (story, cut) = working(world);
         let gone = story.seen(false, &["ada"]);
         let done = story.resume("", gone.clone()).unwrap();
-        assert_eq!((done.released_locks, locks(&story)), (vec!["api.rs".to_owned()], vec![]));
-        let back = flightline::recovery::resume::Resume { sightings: gone, ..back_to(cut, Force::No) };
+        assert_eq!((done.released_locks, story.locks()), (vec!["api.rs".to_owned()], vec![]));
+        let back = Resume { sightings: gone, ..back_to(cut, Force::No) };
         assert_eq!(story.run("", &back).unwrap().restored.locks, 0);
-        assert_eq!(locks(&story), []);
+        assert_eq!(story.locks(), [] as [&str; 0]);
     }
 
     fn one_that_seemed_dead_gets_its_lock_back_when_it_is_not(world: &World) {
@@ -112,7 +84,7 @@ both_engines! {
         story.board("ada", Role::Specialist, 10);
         story.claim("ada", "Endpoint").unwrap();
         let done = story.resume("ada", vec![]).unwrap();
-        assert_eq!(locks(&story), [held("api.rs", "ada")]);
+        assert_eq!(story.locks(), ["api.rs ada"]);
         assert_eq!((done.restored.locks, story.all::<Lock>()[0].epoch), (0, story.agent("ada").epoch));
     }
 
@@ -130,7 +102,7 @@ both_engines! {
         release(&story, "ada");
         let done = forced(&story, cut);
         let new = story.all::<Lock>().remove(0);
-        assert_eq!((locks(&story), done.restored.locks), (vec![held("api.rs", "ada")], 1));
+        assert_eq!((story.locks(), done.restored.locks), (vec!["api.rs ada".to_owned()], 1));
         assert!(new.fence > old.fence, "never the old one");
         assert_eq!(done.recovery_context.blockers, [] as [&str; 0], "it had not lapsed");
     }
@@ -140,7 +112,7 @@ both_engines! {
         release(&story, "ada");
         story.lock("bob", &["api.rs"]).unwrap();
         let done = forced(&story, cut);
-        assert_eq!(locks(&story), [held("api.rs", "bob")]);
+        assert_eq!(story.locks(), ["api.rs bob"]);
         assert_eq!(done.recovery_context.blockers, ["api.rs is locked by bob, ada held it before"]);
     }
 
@@ -154,7 +126,7 @@ both_engines! {
         release(&story, "ada");
         release(&story, "bob");
         forced(&story, cut);
-        assert_eq!(locks(&story), [held("api.rs", "ada"), held("notes.md", "ada")], "bob has nothing to do with it");
+        assert_eq!(story.locks(), ["api.rs ada", "notes.md ada"], "bob has nothing to do with it");
     }
 
     fn a_folder_of_its_own_is_not_in_its_way(world: &World) {
@@ -163,18 +135,18 @@ both_engines! {
         story.lock("ada", &["."]).unwrap();
         let done = forced(&story, cut);
         assert_eq!(done.recovery_context.blockers, [] as [&str; 0]);
-        assert!(locks(&story).contains(&held("api.rs", "ada")));
+        assert!(story.locks().contains(&"api.rs ada".to_owned()));
         assert!(story.ailments().is_empty());
     }
 
     fn work_that_is_finished_needs_its_lock_no_more(world: &World) {
         let (story, _) = working(world);
-        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
+        story.change("ada", "Endpoint", DONE).unwrap();
         pass_watched(&story, 31);
         story.lock("bob", &["api.rs"]).unwrap();
         release(&story, "bob");
         let done = story.resume("ada", vec![]).unwrap();
-        assert_eq!((locks(&story), done.recovery_context.blockers), (vec![], vec![]));
+        assert_eq!((story.locks(), done.recovery_context.blockers), (vec![], vec![]));
     }
 
     fn there_is_never_more_than_one_grant_for_a_path(world: &World) {
@@ -185,7 +157,7 @@ both_engines! {
             story.resume("", vec![]).unwrap();
             story.undo().unwrap();
         }
-        assert_eq!(locks(&story).len(), 1);
+        assert_eq!(story.locks().len(), 1);
         assert!(story.ailments().is_empty());
     }
 }

@@ -1,16 +1,14 @@
 //! Every operation, asked for with a token of scope `agent` that names another agent. There is no door here: what
 //! is refused is refused by the operation's own transaction, so that every transport has it.
 
+use Meaning::{Addresses, Another, Coordinates, SpeaksFor};
+use flightline::Access;
+use flightline::core::Name;
 use flightline::core::event::sha256_hex;
-use flightline::core::mission::MissionStatus;
 use flightline::core::token::{Presented, Scope};
-use flightline::core::{Code, Name, Refusal};
-use flightline::lock::AcquireLocks;
 use flightline::registry::{Ask, Called, find, misfit, operations, value_of};
 use flightline::token::CreateToken;
-use flightline::{Access, Caller};
-use flightline_testkit::story::{Story, locks_on, process, registration};
-use flightline_testkit::{World, both_engines};
+use flightline_testkit::prelude::*;
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
@@ -31,8 +29,6 @@ enum Meaning {
     /// Something else than an agent.
     Another,
 }
-
-use Meaning::{Addresses, Another, Coordinates, SpeaksFor};
 
 /// Every such field of what a token of scope `agent` may ask for. `NAMED` is an agent's name in it.
 fn fields() -> Vec<(&'static str, &'static str, Meaning, Value)> {
@@ -248,7 +244,7 @@ both_engines! {
 
     fn an_agents_word_does_not_make_another_dead(world: &World) {
         let story = Story::new(world);
-        let bob = flightline::agent::RegisterAgent { process: Some(process(7)), ..registration("bob") };
+        let bob = RegisterAgent { process: Some(process(7)), ..registration("bob") };
         story.run("", &bob).unwrap();
         story.run("", &registration("ada")).unwrap();
         story.lock("bob", &["a.rs"]).unwrap();

@@ -1,22 +1,9 @@
 //! What becomes of checkpoints reaches the mailbox of the mission's dispatch, on both engines: in short,
 //! once, without an answer, and without being part of the work.
 
-use flightline::agent::ShowAgent;
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint};
-use flightline::checkpoint::prune::{ApplyPrune, PlanPrune};
-use flightline::context::BriefAgent;
-use flightline::core::agent::{Agent, Role};
-use flightline::core::checkpoint::Reason;
-use flightline::core::message::{Message, MessageKind};
-use flightline::core::mission::Mission;
 use flightline::core::setting::Told;
-use flightline::core::{CheckpointId, Kind};
-use flightline::event::ListEvents;
 use flightline::mail::relay::relay;
-use flightline::mail::{MessageView, OpenInbox, PeekInbox};
-use flightline::store::Find;
-use flightline_testkit::story::{Story, create_mission, sortie};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 /// Control coordinates a mission of eight; ada works on it.
@@ -40,12 +27,7 @@ fn tell(story: &Story<'_>) {
 }
 
 fn told(story: &Story<'_>, agent: &str) -> Vec<MessageView> {
-    let look = PeekInbox {
-        agent: agent.to_owned(),
-        all: false,
-        limit: 99,
-    };
-    let mut mail = story.run("", &look).unwrap();
+    let mut mail = story.run("", &peek_inbox(agent, 99)).unwrap();
     mail.retain(|view| view.message.kind == MessageKind::Event);
     mail
 }
@@ -64,11 +46,7 @@ fn mark(story: &Story<'_>, who: &str, id: CheckpointId, mark: Mark) {
 }
 
 fn open(story: &Story<'_>, who: &str) -> Vec<MessageView> {
-    let open = OpenInbox {
-        all: false,
-        limit: 99,
-    };
-    story.run(who, &open).unwrap()
+    story.run(who, &open_inbox(99)).unwrap()
 }
 
 both_engines! {
@@ -169,9 +147,9 @@ both_engines! {
         let story = working(world);
         story.checkpoint_for("ada", Reason::Manual).unwrap();
         tell(&story);
-        let show = ShowAgent { agent: Some("control".to_owned()), sightings: vec![] };
+        let show = show_agent("control");
         assert_eq!(story.run("", &show).unwrap().unread, 0, "nobody waits for an answer");
-        assert!(story.run("control", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts.mail.is_empty());
+        assert!(story.run("control", &brief_agent()).unwrap().facts.mail.is_empty());
         let first = open(&story, "control");
         assert_eq!((first.len(), first[0].deliveries[0].state.as_str()), (1, "acknowledged"));
         assert!(open(&story, "control").is_empty());
@@ -264,7 +242,7 @@ both_engines! {
         story.run("control", &create_mission("Another", vec![sortie("Elsewhere")])).unwrap();
         let second = story.all::<Mission>()[1].id;
         story.claim("bob", "Elsewhere").unwrap();
-        let take = flightline::checkpoint::take::TakeCheckpoint { mission: Some(second.to_string()), reason: None, details: None, note: None };
+        let take = TakeCheckpoint { mission: Some(second.to_string()), ..take_checkpoint() };
         story.run("bob", &take).unwrap();
         let first = story.with_fleet(|fleet| fleet.store().unwrap().read(|tx| tx.rows(Kind::Mission, Find::All))).unwrap().remove(0).id;
         damage::everywhere(world, Kind::Mission, &first, 0);

@@ -4,19 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flightline::checkpoint::inspect::ShowCheckpoint;
-use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
-use flightline::checkpoint::thin::{PlanThinning, thin};
-use flightline::core::mission::Mission;
-use flightline::core::setting::RecoveryKind;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal};
+use flightline::checkpoint::thin::thin;
 use flightline::replay::{Place, Replay, ReplayPage, ReplayStep};
-use flightline::sortie::change::SortieAction;
-use flightline::store::StoredEvent;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, note};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// Work of two agents on two missions, with checkpoints, mail and locks, a rewind and its undo.

@@ -1,12 +1,8 @@
 //! What else an owner reports of its sortie, on both engines: files, criteria, cursor, errors, reviews.
 
-use flightline::core::Code;
-use flightline::core::sortie::{FileChange, SortieStatus, TokenUsage};
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{AddReview, ClearErrors, FileReport, ReportError, UpdateSortie};
-use flightline_testkit::both_engines;
+use flightline::core::sortie::TokenUsage;
+use flightline_testkit::prelude::*;
 use flightline_testkit::story::task::{begun, update};
-use flightline_testkit::story::{Story, name, note, path, title};
 
 fn file(named: &str, change: FileChange) -> FileReport {
     FileReport {
@@ -18,10 +14,7 @@ fn file(named: &str, change: FileChange) -> FileReport {
 both_engines! {
     fn a_file_created_and_then_modified_is_still_new_to_others(world: &World) {
         let story = begun(world);
-        let report = |files| UpdateSortie {
-            files,
-            ..update(&story)
-        };
+        let report = |files| UpdateSortie { files, ..update(&story) };
         story
             .run(
                 "ada",
@@ -40,9 +33,7 @@ both_engines! {
                 ]),
             )
             .unwrap();
-        let view = story
-            .run("ada", &report(vec![file("gone.rs", FileChange::Deleted)]))
-            .unwrap();
+        let view = story.run("ada", &report(vec![file("gone.rs", FileChange::Deleted)])).unwrap();
         let seen: Vec<_> = view
             .files
             .iter()
@@ -73,10 +64,8 @@ both_engines! {
 
     fn criteria_are_met_by_name_and_a_mistyped_one_is_refused(world: &World) {
         let story = begun(world);
-        let met = |named: &str| UpdateSortie {
-            criteria: [(name(named), true)].into(),
-            ..update(&story)
-        };
+        let met =
+            |named: &str| UpdateSortie { criteria: [(name(named), true)].into(), ..update(&story) };
         let view = story.run("ada", &met("tests_pass")).unwrap();
         assert_eq!(
             view.sortie.acceptance_criteria,
@@ -93,19 +82,8 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["Write 29 files"]);
         story.claim("ada", "Write 29 files").unwrap();
-        let named = UpdateSortie {
-            criteria: [(name("reviewed"), false)].into(),
-            ..update(&story)
-        };
-        assert_eq!(
-            story
-                .run("ada", &named)
-                .unwrap()
-                .sortie
-                .acceptance_criteria
-                .len(),
-            1
-        );
+        let named = UpdateSortie { criteria: [(name("reviewed"), false)].into(), ..update(&story) };
+        assert_eq!(story.run("ada", &named).unwrap().sortie.acceptance_criteria.len(), 1);
     }
 
     fn the_cursor_moves_and_what_is_left_out_stays(world: &World) {
@@ -135,17 +113,8 @@ both_engines! {
             (sortie.progress_notes, sortie.resume_instructions),
             (Some(note("halfway")), Some(note("open file_19")))
         );
-        assert_eq!(
-            sortie.token_usage,
-            TokenUsage {
-                input: 1_005,
-                output: u64::MAX
-            }
-        );
-        assert_eq!(
-            (sortie.resumable, sortie.estimate_ms),
-            (true, Some(3_600_000))
-        );
+        assert_eq!(sortie.token_usage, TokenUsage { input: 1_005, output: u64::MAX });
+        assert_eq!((sortie.resumable, sortie.estimate_ms), (true, Some(3_600_000)));
     }
 
     fn progress_can_only_be_made_on_a_sortie_that_somebody_has(world: &World) {
@@ -155,74 +124,41 @@ both_engines! {
         assert_eq!(pending.code, Code::IllegalTransition);
         assert!(pending.hint.unwrap().starts_with("claim it first"));
         story.claim("ada", "Write 29 files").unwrap();
-        story
-            .change(
-                "ada",
-                "Write 29 files",
-                SortieAction::Complete { output: None },
-            )
-            .unwrap();
+        story.change("ada", "Write 29 files", DONE).unwrap();
         let completed = story.run("ada", &update(&story)).unwrap_err();
         assert!(
-            completed
-                .hint
-                .unwrap()
-                .starts_with("send it back first with `fleet sortie reject")
+            completed.hint.unwrap().starts_with("send it back first with `fleet sortie reject")
         );
         let error = ReportError {
-            sortie: story.sortie_id("Write 29 files"),
-            kind: name("late"),
-            status: None,
-            message: note("too late"),
             blocking: true,
+            ..report_error(story.sortie_id("Write 29 files"), "late", "too late")
         };
-        assert_eq!(
-            story.run("ada", &error).unwrap_err().code,
-            Code::IllegalTransition
-        );
+        assert_eq!(story.run("ada", &error).unwrap_err().code, Code::IllegalTransition);
     }
 
     fn a_second_blocking_error_joins_the_first_and_both_are_cleared(world: &World) {
         let story = begun(world);
         let error = |message| ReportError {
-            sortie: story.sortie_id("Write 29 files"),
-            kind: name("dependency_missing"),
-            status: None,
-            message: note(message),
             blocking: true,
+            ..report_error(story.sortie_id("Write 29 files"), "dependency_missing", message)
         };
         story.run("ada", &error("no libfoo")).unwrap();
         story.pass_minutes(1);
         let view = story.run("ada", &error("no libbar")).unwrap();
-        assert_eq!(
-            (view.errors.len(), view.sortie.blocked_reason),
-            (2, Some(note("no libfoo")))
-        );
-        let refused = story
-            .change("ada", "Write 29 files", SortieAction::Unblock)
-            .unwrap_err();
+        assert_eq!((view.errors.len(), view.sortie.blocked_reason), (2, Some(note("no libfoo"))));
+        let refused = story.change("ada", "Write 29 files", SortieAction::Unblock).unwrap_err();
         assert!(
-            refused
-                .message
-                .ends_with("still has 2 errors blocking: no libfoo"),
+            refused.message.ends_with("still has 2 errors blocking: no libfoo"),
             "{}",
             refused.message
         );
-        let clear = ClearErrors {
-            sortie: story.sortie_id("Write 29 files"),
-        };
+        let clear = ClearErrors { sortie: story.sortie_id("Write 29 files") };
         let rev = story.rev();
         story.run("ada", &clear).unwrap();
         assert_eq!(story.events_after(rev).len(), 2);
         story.run("ada", &clear).unwrap();
-        assert_eq!(
-            story.events_after(rev).len(),
-            2,
-            "clearing twice is harmless"
-        );
-        let free = story
-            .change("ada", "Write 29 files", SortieAction::Resume)
-            .unwrap();
+        assert_eq!(story.events_after(rev).len(), 2, "clearing twice is harmless");
+        let free = story.change("ada", "Write 29 files", SortieAction::Resume).unwrap();
         assert_eq!(
             (free.sortie.status, free.errors.len()),
             (SortieStatus::InProgress, 2),
@@ -241,11 +177,8 @@ both_engines! {
         story.run("", &review(Some("quality"), None)).unwrap();
         story.run("rex", &review(None, Some(7))).unwrap();
         let view = story.run("", &review(Some("quality"), Some(-9))).unwrap();
-        let scores: Vec<_> = view
-            .reviews
-            .iter()
-            .map(|one| (one.reviewer.as_str(), one.score))
-            .collect();
+        let scores: Vec<_> =
+            view.reviews.iter().map(|one| (one.reviewer.as_str(), one.score)).collect();
         assert_eq!(scores, [("quality", Some(-9)), ("rex", Some(7))]);
         let nobody = story.run("", &review(None, Some(1))).unwrap_err();
         assert_eq!(

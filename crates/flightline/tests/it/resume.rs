@@ -2,54 +2,28 @@
 
 use std::thread;
 
-use flightline::Caller;
-use flightline::agent::{Heartbeat, RegisterAgent};
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::CheckpointStatus;
-use flightline::core::message::{Delivery, DeliveryState};
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::setting::{Recovery, RecoveryKind};
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, Kind};
-use flightline::lock::{ReleaseLocks, StealLock};
-use flightline::mail::{AcknowledgeMail, OpenInbox, PeekInbox};
-use flightline::mission::ChangeMission;
-use flightline::note::AddNote;
-use flightline::recovery::resume::{Resume, Resumed};
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::UpdateSortie;
-use flightline::store::StoredEvent;
-use flightline_testkit::story::recovery::roll_forward;
-use flightline_testkit::story::{
-    Story, create_mission, note, path, process, registration, sortie, title,
-};
-use flightline_testkit::{World, both_engines, caller, damage};
+use expect_test::expect;
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
 /// Ada, in process 7, and bob, in process 8, are each at a sortie with a lock; one of five is completed.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission(
-        "Add login",
-        &["Model", "Endpoint", "Docs", "Tests", "Deploy"],
-    );
-    story.board("ada", Role::Specialist, 7);
-    story.board("bob", Role::Specialist, 8);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
-    story.lock("ada", &["src/api.rs"]).unwrap();
-    story.claim("bob", "Docs").unwrap();
-    story.lock("bob", &["docs"]).unwrap();
-    story
+    let acts = "
+        mission Add login: Model, Endpoint, Docs, Tests, Deploy
+        ada boards 7
+        bob boards 8
+        ada finishes Model
+        ada claims Endpoint
+        ada locks src/api.rs
+        bob claims Docs
+        bob locks docs
+    ";
+    Story::begun(world, acts)
 }
 
 /// Everything there is, but what checkpointing and recovering write for themselves.
 fn state(story: &Story<'_>) -> Vec<StoredEvent> {
-    let rev = story.rev();
-    let read =
-        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
-    let mut values = story.with_fleet(read).unwrap();
+    let mut values = story.state();
     values.retain(|value| !matches!(value.kind, Kind::Checkpoint | Kind::Recovery));
     values
 }
@@ -60,29 +34,6 @@ fn deliveries(story: &Story<'_>, to: &str) -> Vec<&'static str> {
     all.filter(|one| one.to == agent)
         .map(|one| one.state.as_str())
         .collect()
-}
-
-fn inbox(story: &Story<'_>, agent: &str) -> Vec<String> {
-    let look = PeekInbox {
-        agent: agent.to_owned(),
-        all: true,
-        limit: 99,
-    };
-    let mail = story.run("", &look).unwrap().into_iter();
-    mail.map(|one| one.message.subject.to_string()).collect()
-}
-
-fn lesson(text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind: flightline::core::note::NoteKind::Lesson,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
 }
 
 /// The same but for the ids that every run makes anew.
@@ -110,37 +61,62 @@ both_engines! {
 
     fn nothing_that_was_acknowledged_is_lost(world: &World) {
         let story = working(world);
-        let mail = story.send("bob", &["ada"], "Review").unwrap().message.id.to_string();
-        story.checkpoint();
-        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
-        story.run("", &AddSorties { mission: None, sorties: vec![sortie("Extra")] }).unwrap();
-        story.run("bob", &UpdateSortie { sortie: story.sortie_id("Docs"), note: Some(note("half of it")), ..UpdateSortie::default() }).unwrap();
-        story.run("ada", &AcknowledgeMail { messages: vec![mail], all: false }).unwrap();
-        story.run("ada", &lesson("measure first")).unwrap();
-        story.lock("bob", &["b.rs"]).unwrap();
+        story.play("
+            bob writes to ada: Review
+            checkpoint
+            ada completes Endpoint
+            user adds Extra
+            bob reports Docs: half of it
+            ada acknowledges Review
+            ada learns measure first
+            bob locks b.rs
+        ");
         let (before, rev) = (state(&story), story.rev());
         let done = story.resume("", vec![]).unwrap();
         assert!(state(&story) == before, "{:?}", story.kinds_after(rev));
         assert_eq!(story.kinds_after(rev), ["fleet_recovered"]);
-        assert_eq!((done.rewound, done.completed, done.total, done.progress_percent), (false, 2, 6, 33));
-        assert_eq!((done.lost, done.warnings, done.before), (vec![], vec![], None));
+        expect![[r#"
+            carried on: 2 of 6, 33%
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 33%
+              sortie "Model" completed ada
+              sortie "Endpoint" completed ada
+              sortie "Docs" in_progress bob
+              sortie "Tests" pending -
+              sortie "Deploy" pending -
+              sortie "Extra" pending -
+              lesson ada "measure first"
+            lock docs bob
+            lock b.rs bob
+            mail bob "Review"
+              to ada acknowledged
+        "#]].assert_eq(&story.as_text());
         let recovery = story.all::<Recovery>().pop().unwrap();
         assert_eq!((recovery.kind, recovery.checkpoint_id, recovery.by.as_str()), (RecoveryKind::RollForward, done.checkpoint_id, "user:tester"));
+        assert_eq!(done.before, None);
     }
 
     fn the_work_of_the_dead_is_free_again_and_the_living_keep_theirs(world: &World) {
         let story = working(world);
         story.checkpoint();
         let done = story.resume("", story.seen(false, &["ada"])).unwrap();
-        assert_eq!(done.requeued_sorties, [story.sortie_id("Endpoint")]);
-        assert_eq!(done.released_locks, ["src/api.rs"]);
-        let endpoint = story.stored_sortie("Endpoint");
-        assert_eq!((endpoint.status, endpoint.assigned_to, endpoint.attempts), (SortieStatus::Pending, None, 1));
-        let docs = story.stored_sortie("Docs");
-        assert_eq!((docs.status, docs.assigned_to), (SortieStatus::InProgress, Some(story.agent("bob").id)));
-        assert_eq!(story.stored_sortie("Model").status, SortieStatus::Completed);
-        let held: Vec<String> = story.all::<flightline::core::lock::Lock>().iter().map(|lock| lock.file.to_string()).collect();
-        assert_eq!(held, ["docs"]);
+        expect![[r#"
+            carried on: 1 of 5, 20%
+            sorties changed: 1
+            free: Endpoint
+            unlocked: src/api.rs
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 20%
+              sortie "Model" completed ada
+              sortie "Endpoint" pending -
+              sortie "Docs" in_progress bob
+              sortie "Tests" pending -
+              sortie "Deploy" pending -
+            agent ada epoch 2
+            lock docs bob
+        "#]].assert_eq(&story.as_text());
         let requeued = story.events_of("sortie_requeued").pop().unwrap();
         assert_eq!(requeued.data, json!({ "from": "ada", "reason": "process 7 is gone", "attempt": 2 }));
         assert_eq!(requeued.actor, "flightline");
@@ -205,20 +181,32 @@ both_engines! {
 
     fn a_process_that_runs_keeps_its_work_however_silent(world: &World) {
         let story = working(world);
-        story.checkpoint();
-        story.pass_minutes(600);
+        story.play("
+            checkpoint
+            600 minutes pass
+        ");
         let done = story.resume("", story.seen(true, &["ada"])).unwrap();
-        assert_eq!(done.requeued_sorties, [story.sortie_id("Docs")]);
+        expect![[r#"
+            carried on: 1 of 5, 20%
+            sorties changed: 1
+            free: Docs
+            unlocked: docs
+        "#]].assert_eq(&story.told(&done));
         assert_eq!(story.stored_sortie("Endpoint").status, SortieStatus::InProgress);
     }
 
     fn whoever_comes_back_and_resumes_is_alive(world: &World) {
         let story = working(world);
-        story.checkpoint();
-        story.pass_minutes(45);
-        story.beat("bob").unwrap();
+        story.play("
+            checkpoint
+            45 minutes pass
+            bob beats
+        ");
         let done = story.resume("ada", story.seen(false, &["ada"])).unwrap();
-        assert_eq!((done.requeued_sorties, done.released_locks, done.restored.locks), (vec![], vec![], 0), "whatever was seen of her old process, she keeps what she had");
+        // Whatever was seen of her old process, she keeps what she had.
+        expect![[r#"
+            carried on: 1 of 5, 20%
+        "#]].assert_eq(&story.told(&done));
         assert_eq!(story.stored_sortie("Endpoint").assigned_to, Some(story.agent("ada").id));
     }
 
@@ -235,23 +223,43 @@ both_engines! {
 
     fn unread_mail_comes_again_and_what_was_acknowledged_does_not(world: &World) {
         let story = working(world);
-        let acknowledged = story.send("bob", &["ada"], "Seen and done").unwrap().message.id.to_string();
-        story.send("bob", &["ada"], "Seen").unwrap();
-        story.run("ada", &OpenInbox { all: false, limit: 9 }).unwrap();
-        story.run("ada", &AcknowledgeMail { messages: vec![acknowledged], all: false }).unwrap();
-        story.send("bob", &["ada"], "Not seen").unwrap();
-        story.send("ada", &["bob"], "Yours").unwrap();
-        story.run("bob", &OpenInbox { all: false, limit: 9 }).unwrap();
-        story.checkpoint();
-        story.pass_minutes(6);
-        story.beat("bob").unwrap();
+        story.play("
+            bob writes to ada: Seen and done
+            bob writes to ada: Seen
+            ada reads mail
+            ada acknowledges Seen and done
+            bob writes to ada: Not seen
+            ada writes to bob: Yours
+            bob reads mail
+            checkpoint
+            6 minutes pass
+            bob beats
+        ");
         let done = story.resume("", vec![]).unwrap();
-        assert_eq!(deliveries(&story, "ada"), ["acknowledged", "pending", "pending"]);
-        assert_eq!(deliveries(&story, "bob"), ["delivered"], "he is there, and has it in his context");
+        expect![[r#"
+            carried on: 1 of 5, 20%
+            messages come again: 1
+        "#]].assert_eq(&story.told(&done));
+        // Bob is there, and has his in his context.
+        expect![[r#"
+            mission "Add login" in_progress 20%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada
+              sortie "Docs" in_progress bob
+              sortie "Tests" pending -
+              sortie "Deploy" pending -
+            lock src/api.rs ada
+            lock docs bob
+            mail bob "Seen and done"
+              to ada acknowledged
+            mail bob "Seen"
+              to ada pending
+            mail bob "Not seen"
+              to ada pending
+            mail ada "Yours"
+              to bob delivered
+        "#]].assert_eq(&story.as_text());
         assert_eq!(story.events_of("message_requeued").len(), 1);
-        assert_eq!(done.restored.messages, 1, "one comes again");
-        let ada = story.agent("ada").id;
-        assert!(story.all::<Delivery>().iter().any(|one| one.to == ada && matches!(one.state, DeliveryState::Acknowledged { .. })));
     }
 
     fn fleet_recovered_has_seed_as_fields(world: &World) {
@@ -295,16 +303,24 @@ both_engines! {
     fn a_dry_run_changes_nothing_and_predicts_the_outcome(world: &World) {
         let story = working(world);
         story.register("control", Role::Dispatch);
-        story.send("bob", &["ada"], "Review").unwrap();
-        story.run("ada", &OpenInbox { all: false, limit: 9 }).unwrap();
-        story.checkpoint();
-        story.pass_minutes(6);
+        story.play("
+            bob writes to ada: Review
+            ada reads mail
+            checkpoint
+            6 minutes pass
+        ");
         let request = roll_forward(story.seen(false, &["ada"]));
-        let pulses = |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
+        let pulses = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
         let (before, rev, beats) = (state(&story), story.rev(), story.with_fleet(pulses));
         let predicted = story.with_fleet(|fleet| fleet.rehearse(&request, &caller("control"))).unwrap();
         assert!(state(&story) == before && story.rev() == rev && story.with_fleet(pulses) == beats);
-        assert_eq!((predicted.requeued_sorties.len(), predicted.released_locks.len(), predicted.restored.messages > 0), (1, 1, true));
+        expect![[r#"
+            carried on: 1 of 5, 20%
+            sorties changed: 1
+            messages come again: 1
+            free: Endpoint
+            unlocked: src/api.rs
+        "#]].assert_eq(&story.told(&predicted));
         let done = story.run("control", &request).unwrap();
         assert_eq!(without_ids(predicted), without_ids(done));
     }
@@ -315,7 +331,7 @@ both_engines! {
         story.claim("bob", "Tests").unwrap();
         let second = story.checkpoint();
         // What the second names is no longer the last value, which would serve in its place.
-        story.change("bob", "Tests", SortieAction::Release { reason: None }).unwrap();
+        story.change("bob", "Tests", GIVEN_BACK).unwrap();
         story.claim("bob", "Tests").unwrap();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Tests"), first.rev);
         let done = story.resume("", vec![]).unwrap();
@@ -366,7 +382,7 @@ both_engines! {
         let story = working(world);
         story.checkpoint();
         for status in [MissionStatus::Paused, MissionStatus::Failed] {
-            story.run("", &ChangeMission { mission: None, to: status, reason: None }).unwrap();
+            story.run("", &change_mission(status)).unwrap();
             let mission = story.all::<Mission>()[0].id.to_string();
             let again = Resume { mission: Some(mission), ..roll_forward(vec![]) };
             if status == MissionStatus::Failed {
@@ -383,7 +399,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["Model"]);
         story.finish("ada", &["Model"]);
-        story.run("", &ChangeMission { mission: None, to: MissionStatus::Completed, reason: None }).unwrap();
+        story.run("", &change_mission(MissionStatus::Completed)).unwrap();
         let refused = story.resume("", vec![]).unwrap_err();
         assert_eq!(refused.code, Code::IllegalTransition);
         assert!(refused.message.ends_with("it is completed"));
@@ -393,24 +409,36 @@ both_engines! {
         let story = Story::new(world);
         story.board("control", Role::Dispatch, 3);
         story.run("control", &create_mission("Add login", vec![sortie("Model"), sortie("Docs")])).unwrap();
-        story.board("ada", Role::Specialist, 7);
-        story.finish("ada", &["Model"]);
-        story.claim("ada", "Docs").unwrap();
-        story.lock("ada", &["docs"]).unwrap();
+        story.play("
+            ada boards 7
+            ada finishes Model
+            ada claims Docs
+            ada locks docs
+        ");
         story.board("tower", Role::Dispatch, 4);
         story.board("late", Role::Dispatch, 5);
         let sightings = story.seen(false, &["control"]);
         story.resume("tower", sightings.clone()).unwrap();
-        let tower = story.agent("tower").id;
-        assert_eq!(story.all::<Mission>()[0].dispatch, Some(tower));
-        assert_eq!(inbox(&story, "ada"), ["dispatch_changed: tower now coordinates Add login"]);
-        assert!(story.as_text().contains("lock docs ada") && story.as_text().contains("sortie \"Docs\" in_progress ada"), "{}", story.as_text());
-        assert!(!inbox(&story, "tower").is_empty(), "the progress that the dead one never acknowledged");
+        // What the dead one never acknowledged comes to the new one.
+        expect![[r#"
+            mission "Add login" in_progress 50% led by tower
+              sortie "Model" completed ada
+              sortie "Docs" in_progress ada
+            agent control epoch 2
+            lock docs ada
+            mail flightline "Model is at 100 %: Model"
+              to control pending
+              to tower pending
+            mail flightline "dispatch_changed: tower now coordinates Add login"
+              to ada pending
+            mail flightline "dispatch_changed: tower now coordinates Add login"
+              to late pending
+        "#]].assert_eq(&story.as_text());
         story.resume("late", sightings).unwrap();
-        assert_eq!(story.all::<Mission>()[0].dispatch, Some(tower), "one wins");
+        assert_eq!(story.all::<Mission>()[0].dispatch, Some(story.agent("tower").id), "one wins");
         assert_eq!(story.events_of("dispatch_changed").len(), 1);
-        story.run("ada", &UpdateSortie { sortie: story.sortie_id("Docs"), note: Some(note("half")), ..UpdateSortie::default() }).unwrap();
-        assert!(inbox(&story, "tower").last().unwrap().contains("is at"), "reports go to it from now on");
+        story.report("ada", "Docs", "half");
+        assert!(story.mail_of("tower").last().unwrap().contains("is at"), "reports go to it from now on");
     }
 
     fn of_two_that_want_to_be_dispatch_at_once_one_wins(world: &World) {
@@ -444,13 +472,14 @@ both_engines! {
     fn a_lock_that_was_given_up_or_taken_with_a_word_stays_so(world: &World) {
         let story = working(world);
         story.checkpoint();
-        story.run("ada", &ReleaseLocks { locks: vec!["src/api.rs".to_owned()], all: false, fence: None }).unwrap();
+        story.run("ada", &release(&["src/api.rs"])).unwrap();
         story.run("ada", &StealLock { path: path("docs"), reason: note("urgent") }).unwrap();
-        story.run("ada", &ReleaseLocks { locks: vec!["docs".to_owned()], all: false, fence: None }).unwrap();
+        story.run("ada", &release(&["docs"])).unwrap();
         let done = story.resume("", vec![]).unwrap();
-        assert_eq!(done.restored.locks, 0);
-        assert_eq!(done.recovery_context.blockers, [] as [&str; 0]);
-        assert!(story.all::<flightline::core::lock::Lock>().is_empty());
+        expect![[r#"
+            carried on: 1 of 5, 20%
+        "#]].assert_eq(&story.told(&done));
+        assert!(story.all::<Lock>().is_empty());
     }
 
     fn what_was_happening_and_what_comes_next_is_told(world: &World) {

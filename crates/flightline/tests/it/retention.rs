@@ -1,40 +1,21 @@
 //! Which checkpoints go, on both engines: by a plan, never below the minimum, never in anybody's way.
 
-use std::fs;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
-use flightline::Fleet;
 use flightline::checkpoint::daily::daily;
-use flightline::checkpoint::inspect::{
-    ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
-};
-use flightline::checkpoint::prune::{
-    ApplyPrune, PlanPrune, PruneCheckpoints, Pruned, apply_all, plan_all,
-};
-use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::checkpoint::prune::{PruneCheckpoints, Pruned};
 use flightline::checkpoint::thin::thin;
-use flightline::core::checkpoint::CheckpointStatus;
-use flightline::core::checkpoint::Reason;
-use flightline::core::event::EventType;
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::policy::Policy;
 use flightline::core::retention::{Guard, Retention};
 use flightline::core::time::Uptime;
-use flightline::core::{CheckpointId, Code, Kind};
-use flightline::mission::ChangeMission;
-use flightline_testkit::story::recovery::{Force, back_to, roll_forward};
-use flightline_testkit::story::{Story, note};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn take(story: &Story<'_>) -> CheckpointId {
     let request = TakeCheckpoint {
-        mission: None,
-        reason: None,
-        details: None,
         note: Some(note("one more")),
+        ..take_checkpoint()
     };
     story.run("", &request).unwrap().id
 }
@@ -113,20 +94,11 @@ fn mark(story: &Story<'_>, id: CheckpointId, mark: Mark) {
 }
 
 fn end(story: &Story<'_>) {
-    story
-        .change(
-            "ada",
-            "Model",
-            flightline::sortie::change::SortieAction::Complete { output: None },
-        )
-        .unwrap();
+    story.change("ada", "Model", DONE).unwrap();
     story.finish("ada", &["Endpoint", "Docs", "Tests", "Deploy"]);
-    let complete = ChangeMission {
-        mission: None,
-        to: MissionStatus::Completed,
-        reason: None,
-    };
-    story.run("", &complete).unwrap();
+    story
+        .run("", &change_mission(MissionStatus::Completed))
+        .unwrap();
 }
 
 both_engines! {
@@ -250,12 +222,12 @@ both_engines! {
         story.claim("bob", "Docs").unwrap();
         let damaged = more(&story, 2, 20);
         // What the two name is no longer the last value, which would serve in its place.
-        story.change("bob", "Docs", flightline::sortie::change::SortieAction::Release { reason: None }).unwrap();
+        story.change("bob", "Docs", GIVEN_BACK).unwrap();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), rev);
         let planned = plan(&story);
         assert!(!ids(&planned).iter().any(|id| taken[1..].contains(id)), "the three that are sound stay");
         apply(&story, &planned);
-        let verdicts = story.run("", &VerifyCheckpoints { checkpoint: None }).unwrap();
+        let verdicts = story.run("", &verify_checkpoints()).unwrap();
         assert_eq!(verdicts.iter().filter(|verdict| verdict.sound).count(), 3);
         assert!(!damaged.is_empty() && story.resume("", vec![]).is_ok());
     }
@@ -302,7 +274,7 @@ both_engines! {
         let mut taken = first.clone();
         for number in 0..9 {
             let note = flightline::core::text::Note::parse("note", &format!("number {number}")).unwrap();
-            let take = flightline::checkpoint::take::TakeCheckpoint { mission: None, reason: None, details: None, note: Some(note) };
+            let take = TakeCheckpoint { note: Some(note), ..take_checkpoint() };
             taken.push(fleet.run(&take, &caller("")).unwrap().id);
             let mut expected: Vec<_> = taken.iter().rev().take(4).copied().collect();
             // What is pinned stays, and counts only while it is among the newest.
@@ -397,7 +369,7 @@ both_engines! {
         story.finish("bob", &["Docs"]);
         more(&story, 3, 20);
         apply(&story, &plan(&story));
-        let verdicts = story.run("", &VerifyCheckpoints { checkpoint: None }).unwrap();
+        let verdicts = story.run("", &verify_checkpoints()).unwrap();
         assert!(verdicts.iter().all(|verdict| verdict.sound) && verdicts.len() >= 3);
     }
 
@@ -467,14 +439,10 @@ both_engines! {
         let work = |text: &str| {
             story.world.pass(Duration::from_mins(1));
             for agent in ["agent-login", "agent-search", "agent-billing"] {
-                let lesson = flightline::note::AddNote {
-                    mission: None, kind: flightline::core::note::NoteKind::Lesson, text: note(text), rationale: None,
-                    sortie: None, path: None, checksum: None, artifact_type: None,
-                };
-                story.run(agent, &lesson).unwrap();
+                story.run(agent, &lesson(text)).unwrap();
             }
             for mission in story.all::<Mission>() {
-                let request = TakeCheckpoint { mission: Some(mission.id.to_string()), reason: None, details: None, note: Some(note(text)) };
+                let request = TakeCheckpoint { mission: Some(mission.id.to_string()), note: Some(note(text)), ..take_checkpoint() };
                 story.run("", &request).unwrap();
             }
         };
@@ -494,7 +462,7 @@ both_engines! {
                 ahead += jump;
                 if ahead > 170 * YEAR {
                     // Nobody writes under such a clock.
-                    let refused = story.run("", &TakeCheckpoint { mission: None, reason: None, details: None, note: None }).unwrap_err();
+                    let refused = story.run("", &take_checkpoint()).unwrap_err();
                     assert_eq!(refused.code, flightline::core::Code::Unavailable);
                     assert!(story.with_fleet(|fleet| daily(fleet, &caller("ada"))).is_err());
                     continue;

@@ -2,60 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use flightline::agent::{RetireAgent, UpdateAgent};
-use flightline::checkpoint::files::WholeCheckpoint;
-use flightline::context::BriefAgent;
-use flightline::core::agent::{Agent, Role};
-use flightline::core::checkpoint::{CheckpointStatus, Milestone, Reason, Trigger};
-use flightline::core::effect::{Effect, EffectState};
-use flightline::core::lock::Lock;
-use flightline::core::message::{Delivery, Message};
-use flightline::core::mission::{Mission, MissionStatus};
-use flightline::core::note::{Note, NoteKind};
-use flightline::core::setting::{Briefing, Recovery, RecoveryKind};
-use flightline::core::sortie::{FileChange, SortieStatus, SubtaskStatus};
-use flightline::core::{CheckpointId, Code, Kind};
-use flightline::effect::{BeginEffect, FinishEffect};
-use flightline::mail::{AcknowledgeMail, OpenInbox};
-use flightline::mission::{ChangeMission, TransitionMission};
-use flightline::note::{AddNote, ListNotes};
-use flightline::recovery::resume::{Resume, Resumed};
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{AddReview, FileReport, ReportError, SubtaskReport, UpdateSortie};
-use flightline::store::StoredEvent;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, name, note, path, sortie, title};
-use flightline_testkit::{World, both_engines, caller, damage};
-
-const DONE: SortieAction = SortieAction::Complete { output: None };
+use expect_test::expect;
+use flightline::core::checkpoint::Milestone;
+use flightline::core::note::Note;
+use flightline::core::setting::Briefing;
+use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint" of a mission whose "Model" is completed.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.board("ada", Role::Specialist, 7);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
+    let acts = "
+        mission Add login: Model, Endpoint, Docs, Tests
+        ada boards 7
+        ada finishes Model
+        ada claims Endpoint
+    ";
+    let story = Story::begun(world, acts);
     report(&story, "routes", SubtaskStatus::InProgress, "src/api.rs");
     story
 }
 
 /// Ada reports a subtask and a file of "Endpoint".
-fn report(story: &Story<'_>, subtask: &str, status: SubtaskStatus, file: &str) {
+fn report(story: &Story<'_>, part: &str, status: SubtaskStatus, at: &str) {
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
-        note: Some(note(&format!("at {subtask}"))),
-        subtasks: vec![SubtaskReport {
-            name: name(subtask),
-            title: None,
-            status,
-            output: None,
-        }],
-        files: vec![FileReport {
-            path: path(file),
-            change: FileChange::Modified,
-        }],
+        note: Some(note(&format!("at {part}"))),
+        subtasks: vec![subtask(part, status)],
+        files: vec![file(at, FileChange::Modified)],
         ..UpdateSortie::default()
     };
     story.run("ada", &update).unwrap();
@@ -63,12 +35,8 @@ fn report(story: &Story<'_>, subtask: &str, status: SubtaskStatus, file: &str) {
 
 /// Everything of these kinds, as text.
 fn values(story: &Story<'_>, kinds: &[Kind]) -> BTreeMap<(Kind, String), String> {
-    let rev = story.rev();
-    let read =
-        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
-    let all: Vec<StoredEvent> = story.with_fleet(read).unwrap();
-    all.into_iter()
-        .filter(|value| kinds.contains(&value.kind))
+    let all = story.state().into_iter();
+    all.filter(|value| kinds.contains(&value.kind))
         .map(|value| ((value.kind, value.id), value.text))
         .collect()
 }
@@ -89,30 +57,6 @@ fn mission(story: &Story<'_>) -> Mission {
     story.all::<Mission>().remove(0)
 }
 
-fn lesson(text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind: NoteKind::Lesson,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
-}
-
-fn effect(key: &str) -> BeginEffect {
-    BeginEffect {
-        key: name(key),
-        mission: None,
-        sortie: None,
-        what: None,
-        again: false,
-        sightings: Vec::new(),
-    }
-}
-
 fn milestones(story: &Story<'_>) -> Vec<String> {
     let taken = story.checkpoints().into_iter();
     taken
@@ -128,14 +72,25 @@ both_engines! {
         story.pass_minutes(1);
         report(&story, "routes", SubtaskStatus::Complete, "src/api.rs");
         report(&story, "handlers", SubtaskStatus::Complete, "src/handlers.rs");
-        story.run("ada", &ReportError { sortie: story.sortie_id("Endpoint"), kind: name("lint"), status: None, message: note("two warnings"), blocking: false }).unwrap();
+        story.run("ada", &report_error(story.sortie_id("Endpoint"), "lint", "two warnings")).unwrap();
         story.run("bob", &AddReview { sortie: story.sortie_id("Endpoint"), reviewer: None, score: Some(90), note: None }).unwrap();
         story.change("ada", "Endpoint", DONE).unwrap();
         story.change("", "Model", SortieAction::Reject { reason: note("no tests") }).unwrap();
         let done = forced(&story, cut);
         assert!(values(&story, &WORK) == before, "{:?}", story.as_text());
-        assert!(done.rewound);
-        assert_eq!((done.completed, done.total, done.progress_percent), (1, 4, 25));
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 2
+            lost: Endpoint ("Endpoint") is no longer completed
+            lost: Model ("Model") is completed again, not in_progress
+            lost: error 1 was reported since
+            lost: file src/api.rs has changed since
+            lost: file src/handlers.rs was reported since
+            lost: review bob was reported since
+            lost: subtask handlers was reported since
+            lost: subtask routes has changed since
+            warning: going back to chk-* would undo 1 sortie of agents that are alive, first Endpoint ("Endpoint") of ada; that is refused without `--force`
+        "#]].assert_eq(&story.told(&done));
         assert!(story.ailments().is_empty());
     }
 
@@ -143,44 +98,79 @@ both_engines! {
         let story = working(world);
         let cut = story.checkpoint().id;
         report(&story, "routes", SubtaskStatus::Complete, "src/handlers.rs");
-        story.change("ada", "Endpoint", DONE).unwrap();
-        story.finish("bob", &["Docs"]);
-        story.claim("bob", "Tests").unwrap();
-        story.run("", &AddSorties { mission: None, sorties: vec![sortie("Deploy")] }).unwrap();
-        let short = |title: &str| story.sortie_id(title)[..12].to_owned();
-        let mut expected = vec![
-            format!("{} (\"Endpoint\") is no longer completed", short("Endpoint")),
-            format!("{} (\"Docs\") is no longer completed", short("Docs")),
-            format!("{} (\"Tests\") is pending again, not in_progress", short("Tests")),
-            format!("{} (\"Deploy\") was added since", short("Deploy")),
-            "subtask routes has changed since".to_owned(),
-            "file src/handlers.rs was reported since".to_owned(),
-        ];
-        let mut lost = forced(&story, cut).lost;
-        expected.sort();
-        lost.sort();
-        assert_eq!(lost, expected);
+        story.play("
+            ada completes Endpoint
+            bob finishes Docs
+            bob claims Tests
+            user adds Deploy
+        ");
+        expect![[r#"
+            mission "Add login" in_progress 60%
+              sortie "Model" completed ada
+              sortie "Endpoint" completed ada
+              sortie "Docs" completed bob
+              sortie "Tests" in_progress bob
+              sortie "Deploy" pending -
+        "#]].assert_eq(&story.as_text());
+        let done = forced(&story, cut);
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 4
+            lost: Docs ("Docs") is no longer completed
+            lost: Endpoint ("Endpoint") is no longer completed
+            lost: Tests ("Tests") is pending again, not in_progress
+            lost: file src/handlers.rs was reported since
+            lost: srt-* ("Deploy") was added since
+            lost: subtask routes has changed since
+            warning: going back to chk-* would undo 3 sorties of agents that are alive, first Endpoint ("Endpoint") of ada; that is refused without `--force`
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+        "#]].assert_eq(&story.as_text());
     }
 
     fn attempts_are_never_lowered(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.change("ada", "Endpoint", SortieAction::Release { reason: None }).unwrap();
-        story.claim("ada", "Endpoint").unwrap();
-        story.change("ada", "Endpoint", SortieAction::Release { reason: None }).unwrap();
-        story.claim("ada", "Endpoint").unwrap();
+        story.play("
+            ada returns Endpoint
+            ada claims Endpoint
+            ada returns Endpoint
+            ada claims Endpoint
+        ");
         assert_eq!(story.stored_sortie("Endpoint").attempts, 3);
         forced(&story, cut);
-        assert_eq!((story.stored_sortie("Endpoint").attempts, story.stored_sortie("Endpoint").status), (3, SortieStatus::InProgress));
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada attempt 3
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+        "#]].assert_eq(&story.as_text());
     }
 
     fn what_was_created_after_it_is_gone(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.run("", &AddSorties { mission: None, sorties: vec![sortie("Deploy"), sortie("Announce")] }).unwrap();
+        story.play("user adds Deploy, Announce");
         let done = forced(&story, cut);
-        assert_eq!((done.total, done.lost.len()), (4, 2));
-        assert!(!story.as_text().contains("Deploy"));
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 2
+            lost: srt-* ("Announce") was added since
+            lost: srt-* ("Deploy") was added since
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+        "#]].assert_eq(&story.as_text());
         assert_eq!(story.events_of("sortie_removed").len(), 2);
     }
 
@@ -190,7 +180,7 @@ both_engines! {
         move_to("implementing");
         let (cut, before) = (story.checkpoint().id, mission(&story));
         move_to("reviewing");
-        story.run("", &ChangeMission { mission: None, to: MissionStatus::Paused, reason: Some(note("lunch")) }).unwrap();
+        story.run("", &ChangeMission { reason: Some(note("lunch")), ..change_mission(MissionStatus::Paused) }).unwrap();
         forced(&story, cut);
         let after = mission(&story);
         assert_eq!((after.timeline, after.workflow.current.clone()), (1, Some(name("implementing"))));
@@ -238,28 +228,42 @@ both_engines! {
     fn mail_is_never_unsent_or_unacknowledged(world: &World) {
         let story = working(world);
         story.send("ada", &["bob"], "Before").unwrap_err();
-        story.board("bob", Role::Specialist, 8);
-        let first = story.send("ada", &["bob"], "Before").unwrap().message.id.to_string();
-        story.checkpoint();
+        story.play("
+            bob boards 8
+            ada writes to bob: Before
+            checkpoint
+        ");
         let cut = story.checkpoint().id;
-        story.run("bob", &AcknowledgeMail { messages: vec![first], all: false }).unwrap();
-        story.send("ada", &["bob"], "Seen").unwrap();
-        story.run("bob", &OpenInbox { all: false, limit: 9 }).unwrap();
-        story.send("ada", &["bob"], "Not seen").unwrap();
-        story.pass_minutes(6);
+        story.play("
+            bob acknowledges Before
+            ada writes to bob: Seen
+            bob reads mail
+            ada writes to bob: Not seen
+            6 minutes pass
+        ");
         let sent: Vec<Message> = story.all();
         forced(&story, cut);
         assert_eq!(story.all::<Message>(), sent);
-        let bob = story.agent("bob").id;
-        let states: Vec<&str> = story.all::<Delivery>().iter().filter(|one| one.to == bob).map(|one| one.state.as_str()).collect();
-        assert_eq!(states, ["acknowledged", "pending", "pending"]);
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+            mail ada "Before"
+              to bob acknowledged
+            mail ada "Seen"
+              to bob pending
+            mail ada "Not seen"
+              to bob pending
+        "#]].assert_eq(&story.as_text());
     }
 
     fn notes_are_kept(world: &World) {
         let story = working(world);
-        story.run("ada", &lesson("measure first")).unwrap();
+        story.play("ada learns measure first");
         let cut = story.checkpoint().id;
-        story.run("ada", &lesson("measure twice")).unwrap();
+        story.play("ada learns measure twice");
         let before: Vec<Note> = story.all();
         forced(&story, cut);
         assert_eq!((before.len(), story.all::<Note>()), (2, before));
@@ -276,14 +280,14 @@ both_engines! {
         }
         forced(&story, cut);
         say(NoteKind::Decision, "YAML");
-        let list = || story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
+        let list = || story.run("", &list_notes()).unwrap();
         let marked: Vec<(String, bool)> = list().iter().map(|note| (note.text.to_string(), note.after_cut == Some(cut))).collect();
         let expected = [("JSON", false), ("XML", true), ("the parser", true), ("drop XML", true), ("no parser", true), ("Keep XML", true), ("YAML", false)];
         assert_eq!(marked, expected.map(|(text, marked)| (text.to_owned(), marked)));
         assert_eq!(serde_json::to_value(&list()[1]).unwrap()["after_cut"], serde_json::json!(cut));
         assert_eq!(serde_json::to_value(&list()[0]).unwrap()["after_cut"], serde_json::Value::Null);
         let aside = format!("(written before the mission went back to {})", &cut.to_string()[..12]);
-        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
+        let facts = story.run("bob", &brief_agent()).unwrap().facts;
         let said = |quotes: &[flightline::core::briefing::Quote]| quotes.iter().map(|quote| quote.text.clone()).collect::<Vec<_>>();
         assert_eq!(said(&facts.decisions), ["JSON".to_owned(), format!("XML {aside}"), "YAML".to_owned()]);
         assert_eq!(said(&facts.constraints), ["Keep XML"], "a rule holds until somebody withdraws it");
@@ -297,7 +301,7 @@ both_engines! {
         let cut = story.checkpoint().id;
         story.run("", &AddNote { kind: NoteKind::Constraint, ..lesson("Never push to main.") }).unwrap();
         forced(&story, cut);
-        let facts = story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
+        let facts = story.run("ada", &brief_agent()).unwrap().facts;
         assert_eq!(facts.constraints[0].text, "Never push to main.");
     }
 
@@ -308,7 +312,7 @@ both_engines! {
         let before = forced(&story, cut).before;
         story.run("ada", &lesson("on the other way")).unwrap();
         story.undo().unwrap();
-        let notes = story.run("", &ListNotes { mission: None, kind: None, all: false }).unwrap();
+        let notes = story.run("", &list_notes()).unwrap();
         assert_eq!(notes.iter().map(|note| note.after_cut).collect::<Vec<_>>(), [None, before]);
         assert!(notes.iter().all(|note| note.kind == NoteKind::Lesson));
     }
@@ -319,8 +323,14 @@ both_engines! {
         let cut = story.checkpoint().id;
         let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
         let done = story.run("", &request).unwrap();
-        assert_eq!(done.recovery_context.blockers, ["src/api.rs was locked by ada, which is gone: it is not locked now"]);
-        assert_eq!((done.restored.locks, story.all::<Lock>()), (0, vec![]), "and it is granted to nobody");
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 1
+            free: Endpoint
+            unlocked: src/api.rs
+            blocker: src/api.rs was locked by ada, which is gone: it is not locked now
+        "#]].assert_eq(&story.told(&done));
+        assert_eq!(story.all::<Lock>(), [], "and it is granted to nobody");
         let taken = story.claim("bob", "Endpoint").unwrap();
         assert_eq!(taken.locks.len(), 1, "but to whoever takes up the work");
     }
@@ -329,7 +339,7 @@ both_engines! {
         let story = working(world);
         story.lock("ada", &["src/api.rs"]).unwrap();
         let cut = story.checkpoint().id;
-        story.run("ada", &flightline::lock::ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+        story.run("ada", &release_all()).unwrap();
         story.lock("bob", &["src"]).unwrap();
         let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
         let done = story.run("", &request).unwrap();
@@ -353,23 +363,23 @@ both_engines! {
         story.claim("bob", "Elsewhere").unwrap();
         story.lock("ada", &["notes.md"]).unwrap();
         let another = story.all::<Mission>()[1].id;
-        let of = |mission: flightline::core::MissionId| {
-            let take = flightline::checkpoint::take::TakeCheckpoint { mission: Some(mission.to_string()), reason: None, details: None, note: None };
+        let of = |mission: MissionId| {
+            let take = TakeCheckpoint { mission: Some(mission.to_string()), ..take_checkpoint() };
             story.run("", &take).unwrap().active_locks.into_iter().map(|lock| lock.file).collect::<Vec<_>>()
         };
         assert_eq!(story.all::<Lock>()[0].sortie_id, None, "she is at two");
         assert_eq!((of(login), of(another)), (vec!["notes.md".to_owned()], vec![]));
-        story.run("eve", &flightline::mission::UseMission { mission: another.to_string() }).unwrap();
+        story.run("eve", &UseMission { mission: another.to_string() }).unwrap();
         story.lock("eve", &["free.md"]).unwrap();
         assert_eq!((of(login).len(), of(another)), (1, vec!["free.md".to_owned()]), "who works nowhere is in the current one");
     }
 
     fn effects_are_untouched_because_they_happened(world: &World) {
         let story = working(world);
-        story.run("ada", &effect("deploy")).unwrap();
+        story.run("ada", &begin_effect("deploy")).unwrap();
         let cut = story.checkpoint().id;
-        story.run("ada", &FinishEffect { key: name("deploy"), mission: None, result: None }).unwrap();
-        story.run("ada", &effect("announce")).unwrap();
+        story.run("ada", &finish_effect("deploy")).unwrap();
+        story.run("ada", &begin_effect("announce")).unwrap();
         forced(&story, cut);
         let effects: Vec<Effect> = story.all();
         assert!(matches!(effects[0].state, EffectState::Done { .. }) && matches!(effects[1].state, EffectState::Intent { .. }), "{effects:?}");
@@ -378,10 +388,10 @@ both_engines! {
     fn checkpoints_briefings_heartbeats_and_recoveries_are_untouched(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.run("ada", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap();
+        story.run("ada", &brief_agent()).unwrap();
         story.finish("bob", &["Docs"]);
         let (checkpoints, briefings) = (story.checkpoints(), story.all::<Briefing>());
-        let pulses = |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
+        let pulses = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
         let beats = story.with_fleet(pulses);
         let done = forced(&story, cut);
         let mut after = story.checkpoints();
@@ -443,11 +453,11 @@ both_engines! {
         let cut = story.checkpoint().id;
         story.claim("bob", "Docs").unwrap();
         assert_eq!(story.rewind(cut).unwrap_err().code, Code::Unfinished, "it was free then");
-        story.change("bob", "Docs", SortieAction::Release { reason: None }).unwrap();
-        story.run("", &AddSorties { mission: None, sorties: vec![sortie("Deploy")] }).unwrap();
+        story.change("bob", "Docs", GIVEN_BACK).unwrap();
+        story.run("", &add_sorties(vec![sortie("Deploy")])).unwrap();
         story.claim("bob", "Deploy").unwrap();
         assert_eq!(story.rewind(cut).unwrap_err().code, Code::Unfinished, "it would vanish under his hands");
-        story.change("bob", "Deploy", SortieAction::Release { reason: None }).unwrap();
+        story.change("bob", "Deploy", GIVEN_BACK).unwrap();
         story.change("", "Endpoint", SortieAction::Reassign { to: "bob".to_owned(), reason: None }).unwrap();
         assert_eq!(story.rewind(cut).unwrap_err().code, Code::Unfinished, "it was another's then");
         story.change("", "Endpoint", SortieAction::Reassign { to: "ada".to_owned(), reason: None }).unwrap();
@@ -460,17 +470,34 @@ both_engines! {
         story.change("ada", "Endpoint", DONE).unwrap();
         let request = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
         let done = story.run("", &request).unwrap();
-        assert_eq!(done.requeued_sorties, [story.sortie_id("Endpoint")], "and what she held then is free");
-        assert_eq!(story.stored_sortie("Endpoint").status, SortieStatus::Pending);
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 1
+            free: Endpoint
+            lost: Endpoint ("Endpoint") is no longer completed
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 25%
+              sortie "Model" completed ada
+              sortie "Endpoint" pending -
+              sortie "Docs" pending -
+              sortie "Tests" pending -
+            agent ada epoch 2
+        "#]].assert_eq(&story.as_text());
     }
 
     fn what_a_retired_agent_held_is_free_again(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
         story.change("ada", "Endpoint", DONE).unwrap();
-        story.run("", &RetireAgent { agent: "ada".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("ada")).unwrap();
         let done = story.rewind(cut).unwrap();
-        assert_eq!(done.requeued_sorties, [story.sortie_id("Endpoint")]);
+        expect![[r#"
+            gone back: 1 of 4, 25%
+            sorties changed: 1
+            free: Endpoint
+            lost: Endpoint ("Endpoint") is no longer completed
+        "#]].assert_eq(&story.told(&done));
         assert_eq!(story.claim("bob", "Endpoint").unwrap().owner.as_deref(), Some("bob"));
     }
 

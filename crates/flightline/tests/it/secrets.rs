@@ -2,30 +2,10 @@
 
 use std::path::Path;
 
-use flightline::Caller;
-use flightline::agent::{
-    Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent, UpdateAgent,
-};
 use flightline::checkpoint::destructive::BeforeDestructive;
-use flightline::core::Code;
-use flightline::core::agent::Role;
-use flightline::effect::{BeginEffect, FinishEffect, ListEffects};
-use flightline::event::ListEvents;
-use flightline::lock::{AcquireLocks, CheckLocks, ListLocks, ReleaseLocks, RenewLocks, StealLock};
-use flightline::mail::{
-    AcknowledgeMail, PeekInbox, ReadMail, ReplyMail, RequeueMail, SendMail, ShowThread,
-};
-use flightline::mission::{ChangeMission, CreateMission, TransitionMission, UseMission};
-use flightline::note::{AddNote, ListNotes};
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::ChangeSortie;
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline::sortie::edit::{EditSortie, MoveSortie};
-use flightline::sortie::report::{AddReview, ClearErrors, ReportError, UpdateSortie};
-use flightline::sortie::{ListSorties, ShowSortie};
-use flightline::status::ShowStatus;
-use flightline_testkit::story::{Story, locks_on, name, note, registration};
-use flightline_testkit::{Engine, both_engines, caller};
+use flightline::lock::CheckLocks;
+use flightline::mail::ShowThread;
+use flightline_testkit::prelude::*;
 use probe::{Prober, TEXT, assert_clean, secrets};
 use serde_json::{Value, json};
 
@@ -199,12 +179,8 @@ fn probe_mail_notes_and_effects(prober: &Prober<'_>) {
     prober.probe::<FinishEffect>("ada", || {
         let (key, mission) = (prober.fresh("effect"), &prober.mission);
         let begin = BeginEffect {
-            key: name(&key),
             mission: Some(mission.clone()),
-            sortie: None,
-            what: None,
-            again: false,
-            sightings: Vec::new(),
+            ..begin_effect(&key)
         };
         prober.story.run("ada", &begin).unwrap();
         json!({ "key": key, "mission": mission, "result": TEXT })
@@ -273,17 +249,7 @@ fn probe_callers(prober: &Prober<'_>) {
             },
         ];
         for caller in callers {
-            let add = AddNote {
-                mission: None,
-                kind: flightline::core::note::NoteKind::Lesson,
-                text: note("learned"),
-                rationale: None,
-                sortie: None,
-                path: None,
-                checksum: None,
-                artifact_type: None,
-            };
-            let said = match prober.story.run_as(&caller, &add) {
+            let said = match prober.story.run_as(&caller, &lesson("learned")) {
                 Ok(outcome) => serde_json::to_string(&outcome).unwrap(),
                 Err(refusal) => serde_json::to_string(&refusal).unwrap(),
             };
@@ -328,28 +294,20 @@ both_engines! {
         assert!(done > 70 && refused > 100, "{done} done, {refused} refused");
         assert!(prober.story.ailments().is_empty());
         let copy = world.folder().join("copy.db");
-        prober
-            .story
-            .with_fleet(|fleet| flightline::backup::back_up(fleet, &copy))
-            .unwrap();
+        prober.story.with_fleet(|fleet| flightline::backup::back_up(fleet, &copy)).unwrap();
         let secrets = prober.secrets;
         // No connection is left: every byte may be read.
         drop(prober.story);
         let mut files = Vec::new();
         read_all(world.folder(), &mut files);
         assert_eq!(
-            files
-                .iter()
-                .any(|(name, _)| name.ends_with("flightline.db")),
+            files.iter().any(|(name, _)| name.ends_with("flightline.db")),
             world.engine == Engine::Sqlite
         );
         for (name, bytes) in &files {
             assert_clean(&secrets, name, bytes);
         }
-        let (_, copy) = files
-            .iter()
-            .find(|(name, _)| name.ends_with("copy.db"))
-            .unwrap();
+        let (_, copy) = files.iter().find(|(name, _)| name.ends_with("copy.db")).unwrap();
         for kept in [
             "before [redacted:aws-key]",
             "[redacted:github-token]",
@@ -359,8 +317,7 @@ both_engines! {
             "[redacted:private-key] after",
         ] {
             assert!(
-                copy.windows(kept.len())
-                    .any(|window| window == kept.as_bytes()),
+                copy.windows(kept.len()).any(|window| window == kept.as_bytes()),
                 "{kept}: the rest of the text is kept"
             );
         }
@@ -369,10 +326,7 @@ both_engines! {
     fn a_name_or_path_that_looks_like_a_secret_is_refused(world: &World) {
         let story = Story::new(world);
         let key = &secrets()[0].text;
-        assert_eq!(
-            story.run(key, &locks_on(&["a"])).unwrap_err().code,
-            Code::InvalidInput
-        );
+        assert_eq!(story.run(key, &locks_on(&["a"])).unwrap_err().code, Code::InvalidInput);
         assert_eq!(story.beat(key).unwrap_err().code, Code::NotFound);
         let wire = json!({ "paths": [format!("keys/{key}")], "ttl_ms": null, "purpose": null, "sortie": null, "sightings": [] });
         assert!(
@@ -385,14 +339,8 @@ both_engines! {
             host: key.clone(),
             ..flightline_testkit::story::process(7)
         };
-        let register = RegisterAgent {
-            process: Some(process),
-            ..registration("ada")
-        };
-        assert_eq!(
-            story.run("", &register).unwrap_err().code,
-            Code::InvalidInput
-        );
+        let register = RegisterAgent { process: Some(process), ..registration("ada") };
+        assert_eq!(story.run("", &register).unwrap_err().code, Code::InvalidInput);
     }
 
     fn a_value_that_only_its_key_gives_away_is_a_secret_too(world: &World) {

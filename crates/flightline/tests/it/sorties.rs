@@ -1,42 +1,26 @@
 //! Sorties, on both engines: who may move them, and where to.
 
-use flightline::core::agent::Role;
-use flightline::core::mission::MissionStatus;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, Data, Refusal};
-use flightline::mission::ShowMission;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::UpdateSortie;
-use flightline::sortie::{ListSorties, SortieView};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, create_mission, note, sortie};
+use flightline::core::Data;
+use flightline_testkit::prelude::*;
 use serde_json::json;
 
-fn begun<'w>(world: &'w flightline_testkit::World, named: &str) -> Story<'w> {
+pub fn begun<'w>(world: &'w World, named: &str) -> Story<'w> {
     let story = Story::new(world);
     story.mission("Implement user authentication", &[named]);
     story.claim("ada", named).unwrap();
     story
 }
 
-fn complete() -> SortieAction {
-    SortieAction::Complete { output: None }
-}
-
-fn block() -> SortieAction {
+pub fn block() -> SortieAction {
     SortieAction::Block {
         reason: note("waiting for the schema"),
     }
 }
 
-fn fail() -> SortieAction {
+pub fn fail() -> SortieAction {
     SortieAction::Fail {
         reason: note("out of ideas"),
     }
-}
-
-fn release() -> SortieAction {
-    SortieAction::Release { reason: None }
 }
 
 fn assign(to: &str) -> SortieAction {
@@ -50,11 +34,11 @@ fn reassign(to: &str) -> SortieAction {
     }
 }
 
-fn approve() -> SortieAction {
+pub fn approve() -> SortieAction {
     SortieAction::Approve { reason: None }
 }
 
-fn reject() -> SortieAction {
+pub fn reject() -> SortieAction {
     SortieAction::Reject {
         reason: note("tests are missing"),
     }
@@ -68,9 +52,9 @@ fn every_move() -> Vec<(&'static str, SortieAction)> {
         ("block", block()),
         ("unblock", SortieAction::Unblock),
         ("resume", SortieAction::Resume),
-        ("complete", complete()),
+        ("complete", DONE),
         ("fail", fail()),
-        ("release", release()),
+        ("release", GIVEN_BACK),
         ("approve", approve()),
         ("reject", reject()),
     ]
@@ -100,32 +84,23 @@ fn legal_moves(story: &Story<'_>, prepare: &[SortieAction]) -> Vec<&'static str>
     legal
 }
 
-fn refused(moved: Result<SortieView, Refusal>) -> Code {
+pub fn refused(moved: Result<SortieView, Refusal>) -> Code {
     moved.unwrap_err().code
 }
 
 both_engines! {
     fn a_sortie_goes_from_claimed_to_completed(world: &World) {
         let story = Story::new(world);
-        story.mission(
-            "Implement user authentication",
-            &["User model", "Login endpoint"],
-        );
+        story.mission("Implement user authentication", &["User model", "Login endpoint"]);
         let claimed = story.claim_next("ada").unwrap();
         assert_eq!(claimed.sortie.title.as_str(), "User model");
         assert_eq!(claimed.owner.as_deref(), Some("ada"));
-        let refused = story.change("bob", "User model", complete()).unwrap_err();
+        let refused = story.change("bob", "User model", DONE).unwrap_err();
         assert_eq!(refused.code, Code::NotYours);
         story.pass_minutes(7);
         let output = Some(Data::new(json!({ "tests": 12 })).unwrap());
         let done = story
-            .change(
-                "ada",
-                "User model",
-                SortieAction::Complete {
-                    output: output.clone(),
-                },
-            )
+            .change("ada", "User model", SortieAction::Complete { output: output.clone() })
             .unwrap();
         assert_eq!(
             (done.sortie.status, done.sortie.output.clone()),
@@ -147,13 +122,10 @@ both_engines! {
         let given = [assign("bob")];
         let started = [assign("bob"), SortieAction::Start];
         let blocked = [assign("bob"), SortieAction::Start, block()];
-        let completed = [assign("bob"), SortieAction::Start, complete()];
+        let completed = [assign("bob"), SortieAction::Start, DONE];
         let failed = [assign("bob"), SortieAction::Start, fail()];
         assert_eq!(legal_moves(&story, &[]), ["assign", "fail"]);
-        assert_eq!(
-            legal_moves(&story, &given),
-            ["assign", "start", "block", "fail", "release"]
-        );
+        assert_eq!(legal_moves(&story, &given), ["assign", "start", "block", "fail", "release"]);
         assert_eq!(
             legal_moves(&story, &started),
             ["assign", "start", "block", "resume", "complete", "fail", "release"]
@@ -162,10 +134,7 @@ both_engines! {
             legal_moves(&story, &blocked),
             ["assign", "block", "unblock", "resume", "fail", "release"]
         );
-        assert_eq!(
-            legal_moves(&story, &completed),
-            ["complete", "approve", "reject"]
-        );
+        assert_eq!(legal_moves(&story, &completed), ["complete", "approve", "reject"]);
         assert_eq!(legal_moves(&story, &failed), ["assign", "fail", "release"]);
         assert!(story.ailments().is_empty());
     }
@@ -174,11 +143,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["User model"]);
         let refusal = |action| story.change("", "User model", action).unwrap_err();
-        assert!(
-            refusal(complete())
-                .message
-                .ends_with("(\"User model\"): it is pending and not claimed")
-        );
+        assert!(refusal(DONE).message.ends_with("(\"User model\"): it is pending and not claimed"));
         assert!(
             refusal(SortieAction::Start)
                 .hint
@@ -192,26 +157,18 @@ both_engines! {
         story.register("bob", Role::Specialist);
         story.change("", "User model", assign("bob")).unwrap();
         assert!(
-            refusal(complete())
-                .hint
-                .unwrap()
-                .starts_with("begin it first with `fleet sortie start srt-")
+            refusal(DONE).hint.unwrap().starts_with("begin it first with `fleet sortie start srt-")
         );
         story.change("", "User model", block()).unwrap();
         assert!(
-            refusal(complete())
+            refusal(DONE)
                 .hint
                 .unwrap()
                 .starts_with("unblock it first with `fleet sortie unblock srt-")
         );
-        story
-            .change("", "User model", SortieAction::Unblock)
-            .unwrap();
-        story.change("", "User model", complete()).unwrap();
-        assert_eq!(
-            refusal(fail()).hint.unwrap(),
-            "from completed it may become: in_progress"
-        );
+        story.change("", "User model", SortieAction::Unblock).unwrap();
+        story.change("", "User model", DONE).unwrap();
+        assert_eq!(refusal(fail()).hint.unwrap(), "from completed it may become: in_progress");
     }
 
     fn another_agents_sortie_is_not_yours_to_move(world: &World) {
@@ -226,28 +183,17 @@ both_engines! {
                 );
             }
         }
-        assert_eq!(
-            refused(story.change("bob", "User model", assign("bob"))),
-            Code::AlreadyTaken
-        );
-        assert_eq!(
-            refused(story.change("bob", "User model", reassign("bob"))),
-            Code::NotYours
-        );
-        let update = UpdateSortie {
-            sortie: story.sortie_id("User model"),
-            ..UpdateSortie::default()
-        };
+        assert_eq!(refused(story.change("bob", "User model", assign("bob"))), Code::AlreadyTaken);
+        assert_eq!(refused(story.change("bob", "User model", reassign("bob"))), Code::NotYours);
+        let update =
+            UpdateSortie { sortie: story.sortie_id("User model"), ..UpdateSortie::default() };
         let refusal = story.run("bob", &update).unwrap_err();
         assert_eq!(refusal.code, Code::NotYours);
         assert!(
             refusal.message.starts_with("bob cannot update srt-")
                 && refusal.message.ends_with("it is ada's")
         );
-        assert_eq!(
-            refusal.hint.unwrap(),
-            "ask with `fleet mail send --to ada --subject \"…\"`"
-        );
+        assert_eq!(refusal.hint.unwrap(), "ask with `fleet mail send --to ada --subject \"…\"`");
     }
 
     fn dispatch_and_people_may_move_what_belongs_to_others(world: &World) {
@@ -255,9 +201,7 @@ both_engines! {
         story.register("lead", Role::Dispatch);
         story.register("bob", Role::Specialist);
         story.change("lead", "User model", block()).unwrap();
-        story
-            .change("", "User model", SortieAction::Unblock)
-            .unwrap();
+        story.change("", "User model", SortieAction::Unblock).unwrap();
         let update = UpdateSortie {
             sortie: story.sortie_id("User model"),
             note: Some(note("seen")),
@@ -269,21 +213,19 @@ both_engines! {
             (given.owner.as_deref(), given.sortie.status),
             (Some("bob"), SortieStatus::Assigned)
         );
-        story.change("", "User model", release()).unwrap();
+        story.change("", "User model", GIVEN_BACK).unwrap();
     }
 
     fn a_sortie_resumed_by_dispatch_stays_its_owners(world: &World) {
         let story = begun(world, "User model");
         story.register("lead", Role::Dispatch);
         story.register("lead", Role::Dispatch);
-        let resumed = story
-            .change("lead", "User model", SortieAction::Resume)
-            .unwrap();
+        let resumed = story.change("lead", "User model", SortieAction::Resume).unwrap();
         assert_eq!(
             (resumed.owner.as_deref(), resumed.sortie.assigned_epoch),
             (Some("ada"), Some(1))
         );
-        story.change("ada", "User model", complete()).unwrap();
+        story.change("ada", "User model", DONE).unwrap();
     }
 
     fn assigning_gives_a_sortie_and_its_owner_starts_it(world: &World) {
@@ -295,40 +237,18 @@ both_engines! {
             "nobody knows ada"
         );
         story.register("ada", Role::Specialist);
-        let given = story
-            .change("", "User model", assign("ada"))
-            .unwrap()
-            .sortie;
+        let given = story.change("", "User model", assign("ada")).unwrap().sortie;
         assert_eq!(
             (given.status, given.attempts, given.started_at),
             (SortieStatus::Assigned, 0, None)
         );
-        assert_eq!(
-            refused(story.change("bob", "User model", SortieAction::Start)),
-            Code::NotYours
-        );
-        let started = story
-            .change("ada", "User model", SortieAction::Start)
-            .unwrap()
-            .sortie;
-        assert_eq!(
-            (started.status, started.attempts),
-            (SortieStatus::InProgress, 1)
-        );
-        let again = story
-            .change("ada", "User model", SortieAction::Start)
-            .unwrap();
-        assert_eq!(
-            (again.already, again.sortie),
-            (true, started),
-            "it is so already"
-        );
+        assert_eq!(refused(story.change("bob", "User model", SortieAction::Start)), Code::NotYours);
+        let started = story.change("ada", "User model", SortieAction::Start).unwrap().sortie;
+        assert_eq!((started.status, started.attempts), (SortieStatus::InProgress, 1));
+        let again = story.change("ada", "User model", SortieAction::Start).unwrap();
+        assert_eq!((again.already, again.sortie), (true, started), "it is so already");
         let view = story.run("", &ShowMission { mission: None }).unwrap();
-        assert_eq!(
-            view.mission.status,
-            MissionStatus::InProgress,
-            "starting began the mission"
-        );
+        assert_eq!(view.mission.status, MissionStatus::InProgress, "starting began the mission");
     }
 
     fn a_taken_sortie_is_reassigned_and_not_assigned(world: &World) {
@@ -337,33 +257,18 @@ both_engines! {
         let taken = story.change("", "User model", assign("bob")).unwrap_err();
         assert_eq!(taken.code, Code::AlreadyTaken);
         assert!(
-            taken
-                .hint
-                .unwrap()
-                .starts_with("take it from ada with `fleet sortie reassign srt-")
+            taken.hint.unwrap().starts_with("take it from ada with `fleet sortie reassign srt-")
         );
         let rev = story.rev();
-        let given = story
-            .change("", "User model", reassign("bob"))
-            .unwrap()
-            .sortie;
+        let given = story.change("", "User model", reassign("bob")).unwrap().sortie;
         assert_eq!((given.status, given.attempts), (SortieStatus::Assigned, 1));
         let event = story.events_after(rev).pop().unwrap();
         assert_eq!(
-            (
-                event.kind.as_str(),
-                &event.data["from"],
-                &event.data["reason"]
-            ),
+            (event.kind.as_str(), &event.data["from"], &event.data["reason"]),
             ("sortie_reassigned", &json!("ada"), &json!("ada is away"))
         );
-        assert_eq!(
-            refused(story.change("ada", "User model", complete())),
-            Code::NotYours
-        );
-        story
-            .change("bob", "User model", SortieAction::Start)
-            .unwrap();
+        assert_eq!(refused(story.change("ada", "User model", DONE)), Code::NotYours);
+        story.change("bob", "User model", SortieAction::Start).unwrap();
         assert_eq!(story.sortie("User model").sortie.attempts, 2);
     }
 
@@ -371,11 +276,7 @@ both_engines! {
         let story = begun(world, "User model");
         story.register("bob", Role::Specialist);
         assert_eq!(
-            story
-                .change("ada", "User model", reassign("bob"))
-                .unwrap()
-                .owner
-                .as_deref(),
+            story.change("ada", "User model", reassign("bob")).unwrap().owner.as_deref(),
             Some("bob")
         );
     }
@@ -384,15 +285,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["User model"]);
         story.register("bob", Role::Specialist);
-        story
-            .run(
-                "",
-                &flightline::agent::RetireAgent {
-                    agent: "bob".to_owned(),
-                    reason: None,
-                },
-            )
-            .unwrap();
+        story.run("", &retire("bob")).unwrap();
         let refusal = story.change("", "User model", assign("bob")).unwrap_err();
         assert_eq!(
             (refusal.code, refusal.message.as_str()),
@@ -405,32 +298,19 @@ both_engines! {
         story
             .run(
                 "",
-                &create_mission(
-                    "Add login",
-                    vec![sortie("One"), sortie("Two"), sortie("Three")],
-                ),
+                &create_mission("Add login", vec![sortie("One"), sortie("Two"), sortie("Three")]),
             )
             .unwrap();
         story.claim("ada", "Three").unwrap();
         story.claim("bob", "One").unwrap();
         let list = |status, agent: Option<&str>, limit| {
-            let list = ListSorties {
-                mission: None,
-                status,
-                agent: agent.map(str::to_owned),
-                limit,
-            };
+            let list =
+                ListSorties { mission: None, status, agent: agent.map(str::to_owned), limit };
             let listed = story.run("", &list).unwrap();
-            listed
-                .into_iter()
-                .map(|sortie| sortie.title)
-                .collect::<Vec<_>>()
+            listed.into_iter().map(|sortie| sortie.title).collect::<Vec<_>>()
         };
         assert_eq!(list(None, None, 9), ["One", "Two", "Three"]);
-        assert_eq!(
-            list(Some(SortieStatus::InProgress), None, 9),
-            ["One", "Three"]
-        );
+        assert_eq!(list(Some(SortieStatus::InProgress), None, 9), ["One", "Three"]);
         assert_eq!(list(None, Some("ada"), 9), ["Three"]);
         assert_eq!(list(None, None, 2), ["One", "Two"]);
     }

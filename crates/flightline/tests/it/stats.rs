@@ -4,13 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint};
-use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
-use flightline::core::Kind;
-use flightline::core::checkpoint::Reason;
 use flightline::stats::{ShowStats, Storage};
-use flightline_testkit::story::Story;
-use flightline_testkit::{Engine, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 
 fn storage(story: &Story<'_>) -> Storage {
     story.run("", &ShowStats {}).unwrap().storage
@@ -39,8 +34,8 @@ both_engines! {
         story.settle();
         story.run("", &MarkCheckpoint { checkpoint: manual.id.to_string(), mark: Mark::Pin }).unwrap();
         story.mission("Another", &["Elsewhere"]);
-        let once = flightline::Caller { idempotency_key: Some("k".to_owned()), ..caller("") };
-        story.run_as(&once, &flightline::mission::UseMission { mission: manual.mission_id.to_string() }).unwrap();
+        let once = Caller { idempotency_key: Some("k".to_owned()), ..caller("") };
+        story.run_as(&once, &UseMission { mission: manual.mission_id.to_string() }).unwrap();
         let found = storage(&story);
         assert_eq!(found.database.engine, if world.engine == Engine::Sqlite { "sqlite" } else { "postgres" });
         assert_eq!((found.checkpoints.total, found.checkpoints.pinned, found.requests), (3, 1, 1));

@@ -1,29 +1,19 @@
 //! Taking up what somebody else began, on both engines: its context comes with the assignment, and its files
 //! are locked again.
 
-use flightline::context::BriefAgent;
-use flightline::core::agent::Role;
-use flightline::core::lock::Lock;
-use flightline::core::sortie::FileChange;
-use flightline::lock::{ReleaseLocks, RenewLocks};
-use flightline::sortie::SortieView;
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline::sortie::report::{FileReport, ReportError, UpdateSortie};
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, name, note, path, sortie, title};
-use flightline_testkit::{World, both_engines};
+use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint": she has said what she did, changed two files, and locked one and a folder.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs"]);
-    for (number, agent) in (7..).zip(["ada", "bob", "eve"]) {
-        story.board(agent, Role::Specialist, number);
-    }
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
+    let acts = "
+        mission Add login: Model, Endpoint, Docs
+        ada boards 7
+        bob boards 8
+        eve boards 9
+        ada finishes Model
+        ada claims Endpoint
+    ";
+    let story = Story::begun(world, acts);
     report(&story, "ada");
     story.lock("ada", &["src/api.rs", "src/routes"]).unwrap();
     story.checkpoint();
@@ -31,10 +21,6 @@ fn working(world: &World) -> Story<'_> {
 }
 
 fn report(story: &Story<'_>, agent: &str) {
-    let file = |name: &str, change| FileReport {
-        path: path(name),
-        change,
-    };
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
         note: Some(note("routes are wired")),
@@ -54,24 +40,6 @@ fn report(story: &Story<'_>, agent: &str) {
 /// Ada's process is gone, and somebody resumes the mission.
 fn lose_ada(story: &Story<'_>) {
     story.resume("", story.seen(false, &["ada"])).unwrap();
-}
-
-fn locks(story: &Story<'_>) -> Vec<(String, String)> {
-    let agents = story.all::<flightline::core::agent::Agent>();
-    let name = |id| agents.iter().find(|agent| agent.id == id).unwrap();
-    let mut all: Vec<(String, String)> = story
-        .all::<Lock>()
-        .into_iter()
-        .map(|lock| (lock.file.to_string(), name(lock.held_by).name.to_string()))
-        .collect();
-    all.sort();
-    all
-}
-
-fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
-    all.iter()
-        .map(|(file, by)| ((*file).to_owned(), (*by).to_owned()))
-        .collect()
 }
 
 fn files(view: &SortieView) -> Vec<&str> {
@@ -99,7 +67,7 @@ both_engines! {
         let story = working(world);
         lose_ada(&story);
         let context = story.claim("bob", "Endpoint").unwrap().recovery_context.unwrap();
-        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
+        let facts = story.run("bob", &brief_agent()).unwrap().facts;
         let said: Vec<String> = facts.next_steps.iter().map(|quote| quote.text.clone()).collect();
         assert_eq!(said, context.next_steps);
         assert_eq!(facts.last_action.as_ref().map(|quote| (quote.author.as_str(), quote.text.as_str())), Some(("ada", "routes are wired")), "and who said it");
@@ -110,9 +78,9 @@ both_engines! {
         let story = working(world);
         let old = story.all::<Lock>();
         lose_ada(&story);
-        assert_eq!(locks(&story), []);
+        assert_eq!(story.locks(), [] as [&str; 0]);
         let taken = story.claim("bob", "Endpoint").unwrap();
-        assert_eq!(locks(&story), pairs(&[("src/api.rs", "bob"), ("src/lib.rs", "bob"), ("src/routes", "bob")]), "what was locked and what was changed");
+        assert_eq!(story.locks(), ["src/api.rs bob", "src/lib.rs bob", "src/routes bob"], "what was locked and what was changed");
         assert_eq!(files(&taken), ["src/api.rs", "src/lib.rs", "src/routes"], "a folder holds its files");
         for new in &taken.locks {
             assert!(old.iter().all(|old| old.fence < new.lock.fence && old.id != new.lock.id));
@@ -128,7 +96,7 @@ both_engines! {
         lose_ada(&story);
         story.lock("eve", &["src/routes/login.rs"]).unwrap();
         let taken = story.claim("bob", "Endpoint").unwrap();
-        assert_eq!(locks(&story), pairs(&[("src/api.rs", "bob"), ("src/lib.rs", "bob"), ("src/routes/login.rs", "eve")]));
+        assert_eq!(story.locks(), ["src/api.rs bob", "src/lib.rs bob", "src/routes/login.rs eve"]);
         let blockers = taken.recovery_context.unwrap().blockers;
         assert_eq!(blockers.len(), 1);
         assert!(blockers[0].starts_with("`src/routes` overlaps `src/routes/login.rs`, locked by eve"), "{blockers:?}");
@@ -147,7 +115,7 @@ both_engines! {
     fn the_next_ready_one_comes_with_its_context_too(world: &World) {
         let story = working(world);
         lose_ada(&story);
-        let taken = story.run("bob", &ClaimNext { mission: None, lock: false }).unwrap();
+        let taken = story.run("bob", &claim_next()).unwrap();
         assert_eq!(taken.sortie.title.as_str(), "Endpoint");
         assert!(taken.recovery_context.is_some() && taken.locks.len() == 3);
     }
@@ -156,7 +124,7 @@ both_engines! {
         let story = working(world);
         lose_ada(&story);
         story.change("", "Endpoint", SortieAction::Assign { to: "bob".to_owned() }).unwrap();
-        assert_eq!(locks(&story), []);
+        assert_eq!(story.locks(), [] as [&str; 0]);
         let begun = story.change("bob", "Endpoint", SortieAction::Start).unwrap();
         assert_eq!((begun.recovery_context.unwrap().last_action.as_str(), begun.locks.len()), ("routes are wired", 3));
     }
@@ -167,7 +135,7 @@ both_engines! {
         story.change("", "Endpoint", SortieAction::Assign { to: "bob".to_owned() }).unwrap();
         let begun = story.change("", "Endpoint", SortieAction::Start).unwrap();
         assert!(begun.recovery_context.is_some() && begun.locks.is_empty());
-        assert_eq!(locks(&story), []);
+        assert_eq!(story.locks(), [] as [&str; 0]);
     }
 
     fn asking_twice_tells_it_again_and_locks_nothing_twice(world: &World) {
@@ -192,7 +160,7 @@ both_engines! {
 
     fn what_it_waited_for_and_what_failed_is_in_the_way_still(world: &World) {
         let story = working(world);
-        story.run("ada", &ReportError { sortie: story.sortie_id("Endpoint"), kind: name("compiler"), status: None, message: note("one warning"), blocking: false }).unwrap();
+        story.run("ada", &report_error(story.sortie_id("Endpoint"), "compiler", "one warning")).unwrap();
         story.change("ada", "Endpoint", SortieAction::Block { reason: note("no token") }).unwrap();
         lose_ada(&story);
         let blockers = story.claim("bob", "Endpoint").unwrap().recovery_context.unwrap().blockers;
@@ -218,11 +186,11 @@ both_engines! {
 
     fn what_its_owner_gave_back_has_a_context_and_is_not_locked(world: &World) {
         let story = working(world);
-        story.change("ada", "Endpoint", SortieAction::Release { reason: None }).unwrap();
-        story.run("ada", &ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
+        story.change("ada", "Endpoint", GIVEN_BACK).unwrap();
+        story.run("ada", &release_all()).unwrap();
         let taken = story.claim("bob", "Endpoint").unwrap();
         assert_eq!((taken.recovery_context.unwrap().last_action.as_str(), taken.locks.len()), ("routes are wired", 0));
-        assert_eq!(locks(&story), [], "who gives back lets go");
+        assert_eq!(story.locks(), [] as [&str; 0], "who gives back lets go");
     }
 
     fn once_its_new_owner_reports_it_is_its_own(world: &World) {
@@ -231,7 +199,7 @@ both_engines! {
         story.claim("bob", "Endpoint").unwrap();
         story.run("bob", &UpdateSortie { sortie: story.sortie_id("Endpoint"), note: Some(note("handlers too")), ..UpdateSortie::default() }).unwrap();
         assert_eq!(story.stored_sortie("Endpoint").interrupted, None);
-        let facts = story.run("bob", &BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None }).unwrap().facts;
+        let facts = story.run("bob", &brief_agent()).unwrap().facts;
         assert_eq!(facts.last_action.unwrap().author, "bob");
     }
 
@@ -246,9 +214,9 @@ both_engines! {
     fn going_back_frees_it_in_the_same_way(world: &World) {
         let story = working(world);
         let cut = story.checkpoints().pop().unwrap().id;
-        story.change("ada", "Endpoint", SortieAction::Complete { output: None }).unwrap();
-        story.run("ada", &ReleaseLocks { locks: vec![], all: true, fence: None }).unwrap();
-        let back = flightline::recovery::resume::Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
+        story.change("ada", "Endpoint", DONE).unwrap();
+        story.run("ada", &release_all()).unwrap();
+        let back = Resume { sightings: story.seen(false, &["ada"]), ..back_to(cut, Force::No) };
         story.run("", &back).unwrap();
         let taken = story.claim("bob", "Endpoint").unwrap();
         assert_eq!(files(&taken), ["src/api.rs", "src/lib.rs", "src/routes"], "what was locked at the checkpoint");
@@ -258,7 +226,7 @@ both_engines! {
         let story = working(world);
         let mut wants = sortie("Deploy");
         wants.files = vec![path("deploy.sh")];
-        story.run("", &AddSorties { mission: None, sorties: vec![wants] }).unwrap();
+        story.run("", &add_sorties(vec![wants])).unwrap();
         story.claim("ada", "Deploy").unwrap();
         lose_ada(&story);
         story.lock("eve", &["deploy.sh"]).unwrap();

@@ -1,33 +1,17 @@
 //! Sorties as seed B's tasks, on both engines: the document, the table, resuming, and the three scenarios.
 
 use expect_test::expect;
-use flightline::Fleet;
-use flightline::agent::{AgentView, ListAgents, RegisterAgent, RetireAgent, ShowAgent};
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::Reason;
+use flightline::core::Subject;
 use flightline::core::dialect::sitebuilder::{Checkpoint, TaskStatus, read};
-use flightline::core::policy::{Policy, Preset};
-use flightline::core::sortie::{Declared, FileChange, SubtaskStatus};
-use flightline::core::{Code, Subject};
-use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
-use flightline::sortie::add::NewSortie;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{
-    AddReview, ClearErrors, FileReport, ReportError, SubtaskReport, UpdateSortie,
-};
+use flightline::core::sortie::Declared;
 use flightline::task::{ShowTask, ShowTaskTable, TaskFile};
-use flightline_testkit::story::{
-    Story, create_mission, name, note, path, registration, sortie, title,
-};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
 
 /// The seed's schema example.
 const SCHEMA: &str =
     include_str!("../../../flightline-core/tests/dialects/data/sitebuilder_schema.json");
 
 const TASK: &str = "Convert Nature Trail PDFs to Markdown";
-const DONE: SortieAction = SortieAction::Complete { output: None };
-
 /// Riley, who migrates, has begun T060; nobody has begun T061.
 fn begun(world: &World) -> Story<'_> {
     let story = Story::under(world, Preset::Sitebuilder.policy());
@@ -63,10 +47,8 @@ fn update(story: &Story<'_>, change: UpdateSortie) {
 
 fn part(named: &str, status: SubtaskStatus, output: Option<&str>) -> SubtaskReport {
     SubtaskReport {
-        name: name(named),
-        title: None,
-        status,
         output: output.map(title),
+        ..subtask(named, status)
     }
 }
 
@@ -197,7 +179,7 @@ both_engines! {
         assert_eq!(file_of(&story, TASK).unwrap().file, "migration-T060.json");
         let line = flightline::core::dialect::sitebuilder::progress_line("T060", ours.percent());
         assert_eq!(line, "@orchestrator: Task T060 progress: 65%");
-        let mail = story.all::<flightline::core::message::Message>();
+        let mail = story.all::<Message>();
         assert_eq!(mail[0].subject.as_str(), line);
         assert_eq!(file_of(&story, "Check links"), None, "what has not begun has no checkpoint");
     }
@@ -231,7 +213,7 @@ both_engines! {
     fn what_was_begun_and_is_nobodys_can_still_be_resumed(world: &World) {
         let story = begun(world);
         like_the_seed(&story);
-        story.change("Riley", TASK, SortieAction::Release { reason: None }).unwrap();
+        story.change("Riley", TASK, GIVEN_BACK).unwrap();
         let given_back = document(&story);
         assert_eq!((given_back.agent.as_str(), given_back.status.clone()), ("migration", TaskStatus::InProgress));
         assert!(given_back.resume().is_ok());
@@ -282,7 +264,7 @@ both_engines! {
         let now = world.clock.now().to_seconds();
         let now = now.as_str();
         assert!(table(&story).contains(&format!("As of {now}\n")) && table(&story).contains(&format!("| migration | T060 | 65% | {now} | in_progress |")), "{}", table(&story));
-        let one = ShowTaskTable { mission: Some(story.all::<flightline::core::mission::Mission>()[1].id.to_string()) };
+        let one = ShowTaskTable { mission: Some(story.all::<Mission>()[1].id.to_string()) };
         assert_eq!(story.run("", &one).unwrap().tasks.len(), 2);
         let wrong = ShowTaskTable { mission: Some("msn-ffff".to_owned()) };
         assert_eq!(story.run("", &wrong).unwrap_err().code, Code::NotFound);
@@ -363,7 +345,7 @@ both_engines! {
     fn a_session_whose_process_is_gone_is_over_at_once_and_one_that_runs_is_not(world: &World) {
         let story = begun(world);
         story.board("ada", Role::Specialist, 7);
-        story.run("", &flightline::sortie::add::AddSorties { mission: None, sorties: vec![NewSortie { task_id: Some(name("T070")), ..sortie("Logos") }] }).unwrap();
+        story.run("", &add_sorties(vec![NewSortie { task_id: Some(name("T070")), ..sortie("Logos") }])).unwrap();
         story.claim("ada", "Logos").unwrap();
         let gone = story.detect("", story.seen(false, &["ada"]));
         assert_eq!(troubles(&gone), ["T070 session_timeout: in progress, process 7 is gone, silent for 0s -> fleet sorties resume ID --agent ada"]);
@@ -383,7 +365,7 @@ both_engines! {
         assert_eq!((seen[0].evidence.as_str(), seen[0].needs_recovery()), ("tasks", false), "the mission goes on");
         assert_eq!(story.events_of("context_compacted").len(), 0, "so nobody is offered a recovery");
         assert_eq!(seen[0].tasks[0].errors, ["Cannot find source PDF: Post20English.pdf"]);
-        let status = story.run("", &flightline::status::ShowStatus { mission: None, sightings: vec![] }).unwrap();
+        let status = story.run("", &show_status()).unwrap();
         assert!(status.attention.iter().any(|it| it.what.contains("T060") && it.command.starts_with("fleet sorties show")), "{:?}", status.attention);
         story.run("", &ClearErrors { sortie: story.sortie_id(TASK) }).unwrap();
         assert!(found(&story, "").is_empty());
@@ -432,7 +414,7 @@ both_engines! {
 
     fn a_heartbeat_says_alive_warning_or_stalled(world: &World) {
         let story = begun(world);
-        let view = || -> AgentView { story.run("", &ShowAgent { agent: Some("Riley".to_owned()), sightings: vec![] }).unwrap() };
+        let view = || -> AgentView { story.run("", &show_agent("Riley")).unwrap() };
         let beat = || serde_json::to_value(view().heartbeat).unwrap();
         assert_eq!(beat(), serde_json::json!({ "last_beat": "2026-01-04T12:00:00.000Z", "interval_seconds": 300, "status": "alive" }));
         for (minutes, status) in [(10, "alive"), (1, "warning"), (19, "warning"), (1, "stalled")] {
@@ -445,7 +427,7 @@ both_engines! {
         assert_eq!((beat()["status"].as_str(), beat()["last_beat"].as_str()), (Some("alive"), Some("2026-01-04T12:31:00.000Z")));
         story.send("Riley", &["dispatch"], "Hello").unwrap();
         story.register("old", Role::Specialist);
-        story.run("", &RetireAgent { agent: "old".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("old")).unwrap();
         let listed = story.run("", &ListAgents { retired: true, sightings: vec![] }).unwrap();
         let silent: Vec<&str> = listed.iter().filter(|view| view.heartbeat.is_none()).map(|view| view.agent.name.as_str()).collect();
         assert_eq!(silent, ["dispatch", "old"], "a mere mailbox has none, and neither has one that was retired");

@@ -6,23 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use flightline::checkpoint::daily::daily;
-use flightline::checkpoint::files::WholeCheckpoint;
-use flightline::checkpoint::inspect::{DiffCheckpoints, Mark, MarkCheckpoint};
-use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
-use flightline::checkpoint::thin::{
-    PlanThinning, ThinJournal, Thinned, ThinningPlan, thin, thin_within,
-};
-use flightline::core::checkpoint::Reason;
-use flightline::core::event::{Change, EventType};
-use flightline::core::note::NoteKind;
+use flightline::checkpoint::thin::{ThinJournal, Thinned, ThinningPlan, thin, thin_within};
+use flightline::core::event::Change;
 use flightline::core::setting::LastPrune;
-use flightline::core::{CheckpointId, Code, Kind, Refusal};
-use flightline::note::AddNote;
-use flightline::sortie::change::SortieAction;
-use flightline::store::Find;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, note, unrehearsed_fleet};
-use flightline_testkit::{World, both_engines, caller, outside};
+use flightline_testkit::outside;
+use flightline_testkit::prelude::*;
+use flightline_testkit::story::unrehearsed_fleet;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -46,19 +35,6 @@ fn eventful(world: &World) -> (Story<'_>, Vec<CheckpointId>) {
     }
     world.pass(DAY * 10);
     (story, taken)
-}
-
-fn lesson(text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind: NoteKind::Lesson,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
 }
 
 /// Everything older than this moment goes, unless somebody needs it.
@@ -194,7 +170,7 @@ both_engines! {
         world.pass(DAY * 20);
         let before = story.rev();
         // Replaced just now: until a moment ago it was so.
-        story.change("ada", "Model", SortieAction::Release { reason: None }).unwrap();
+        story.change("ada", "Model", GIVEN_BACK).unwrap();
         story.with_fleet(|fleet| thin(fleet, &caller(""), &PlanThinning::default())).unwrap();
         assert!(state_at(&story, before).is_ok(), "what was so yesterday can be looked at");
         world.pass(DAY * 8);
@@ -224,8 +200,7 @@ both_engines! {
         let story = Story::new(world);
         story.mission("Add login", &["Model"]);
         story.lock("ada", &["src/a.rs"]).unwrap();
-        let release = flightline::lock::ReleaseLocks { locks: vec!["src/a.rs".to_owned()], all: false, fence: None };
-        story.run("ada", &release).unwrap();
+        story.run("ada", &release(&["src/a.rs"])).unwrap();
         world.pass(DAY);
         thin_all(&story);
         let texts = outside::query(world, "SELECT doc FROM subject WHERE project = {project} AND kind = 'lock'");
@@ -273,7 +248,7 @@ both_engines! {
         story.mission("Another", &["Elsewhere"]);
         story.finish("bob", &["Elsewhere"]);
         world.pass(DAY);
-        let other = story.all::<flightline::core::mission::Mission>()[1].id.to_string();
+        let other = story.all::<Mission>()[1].id.to_string();
         let only = PlanThinning { mission: Some(other.clone()), ..all() };
         let done = story.with_fleet(|fleet| thin(fleet, &caller(""), &only)).unwrap();
         assert!(done.values > 0);
@@ -336,8 +311,7 @@ both_engines! {
         story.run("", &back_to(taken[1], Force::Yes)).unwrap();
         world.pass(Duration::from_secs(1));
         thin_all(&story);
-        let undo = flightline::recovery::undo::Undo { mission: None, force: true, sightings: vec![] };
-        story.run("", &undo).unwrap();
+        story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert_eq!(story.as_text().lines().filter(|line| line.contains("sortie")).collect::<Vec<_>>(), before.lines().filter(|line| line.contains("sortie")).collect::<Vec<_>>());
         assert!(story.ailments().is_empty());
     }
@@ -407,7 +381,7 @@ both_engines! {
     fn requests_are_forgotten_after_thirty_days(world: &World) {
         let story = Story::new(world);
         story.mission("Add login", &["Model"]);
-        let once = flightline::Caller { idempotency_key: Some("k".to_owned()), ..caller("ada") };
+        let once = Caller { idempotency_key: Some("k".to_owned()), ..caller("ada") };
         story.run_as(&once, &lesson("once")).unwrap();
         let remembered = || outside::query(world, "SELECT key FROM request WHERE project = {project}").len();
         let a_day = || {
@@ -453,7 +427,7 @@ fn chance(world: &World, seed: u64) {
             0 | 1 => drop(story.claim(agent, titled)),
             2 => drop(story.change(agent, titled, SortieAction::Block { reason: note("x") })),
             3 => drop(story.change(agent, titled, SortieAction::Unblock)),
-            4 => drop(story.change(agent, titled, SortieAction::Release { reason: None })),
+            4 => drop(story.change(agent, titled, GIVEN_BACK)),
             5 => drop(story.lock(agent, &[titled])),
             6 | 7 => {
                 let id = story.checkpoint_for(agent, Reason::Manual).unwrap().id;

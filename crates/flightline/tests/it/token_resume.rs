@@ -1,28 +1,12 @@
 //! Sessions that start where a full context or another session ended (seed E): validation, the recovery
 //! context, fallbacks, and changes that others wrote down, on both engines.
 
-use flightline::Fleet;
 use flightline::agent::context::{EndSession, FullSync};
-use flightline::agent::{AgentView, Heartbeat};
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint};
-use flightline::context::BriefAgent;
-use flightline::core::Code;
-use flightline::core::agent::Role;
 use flightline::core::briefing::{estimate_tokens, strip_data};
-use flightline::core::checkpoint::{CheckpointStatus, Reason};
 use flightline::core::context::ContextMode;
-use flightline::core::event::EventType;
-use flightline::core::policy::{Policy, Preset};
-use flightline::core::sortie::{Sortie, SortieStatus};
 use flightline::recovery::delta::{ApplyDeltas, DeltaResult};
-use flightline::recovery::resume::Resumed;
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::recovery::roll_forward;
-use flightline_testkit::story::{Story, create_mission, name, registration, sortie};
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
 use serde_json::{Value, json};
-
-const DONE: SortieAction = SortieAction::Complete { output: None };
 
 fn fill(story: &Story<'_>, agent: &str, percent: u8) {
     let full = Heartbeat {
@@ -139,8 +123,7 @@ both_engines! {
         let (nonce, _) = text.split_once('<').unwrap().1.split_once(' ').unwrap();
         assert!(!strip_data(&text, nonce).contains("half of the fields"), "what an agent wrote is fenced");
         assert_eq!(story.agent("ada").mode, ContextMode::Recovery);
-        let brief = BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None };
-        let briefing = story.run("ada", &brief).unwrap().text;
+        let briefing = story.run("ada", &brief_agent()).unwrap().text;
         assert!(briefing.contains("### Recovery Mode") && estimate_tokens(&briefing) <= 2_000, "{briefing}");
         assert!(resumed.warnings.is_empty(), "{:?}", resumed.warnings);
     }
@@ -167,7 +150,7 @@ both_engines! {
         let story = working(world);
         story.claim("bob", "Docs").unwrap();
         story.run("ada", &EndSession { agent: None }).unwrap();
-        story.change("bob", "Docs", SortieAction::Release { reason: None }).unwrap();
+        story.change("bob", "Docs", GIVEN_BACK).unwrap();
         assert_eq!(story.checkpoints()[0].consumed_at, None, "another's work is not its business");
         story.change("ada", "Model", DONE).unwrap();
         assert!(story.checkpoints()[0].consumed_at.is_some(), "in normal mode too");

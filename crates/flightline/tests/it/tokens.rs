@@ -4,31 +4,14 @@
 use std::sync::Barrier;
 use std::thread;
 
-use flightline::Fleet;
+use flightline::agent::Beaten;
 use flightline::agent::context::{EndSession, FullSync, SessionEnded};
-use flightline::agent::{Beaten, Heartbeat, UpdateAgent};
-use flightline::checkpoint::inspect::ShowCheckpoint;
-use flightline::checkpoint::prune::{PlanPrune, apply_all};
-use flightline::context::BriefAgent;
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::{Checkpoint, CheckpointStatus, Reason, Trigger};
 use flightline::core::context::ContextMode;
-use flightline::core::event::EventType;
-use flightline::core::note::NoteKind;
-use flightline::core::policy::{Policy, Preset, RecoveryMode, Triggers};
-use flightline::core::sortie::SubtaskStatus;
-use flightline::core::{Code, Kind};
-use flightline::note::AddNote;
+use flightline::core::policy::{RecoveryMode, Triggers};
 use flightline::recovery::compaction::{CompactionEvidence, ReportCompaction};
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{SubtaskReport, UpdateSortie};
-use flightline_testkit::story::{
-    Story, create_mission, name, note, sortie, title, unrehearsed_fleet,
-};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
+use flightline_testkit::story::unrehearsed_fleet;
 use serde_json::json;
-
-const DONE: SortieAction = SortieAction::Complete { output: None };
 
 fn full(percent: u8) -> Heartbeat {
     Heartbeat {
@@ -55,11 +38,6 @@ fn under(world: &World, policy: &Policy, percent: u8) -> Beaten {
     fleet.run(&full(percent), &caller("ada")).unwrap()
 }
 
-fn reasons(story: &Story<'_>) -> Vec<Reason> {
-    let all = story.checkpoints().into_iter();
-    all.map(|checkpoint| checkpoint.cut.reason).collect()
-}
-
 fn compact(story: &Story<'_>, agent: &str) {
     let compaction = ReportCompaction {
         agent: None,
@@ -81,27 +59,8 @@ fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
     }
 }
 
-fn remark(kind: NoteKind, text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
-}
-
 fn briefing(story: &Story<'_>, agent: &str) -> String {
-    let brief = BriefAgent {
-        tree: None,
-        mission: None,
-        max_tokens: None,
-        minimal: false,
-    };
-    story.run(agent, &brief).unwrap().text
+    story.run(agent, &brief_agent()).unwrap().text
 }
 
 fn consumed(story: &Story<'_>) -> Vec<bool> {
@@ -167,7 +126,7 @@ both_engines! {
         assert_eq!(beaten.instructions.as_deref(), Some(format!(
             "ada continues with {} in a new session. What it has reported is kept:\n\n1. End this session: `fleet agents end --agent ada`\n\
              2. Start the agent again and bring it back: `fleet agents resume ada`\n3. Give it its briefing: `fleet context --agent ada`\n", &id[..12]).as_str()));
-        assert_eq!(reasons(&story), [Reason::TokenCritical], "one checkpoint for both");
+        assert_eq!(story.reasons(), [Reason::TokenCritical], "one checkpoint for both");
         let saved = story.checkpoints().pop().unwrap().cut.agent_context.unwrap();
         assert_eq!((saved.agent.as_str(), saved.mode), ("ada", ContextMode::Recovery));
         assert_eq!(saved.remaining, beaten.remaining);
@@ -202,7 +161,7 @@ both_engines! {
             });
             let crossed = [one, two].map(|beaten| (beaten.crossed.len(), beaten.checkpoint_id.is_some()));
             assert!(crossed == [(2, true), (0, false)] || crossed == [(0, false), (2, true)], "{crossed:?}");
-            assert_eq!(reasons(&story).len(), round + 1);
+            assert_eq!(story.reasons().len(), round + 1);
             compact(&story, "ada");
         }
         assert!(story.ailments().is_empty(), "{:?}", story.ailments());
@@ -211,7 +170,7 @@ both_engines! {
     fn a_compaction_or_a_new_session_starts_anew(world: &World) {
         let story = working(world);
         assert_eq!(fill(&story, "ada", 80).crossed.len(), 1);
-        let told = || story.run("", &flightline::agent::ShowAgent { agent: Some("ada".to_owned()), sightings: vec![] }).unwrap().pulse["context_percent"].clone();
+        let told = || story.run("", &show_agent("ada")).unwrap().pulse["context_percent"].clone();
         assert_eq!(told(), 80);
         compact(&story, "ada");
         assert!(told().is_null(), "how full a context was ends with it");
@@ -220,7 +179,7 @@ both_engines! {
         story.register("ada", Role::Specialist);
         assert_eq!(fill(&story, "ada", 92).crossed.len(), 2);
         // Nothing changed on the mission between them, and each context has its own checkpoint.
-        assert_eq!(reasons(&story), [Reason::TokenWarning, Reason::TokenWarning, Reason::TokenCritical]);
+        assert_eq!(story.reasons(), [Reason::TokenWarning, Reason::TokenWarning, Reason::TokenCritical]);
     }
 
     fn two_agents_contexts_are_two_checkpoints(world: &World) {
@@ -243,7 +202,7 @@ both_engines! {
         let beaten = under(world, &plain, 40);
         assert_eq!((beaten.crossed.len(), beaten.mode), (1, ContextMode::Normal), "a checkpoint, and nothing else");
         assert_eq!(under(world, &critical, 90).crossed, [Reason::TokenCritical]);
-        assert_eq!(reasons(&story), [Reason::TokenWarning, Reason::TokenCritical]);
+        assert_eq!(story.reasons(), [Reason::TokenWarning, Reason::TokenCritical]);
     }
 
     fn wrong_figures_are_refused_and_lose_nothing(world: &World) {
@@ -270,7 +229,7 @@ both_engines! {
 
     fn a_checkpoint_that_fails_is_owed_and_taken_with_a_later_heartbeat(world: &World) {
         let story = working(world);
-        let written = story.run("ada", &remark(NoteKind::Lesson, "measure first")).unwrap();
+        let written = story.run("ada", &add_note(NoteKind::Lesson, "measure first")).unwrap();
         damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
         let beaten = fill(&story, "ada", 80);
         assert_eq!((beaten.crossed.len(), beaten.checkpoint_id, beaten.mode), (1, None, ContextMode::Minimal));
@@ -287,7 +246,7 @@ both_engines! {
 
     fn briefings_are_cut_until_the_task_is_complete(world: &World) {
         let story = working(world);
-        story.run("", &remark(NoteKind::Decision, "Use Argon2")).unwrap();
+        story.run("", &add_note(NoteKind::Decision, "Use Argon2")).unwrap();
         assert!(briefing(&story, "ada").contains("### Decisions"));
         fill(&story, "ada", 80);
         let cut = briefing(&story, "ada");
@@ -311,7 +270,7 @@ both_engines! {
     fn the_seeds_own_files_are_named_where_a_project_keeps_them(world: &World) {
         let story = working(world);
         fill(&story, "ada", 95);
-        let brief = BriefAgent { mission: None, max_tokens: None, minimal: false, tree: None };
+        let brief = brief_agent();
         let mut fleet = Fleet::new(world.store(), Preset::Recovery.policy());
         let text = fleet.run(&brief, &caller("ada")).unwrap().text;
         for file in ["context-strategy.md", "projectConfig.md:STACK_ID", "Stack profiles (load when coding resumes)"] {
@@ -342,13 +301,13 @@ both_engines! {
         story.register("eve", Role::Specialist);
         let ended = end(&story, "eve");
         assert_eq!((ended.in_progress, ended.checkpoint_id), (false, None));
-        assert_eq!(reasons(&story), []);
+        assert_eq!(story.reasons(), []);
         // Switched off, work in progress leads to none either, and that is told apart.
         let policy = Policy { triggers: Triggers::default(), ..Policy::default() };
         let mut fleet = Fleet::new(world.store(), policy);
         let ended = fleet.run(&EndSession { agent: None }, &caller("ada")).unwrap();
         assert_eq!((ended.in_progress, ended.checkpoint_id), (true, None));
-        assert_eq!(reasons(&story), []);
+        assert_eq!(story.reasons(), []);
     }
 
     fn dispatch_has_work_while_its_mission_is_under_way(world: &World) {
@@ -440,7 +399,7 @@ both_engines! {
         assert_eq!(last, Reason::Milestone);
         story.change("bob", "Docs", SortieAction::Reject { reason: note("again") }).unwrap();
         assert_eq!(shown(fill(&story, "ada", 95)), json!([moved("Docs", "done", "inProgress"), counted(1)]));
-        story.with_fleet(|fleet| fleet.run(&flightline::checkpoint::inspect::VerifyCheckpoints { checkpoint: None }, &caller("")))
+        story.with_fleet(|fleet| fleet.run(&verify_checkpoints(), &caller("")))
             .unwrap().iter().for_each(|verdict| assert!(verdict.sound, "{verdict:?}"));
     }
 }

@@ -4,22 +4,13 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
-use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::export::{self, Replacing};
-use flightline::checkpoint::files::{State, WholeCheckpoint};
+use flightline::checkpoint::files::State;
 use flightline::checkpoint::import::{Arrival, ImportCheckpoint, ImportedCheckpoint};
-use flightline::checkpoint::inspect::{
-    DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoint,
-};
-use flightline::checkpoint::prune::PlanPrune;
-use flightline::checkpoint::thin::{PlanThinning, thin};
-use flightline::core::checkpoint::{CheckpointStatus, Reason};
+use flightline::checkpoint::inspect::VerifyCheckpoint;
+use flightline::checkpoint::thin::thin;
 use flightline::core::event::sha256_hex;
-use flightline::core::{CheckpointId, Code, Kind, Refusal};
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, note};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 
 /// A mission with a checkpoint in the middle of its work, and more work since.
 fn working(world: &World) -> (Story<'_>, CheckpointDocument) {
@@ -208,8 +199,7 @@ both_engines! {
         story.run("", &back_to(taken.id, Force::Yes)).unwrap();
         assert_eq!(story.stored_sortie("Docs").status.as_str(), "pending");
         assert!(story.stored_sortie("Model").blocked_reason.is_none());
-        let undo = flightline::recovery::undo::Undo { mission: None, force: true, sightings: vec![] };
-        story.run("", &undo).unwrap();
+        story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert_eq!(story.as_text().replace("lock src/model.rs ada\n", ""), before.replace("lock src/model.rs ada\n", ""));
         assert!(story.ailments().is_empty());
         assert_eq!(import(&story, &document).unwrap().arrival, Arrival::There);
@@ -244,7 +234,8 @@ both_engines! {
         let (latest, before, rev) = (here.checkpoint().id, here.as_text(), here.rev());
         let done = import(&here, &document).unwrap();
         assert_eq!((done.arrival, done.agents.as_slice()), (Arrival::Foreign, ["zoe".to_owned()].as_slice()));
-        assert!(here.rev() > rev && here.as_text() == before, "nothing of the work has changed");
+        assert_eq!(here.as_text().replace("agent zoe epoch 2 retired\n", ""), before, "nothing of the work has changed");
+        assert!(here.rev() > rev);
         assert!(listed(&here, false).iter().all(|(id, _)| *id != theirs.id));
         assert!(listed(&here, true).contains(&(theirs.id, CheckpointStatus::Archived)));
         assert_eq!(here.run("", &ShowCheckpoint { checkpoint: "@latest".to_owned() }).unwrap().id, latest);

@@ -4,28 +4,12 @@
 use std::thread;
 use std::time::Duration;
 
-use flightline::Fleet;
-use flightline::agent::RetireAgent;
-use flightline::core::agent::Agent;
-use flightline::core::checkpoint::{Checkpoint, Milestone, Reason, Trigger};
-use flightline::core::event::EventType;
-use flightline::core::mission::Mission;
-use flightline::core::note::NoteKind;
-use flightline::core::policy::Policy;
-use flightline::core::sortie::SortieStatus;
-use flightline::core::{Code, Kind};
+use flightline::core::checkpoint::Milestone;
 use flightline::lock::acquire;
-use flightline::mail::{SendMail, send};
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::claim::ClaimNext;
-use flightline::sortie::report::ReportError;
-use flightline::store::{Find, OpenOptions, Store};
-use flightline_testkit::story::{Story, locks_on, name, note, sortie, title};
-use flightline_testkit::{World, both_engines, caller, damage};
+use flightline::mail::send;
+use flightline::store::{OpenOptions, Store};
+use flightline_testkit::prelude::*;
 use serde_json::json;
-
-const DONE: SortieAction = SortieAction::Complete { output: None };
 
 fn numbered(count: usize) -> Vec<String> {
     (1..=count).map(|number| format!("Part {number}")).collect()
@@ -53,11 +37,8 @@ fn last(story: &Story<'_>) -> Checkpoint {
 
 fn error(story: &Story<'_>, kind: &str, status: Option<u16>, message: &str) -> ReportError {
     ReportError {
-        sortie: story.sortie_id("Model"),
-        kind: name(kind),
         status,
-        message: note(message),
-        blocking: false,
+        ..report_error(story.sortie_id("Model"), kind, message)
     }
 }
 
@@ -69,7 +50,7 @@ fn working(world: &World) -> Story<'_> {
 }
 
 /// Bob waits for a lock that ada holds, in vain.
-fn wait_in_vain(story: &Story<'_>, agent: &str, file: &str) -> flightline::core::Refusal {
+fn wait_in_vain(story: &Story<'_>, agent: &str, file: &str) -> Refusal {
     let waited = story.with_fleet(|fleet| {
         let wait = Duration::from_millis(1);
         acquire(fleet, &locks_on(&[file]), &caller(agent), wait, &mut |_| {})
@@ -87,7 +68,7 @@ fn letter(to: &str) -> SendMail {
     }
 }
 
-fn post(story: &Story<'_>, to: &str) -> flightline::core::Refusal {
+fn post(story: &Story<'_>, to: &str) -> Refusal {
     story
         .with_fleet(|fleet| send(fleet, &letter(to), &caller("ada")))
         .unwrap_err()
@@ -129,7 +110,7 @@ both_engines! {
         for title in &titles[..13] {
             story.finish("ada", &[title]);
         }
-        let mission = story.run("", &flightline::mission::ShowMission { mission: None }).unwrap();
+        let mission = story.run("", &ShowMission { mission: None }).unwrap();
         assert_eq!((mission.progress_percent, details(&story).len()), (25, 0), "13 of 53 is shown as 25 % and is less");
         story.finish("ada", &[&titles[13]]);
         assert_eq!(details(&story), ["Reached 25% milestone"]);
@@ -142,7 +123,7 @@ both_engines! {
         story.change("", "Part 1", SortieAction::Reject { reason: note("no tests") }).unwrap();
         story.change("ada", "Part 1", DONE).unwrap();
         assert_eq!(details(&story).len(), 1, "rejected and completed again");
-        let more = AddSorties { mission: None, sorties: vec![sortie("Part 5"), sortie("Part 6"), sortie("Part 7"), sortie("Part 8")] };
+        let more = add_sorties(vec![sortie("Part 5"), sortie("Part 6"), sortie("Part 7"), sortie("Part 8")]);
         story.run("", &more).unwrap();
         story.finish("ada", &["Part 2"]);
         assert_eq!(details(&story).len(), 1, "back below, and crossed again");
@@ -167,8 +148,8 @@ both_engines! {
             for agent in ["ada", "bob", "eve"] {
                 scope.spawn(move || {
                     let mut fleet = world.fleet();
-                    while let Ok(claimed) = fleet.run(&ClaimNext { mission: None, lock: false }, &caller(agent)) {
-                        let done = ChangeSortie { sortie: claimed.sortie.id.to_string(), action: DONE, keep_locks: false, checkpoint: false };
+                    while let Ok(claimed) = fleet.run(&claim_next(), &caller(agent)) {
+                        let done = change_sortie(claimed.sortie.id.to_string(), DONE);
                         fleet.run(&done, &caller(agent)).unwrap();
                     }
                 });
@@ -227,7 +208,7 @@ both_engines! {
         let taken = last(&story);
         assert_eq!((taken.cut.trigger, taken.cut.reason, taken.cut.created_by.as_str()), (Trigger::Error, Reason::LockTimeout, "bob"));
         assert_eq!(taken.cut.recovery_context.blockers, [refused.message]);
-        assert_eq!(story.all::<flightline::core::lock::Lock>().len(), 1, "nothing else was written");
+        assert_eq!(story.all::<Lock>().len(), 1, "nothing else was written");
     }
 
     fn a_lock_that_nobody_waited_for_leaves_none(world: &World) {
@@ -244,7 +225,7 @@ both_engines! {
         assert_eq!((last(&story).cut.trigger, last(&story).cut.reason), (Trigger::Error, Reason::DeliveryFailed));
         assert_eq!(last(&story).cut.recovery_context.blockers, ["there is no agent `nobody`"]);
         story.run("", &flightline_testkit::story::registration("bob")).unwrap();
-        story.run("", &RetireAgent { agent: "bob".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("bob")).unwrap();
         assert_eq!(post(&story, "bob").message, "bob was retired and reads no mail");
         assert_eq!(last(&story).cut.recovery_context.blockers, ["bob was retired and reads no mail"]);
     }
@@ -296,7 +277,7 @@ both_engines! {
     fn a_checkpoint_that_grows_too_large_does_not_fail_the_work(world: &World) {
         let story = working(world);
         let names: Vec<String> = (10..23).map(|number| format!("agent{number}-{}", "x".repeat(92))).collect();
-        story.run("", &AddSorties { mission: None, sorties: names.iter().map(|name| sortie(name)).collect() }).unwrap();
+        story.run("", &add_sorties(names.iter().map(|name| sortie(name)).collect())).unwrap();
         for name in &names {
             story.claim(name, name).unwrap();
         }
@@ -312,7 +293,7 @@ both_engines! {
         }).unwrap();
         let rev = story.rev();
         let fail = SortieAction::Fail { reason: note("gave up") };
-        fleet.run(&ChangeSortie { sortie: story.sortie_id("Model"), action: fail, keep_locks: false, checkpoint: false }, &caller("ada")).unwrap();
+        fleet.run(&change_sortie(story.sortie_id("Model"), fail), &caller("ada")).unwrap();
         assert_eq!(story.stored_sortie("Model").status, SortieStatus::Failed);
         assert!(story.checkpoints().is_empty());
         assert_eq!(story.kinds_after(rev), ["sortie_failed", "checkpoint_failed"]);
@@ -323,8 +304,7 @@ both_engines! {
 
     fn damage_does_not_fail_the_work_and_is_noted(world: &World) {
         let story = working(world);
-        let lesson = flightline::note::AddNote { mission: None, kind: NoteKind::Lesson, text: note("measure first"), rationale: None, sortie: None, path: None, checksum: None, artifact_type: None };
-        let id = story.run("ada", &lesson).unwrap().id.to_string();
+        let id = story.run("ada", &lesson("measure first")).unwrap().id.to_string();
         damage::everywhere(world, Kind::Note, &id, 0);
         let rev = story.rev();
         story.change("ada", "Model", DONE).unwrap();
@@ -340,15 +320,14 @@ both_engines! {
     fn a_milestone_whose_checkpoint_failed_is_taken_with_the_next_change(world: &World) {
         let story = Story::new(world);
         mission_of(&story, 8);
-        let lesson = flightline::note::AddNote { mission: None, kind: NoteKind::Lesson, text: note("measure first"), rationale: None, sortie: None, path: None, checksum: None, artifact_type: None };
-        let written = story.run("ada", &lesson).unwrap();
+        let written = story.run("ada", &lesson("measure first")).unwrap();
         damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
         story.finish("ada", &["Part 1", "Part 2"]);
         story.claim("ada", "Part 3").unwrap();
         assert!(story.checkpoints().is_empty(), "nothing could be taken, and the work went on");
         assert_eq!(story.events_of("checkpoint_failed").len(), 1, "what goes on failing is no news");
         story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set(EventType::NoteAdded, &written, &json!({})))).unwrap();
-        story.change("ada", "Part 3", SortieAction::Release { reason: None }).unwrap();
+        story.change("ada", "Part 3", GIVEN_BACK).unwrap();
         assert_eq!(details(&story), ["Reached 25% milestone"]);
         assert_eq!(last(&story).cut.reason, Reason::Milestone);
         story.claim("ada", "Part 3").unwrap();
@@ -359,8 +338,7 @@ both_engines! {
     fn a_milestone_that_is_owed_is_named_with_the_next_one(world: &World) {
         let story = Story::new(world);
         mission_of(&story, 4);
-        let lesson = flightline::note::AddNote { mission: None, kind: NoteKind::Lesson, text: note("measure first"), rationale: None, sortie: None, path: None, checksum: None, artifact_type: None };
-        let written = story.run("ada", &lesson).unwrap();
+        let written = story.run("ada", &lesson("measure first")).unwrap();
         story.claim("ada", "Part 2").unwrap();
         damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
         story.finish("ada", &["Part 1"]);

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use flightline::checkpoint::backups::{self, RecordBackups};
 use flightline::checkpoint::files::name_of;
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, Verification, VerifyCheckpoints};
+use flightline::checkpoint::inspect::Verification;
 use flightline::core::checkpoint::Backup;
 use flightline::doctor::{Care, examine_backups};
 use flightline::errand::CompareFiles;
-use flightline_testkit::story::Story;
-use flightline_testkit::{Engine, World, caller};
+use flightline_testkit::prelude::*;
 
 fn verify(world: &World, folder: &Path) -> Verification {
     let mut fleet = world.fleet();
-    let found = fleet.run(&VerifyCheckpoints { checkpoint: None }, &caller(""));
+    let found = fleet.run(&verify_checkpoints(), &caller(""));
     let compare = CompareFiles {
         found: found.unwrap(),
     };

@@ -2,50 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint};
-use flightline::core::agent::Role;
-use flightline::core::checkpoint::Reason;
-use flightline::core::mission::Mission;
-use flightline::core::note::NoteKind;
-use flightline::core::setting::Recovery;
-use flightline::core::sortie::{FileChange, SortieStatus, SubtaskStatus};
-use flightline::core::{Code, Kind};
-use flightline::note::AddNote;
-use flightline::recovery::undo::Undo;
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
-use flightline_testkit::story::recovery::{Force, back_to};
-use flightline_testkit::story::{Story, name, note, path, sortie};
-use flightline_testkit::{World, both_engines, damage};
-
-const DONE: SortieAction = SortieAction::Complete { output: None };
+use expect_test::expect;
+use flightline_testkit::prelude::*;
 
 /// After a checkpoint ada has finished "Endpoint", added a sortie, and reported a part of it.
 fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs"]);
-    story.board("ada", Role::Specialist, 7);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
+    let acts = "
+        mission Add login: Model, Endpoint, Docs
+        ada boards 7
+        ada finishes Model
+        ada claims Endpoint
+    ";
+    let story = Story::begun(world, acts);
     let cut = story.checkpoint().id;
-    let more = AddSorties {
-        mission: None,
-        sorties: vec![sortie("Deploy")],
-    };
-    story.run("ada", &more).unwrap();
+    story.play("ada adds Deploy");
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
-        subtasks: vec![SubtaskReport {
-            name: name("routes"),
-            title: None,
-            status: SubtaskStatus::Complete,
-            output: None,
-        }],
-        files: vec![FileReport {
-            path: path("src/api.rs"),
-            change: FileChange::Created,
-        }],
+        subtasks: vec![subtask("routes", SubtaskStatus::Complete)],
+        files: vec![file("src/api.rs", FileChange::Created)],
         ..UpdateSortie::default()
     };
     story.run("ada", &update).unwrap();
@@ -58,13 +32,9 @@ fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
 
 /// What a rewind changes, but for the timeline and the time of the change.
 fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
-    let rev = story.rev();
-    let read =
-        |fleet: &mut flightline::Fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None));
     let parts = [Kind::Sortie, Kind::Subtask, Kind::File, Kind::Error];
     let mut all: BTreeMap<(Kind, String), String> = story
-        .with_fleet(read)
-        .unwrap()
+        .state()
         .into_iter()
         .filter(|value| parts.contains(&value.kind))
         .map(|value| ((value.kind, value.id), value.text))
@@ -81,25 +51,29 @@ fn work(story: &Story<'_>) -> BTreeMap<(Kind, String), String> {
     all
 }
 
-fn lesson(text: &str) -> AddNote {
-    AddNote {
-        mission: None,
-        kind: NoteKind::Lesson,
-        text: note(text),
-        rationale: None,
-        sortie: None,
-        path: None,
-        checksum: None,
-        artifact_type: None,
-    }
-}
-
 both_engines! {
     fn a_rewind_that_is_taken_back_leaves_everything_as_it_was(world: &World) {
         let (story, before) = rewound(world);
+        expect![[r#"
+            mission "Add login" in_progress 33%
+              sortie "Model" completed ada
+              sortie "Endpoint" in_progress ada
+              sortie "Docs" pending -
+        "#]].assert_eq(&story.as_text());
         let done = story.undo().unwrap();
         assert!(work(&story) == before, "{}", story.as_text());
-        assert_eq!((done.completed, done.total, done.rewound), (2, 4, true));
+        expect![[r#"
+            gone back: 2 of 4, 50%
+            sorties changed: 2
+            lost: Endpoint ("Endpoint") is completed again, not in_progress
+        "#]].assert_eq(&story.told(&done));
+        expect![[r#"
+            mission "Add login" in_progress 50%
+              sortie "Model" completed ada
+              sortie "Endpoint" completed ada
+              sortie "Docs" pending -
+              sortie "Deploy" pending -
+        "#]].assert_eq(&story.as_text());
         assert_eq!(story.all::<Mission>()[0].timeline, 2, "nothing is un-happened");
         assert!(story.all::<Recovery>()[0].undone_at.is_some());
         assert_eq!(story.events_of("recovery_undone").len(), 1);
@@ -113,7 +87,7 @@ both_engines! {
             story.undo().unwrap();
             assert!(work(&story) == before, "{round}: forwards");
             // Ada is alive, and what she finished would be undone again.
-            let forced = Undo { mission: None, force: true, sightings: vec![] };
+            let forced = undo_rewind(Force::Yes);
             assert_eq!(story.undo().unwrap_err().code, Code::Unfinished);
             story.run("", &forced).unwrap();
             assert!(work(&story) == after, "{round}: back");
@@ -123,17 +97,25 @@ both_engines! {
 
     fn what_was_done_since_is_listed_and_saved_first(world: &World) {
         let (story, _) = rewound(world);
-        story.change("ada", "Endpoint", SortieAction::Block { reason: note("no token") }).unwrap();
-        story.finish("bob", &["Docs"]);
+        story.play("
+            ada blocks Endpoint: no token
+            bob finishes Docs
+        ");
         let since = work(&story);
         let refused = story.undo().unwrap_err();
         assert_eq!(refused.code, Code::Unfinished);
         assert!(refused.message.contains("(\"Docs\") of bob"), "{}", refused.message);
-        let done = story.run("", &Undo { mission: None, force: true, sightings: vec![] }).unwrap();
-        assert!(done.lost.iter().any(|line| line.ends_with("(\"Docs\") is no longer completed")), "{:?}", done.lost);
+        let done = story.run("", &undo_rewind(Force::Yes)).unwrap();
+        expect![[r#"
+            gone back: 2 of 4, 50%
+            sorties changed: 3
+            lost: Docs ("Docs") is no longer completed
+            lost: Endpoint ("Endpoint") is completed again, not blocked
+            warning: going back to chk-* would undo 1 sortie of agents that are alive, first Docs ("Docs") of bob; that is refused without `--force`
+        "#]].assert_eq(&story.told(&done));
         let saved = story.checkpoints().into_iter().find(|one| Some(one.id) == done.before).unwrap();
         assert_eq!(saved.cut.reason, Reason::BeforeRestore);
-        story.run("", &Undo { mission: None, force: true, sightings: vec![] }).unwrap();
+        story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert!(work(&story) == since, "it was not lost");
     }
 
@@ -148,9 +130,9 @@ both_engines! {
         let (story, _) = rewound(world);
         story.run("ada", &lesson("rewinding works")).unwrap();
         story.send("ada", &["ada"], "since").unwrap();
-        let (notes, mail) = (story.all::<flightline::core::note::Note>(), story.all::<flightline::core::message::Message>());
+        let (notes, mail) = (story.all::<flightline::core::note::Note>(), story.all::<Message>());
         story.undo().unwrap();
-        assert_eq!((story.all::<flightline::core::note::Note>(), story.all::<flightline::core::message::Message>()), (notes, mail));
+        assert_eq!((story.all::<flightline::core::note::Note>(), story.all::<Message>()), (notes, mail));
     }
 
     fn there_is_nothing_to_take_back_without_a_rewind(world: &World) {

@@ -1,65 +1,16 @@
 //! Sorties that do not go straight to their end, on both engines: blocked, failed, given back,
 //! interrupted, judged.
 
-use flightline::core::Code;
-use flightline::core::Refusal;
-use flightline::core::agent::Role;
-use flightline::core::sortie::{SortieStatus, Verdict};
-use flightline::sortie::SortieView;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{ReportError, UpdateSortie};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, name, note};
+use flightline::core::sortie::Verdict;
+use flightline_testkit::prelude::*;
 
-fn begun<'w>(world: &'w flightline_testkit::World, named: &str) -> Story<'w> {
-    let story = Story::new(world);
-    story.mission("Implement user authentication", &[named]);
-    story.claim("ada", named).unwrap();
-    story
-}
-
-fn complete() -> SortieAction {
-    SortieAction::Complete { output: None }
-}
-
-fn block() -> SortieAction {
-    SortieAction::Block {
-        reason: note("waiting for the schema"),
-    }
-}
-
-fn fail() -> SortieAction {
-    SortieAction::Fail {
-        reason: note("out of ideas"),
-    }
-}
-
-fn release() -> SortieAction {
-    SortieAction::Release { reason: None }
-}
-
-fn approve() -> SortieAction {
-    SortieAction::Approve { reason: None }
-}
-
-fn reject() -> SortieAction {
-    SortieAction::Reject {
-        reason: note("tests are missing"),
-    }
-}
-
-fn refused(moved: Result<SortieView, Refusal>) -> Code {
-    moved.unwrap_err().code
-}
+use crate::sorties::{approve, begun, block, fail, refused, reject};
 
 both_engines! {
     fn approval_and_rejection_are_for_completed_sorties(world: &World) {
         let story = begun(world, "User model");
-        assert_eq!(
-            refused(story.change("", "User model", approve())),
-            Code::IllegalTransition
-        );
-        story.change("ada", "User model", complete()).unwrap();
+        assert_eq!(refused(story.change("", "User model", approve())), Code::IllegalTransition);
+        story.change("ada", "User model", DONE).unwrap();
         let approved = story.change("", "User model", approve()).unwrap().sortie;
         let approval = approved.approval.unwrap();
         assert_eq!(
@@ -68,10 +19,7 @@ both_engines! {
         );
         let rejected = story.change("rex", "User model", reject()).unwrap().sortie;
         let approval = rejected.approval.unwrap();
-        assert_eq!(
-            (rejected.status, rejected.completed_at),
-            (SortieStatus::InProgress, None)
-        );
+        assert_eq!((rejected.status, rejected.completed_at), (SortieStatus::InProgress, None));
         assert_eq!(
             (approval.verdict, approval.by.as_str(), approval.reason),
             (Verdict::Rejected, "rex", Some(note("tests are missing")))
@@ -86,10 +34,7 @@ both_engines! {
     fn resuming_is_for_work_that_was_interrupted(world: &World) {
         let story = begun(world, "User model");
         story.register("ada", Role::Specialist);
-        let resumed = story
-            .change("ada", "User model", SortieAction::Resume)
-            .unwrap()
-            .sortie;
+        let resumed = story.change("ada", "User model", SortieAction::Resume).unwrap().sortie;
         assert_eq!(
             (resumed.assigned_epoch, resumed.attempts),
             (Some(2), 1),
@@ -101,24 +46,12 @@ both_engines! {
             ..UpdateSortie::default()
         };
         story.run("ada", &update).unwrap();
-        let refusal = story
-            .change("ada", "User model", SortieAction::Resume)
-            .unwrap_err();
-        assert!(
-            refusal.message.ends_with("it is marked as not resumable"),
-            "{}",
-            refusal.message
-        );
-        story.change("ada", "User model", complete()).unwrap();
+        let refusal = story.change("ada", "User model", SortieAction::Resume).unwrap_err();
+        assert!(refusal.message.ends_with("it is marked as not resumable"), "{}", refusal.message);
+        story.change("ada", "User model", DONE).unwrap();
         story.mission("Second", &["Waiting"]);
-        let refusal = story
-            .change("", "Waiting", SortieAction::Resume)
-            .unwrap_err();
-        assert!(
-            refusal.message.ends_with("it is pending"),
-            "{}",
-            refusal.message
-        );
+        let refusal = story.change("", "Waiting", SortieAction::Resume).unwrap_err();
+        assert!(refusal.message.ends_with("it is pending"), "{}", refusal.message);
         assert_eq!(
             refusal.hint.unwrap(),
             format!(
@@ -131,11 +64,9 @@ both_engines! {
     fn a_blocking_error_must_be_cleared_before_work_goes_on(world: &World) {
         let story = begun(world, "User model");
         let error = ReportError {
-            sortie: story.sortie_id("User model"),
-            kind: name("api_error"),
             status: Some(503),
-            message: note("the API is down"),
             blocking: true,
+            ..report_error(story.sortie_id("User model"), "api_error", "the API is down")
         };
         let blocked = story.run("ada", &error).unwrap().sortie;
         assert_eq!(
@@ -146,9 +77,7 @@ both_engines! {
             let refusal = story.change("ada", "User model", action).unwrap_err();
             assert_eq!(refusal.code, Code::IllegalTransition);
             assert!(
-                refusal
-                    .message
-                    .ends_with("still has an error blocking: the API is down"),
+                refusal.message.ends_with("still has an error blocking: the API is down"),
                 "{}",
                 refusal.message
             );
@@ -158,20 +87,14 @@ both_engines! {
             Code::IllegalTransition,
             "claiming anew is no way around"
         );
-        let clear = flightline::sortie::report::ClearErrors {
-            sortie: story.sortie_id("User model"),
-        };
+        let clear = ClearErrors { sortie: story.sortie_id("User model") };
         let cleared = story.run("ada", &clear).unwrap();
         assert_eq!(
             (cleared.sortie.status, cleared.errors[0].cleared_at),
             (SortieStatus::Blocked, Some(world.clock.now()))
         );
         assert_eq!(
-            story
-                .change("ada", "User model", SortieAction::Unblock)
-                .unwrap()
-                .sortie
-                .status,
+            story.change("ada", "User model", SortieAction::Unblock).unwrap().sortie.status,
             SortieStatus::InProgress
         );
     }
@@ -179,21 +102,14 @@ both_engines! {
     fn an_error_that_does_not_block_is_only_recorded(world: &World) {
         let story = begun(world, "User model");
         let error = |status| ReportError {
-            sortie: story.sortie_id("User model"),
-            kind: name("api_error"),
             status,
-            message: note("slow"),
-            blocking: false,
+            ..report_error(story.sortie_id("User model"), "api_error", "slow")
         };
         story.run("ada", &error(Some(503))).unwrap();
         let twice = story.run("ada", &error(None)).unwrap();
         assert_eq!(twice.sortie.status, SortieStatus::InProgress);
         assert_eq!(
-            twice
-                .errors
-                .iter()
-                .map(|one| (one.number, one.status))
-                .collect::<Vec<_>>(),
+            twice.errors.iter().map(|one| (one.number, one.status)).collect::<Vec<_>>(),
             [(1, Some(503)), (2, None)]
         );
         assert_eq!(
@@ -201,9 +117,7 @@ both_engines! {
             "42 is not a status code"
         );
         story.change("ada", "User model", block()).unwrap();
-        story
-            .change("ada", "User model", SortieAction::Unblock)
-            .unwrap();
+        story.change("ada", "User model", SortieAction::Unblock).unwrap();
     }
 
     fn a_failed_sortie_says_why_and_can_be_taken_up_again(world: &World) {
@@ -213,13 +127,13 @@ both_engines! {
             (failed.status, failed.failure),
             (SortieStatus::Failed, Some(note("out of ideas")))
         );
-        let free = story.change("ada", "User model", release()).unwrap().sortie;
+        let free = story.change("ada", "User model", GIVEN_BACK).unwrap().sortie;
         assert_eq!((free.status, free.failure), (SortieStatus::Pending, None));
     }
 
     fn releasing_gives_a_sortie_back_to_everybody(world: &World) {
         let story = begun(world, "User model");
-        let free = story.change("ada", "User model", release()).unwrap();
+        let free = story.change("ada", "User model", GIVEN_BACK).unwrap();
         assert_eq!(
             (free.sortie.status, free.owner, free.sortie.assigned_epoch),
             (SortieStatus::Pending, None, None)
@@ -234,16 +148,9 @@ both_engines! {
             (blocked.status, blocked.blocked_reason),
             (SortieStatus::Blocked, Some(note("waiting for the schema")))
         );
-        let unblocked = story
-            .change("ada", "User model", SortieAction::Unblock)
-            .unwrap()
-            .sortie;
+        let unblocked = story.change("ada", "User model", SortieAction::Unblock).unwrap().sortie;
         assert_eq!(
-            (
-                unblocked.status,
-                unblocked.blocked_reason,
-                unblocked.attempts
-            ),
+            (unblocked.status, unblocked.blocked_reason, unblocked.attempts),
             (SortieStatus::InProgress, None, 1)
         );
     }

@@ -6,36 +6,14 @@
 use std::collections::BTreeMap;
 
 use flightline::Error;
-use flightline::agent::{Heartbeat, RetireAgent};
 use flightline::checkpoint::daily::daily;
-use flightline::checkpoint::files::WholeCheckpoint;
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, VerifyCheckpoint};
-use flightline::checkpoint::prune::{PlanPrune, apply_all, plan_all};
-use flightline::checkpoint::take::TakeCheckpoint;
-use flightline::checkpoint::thin::{PlanThinning, thin};
+use flightline::checkpoint::inspect::VerifyCheckpoint;
+use flightline::checkpoint::thin::thin;
 use flightline::core::checkpoint::section_of;
 use flightline::core::event::Change;
-use flightline::core::lock::Lock;
-use flightline::core::mission::Mission;
-use flightline::core::note::NoteKind;
-use flightline::core::sortie::Sortie;
-use flightline::core::{CheckpointId, Code, Refusal};
-use flightline::effect::{BeginEffect, FinishEffect};
-use flightline::lock::{AcquireLocks, ReleaseLocks, RenewLocks, StealLock};
-use flightline::mail::{AcknowledgeMail, OpenInbox, SendMail};
-use flightline::mission::{ChangeMission, UseMission};
-use flightline::note::AddNote;
 use flightline::rebuild::{Rebuild, rebuild};
-use flightline::recovery::resume::Resume;
-use flightline::recovery::undo::Undo;
 use flightline::registry::Registered;
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline::sortie::report::{ReportError, UpdateSortie};
-use flightline_testkit::story::{
-    Story, create_mission, locks_on, name, note, path, registration, sortie, title,
-};
-use flightline_testkit::{Engine, World, caller};
+use flightline_testkit::prelude::*;
 
 use crate::model::acts::Chance;
 
@@ -151,16 +129,11 @@ impl<'w> Walk<'w> {
         let id = sortie.id.to_string();
         let owner = sortie.assigned_to.map(|owner| {
             self.story
-                .look(|tx| tx.get::<flightline::core::agent::Agent>(&owner.to_string()))
+                .look(|tx| tx.get::<Agent>(&owner.to_string()))
                 .map_or_else(String::new, |agent| agent.name.to_string())
         });
         let owner = self.owner_or_any(owner);
-        let change = |action| ChangeSortie {
-            sortie: id.clone(),
-            action,
-            keep_locks: false,
-            checkpoint: false,
-        };
+        let change = |action| change_sortie(id.clone(), action);
         match self.chance.below(10) {
             0..2 => {
                 let (mission, lock) = (Some(self.mission()), self.chance.one_in(2));
@@ -180,16 +153,13 @@ impl<'w> Walk<'w> {
             }
             6 => {
                 let error = ReportError {
-                    sortie: id,
-                    kind: name("oops"),
-                    status: None,
-                    message: note("oops"),
                     blocking: self.chance.one_in(3),
+                    ..report_error(id, "oops", "oops")
                 };
                 ("report an error", self.run(&owner, &error))
             }
             7 => {
-                let release = change(SortieAction::Release { reason: None });
+                let release = change(GIVEN_BACK);
                 ("release a sortie", self.run(&owner, &release))
             }
             8 => {
@@ -198,7 +168,7 @@ impl<'w> Walk<'w> {
                 ("reassign", self.run("", &change(action)))
             }
             _ => {
-                let done = change(SortieAction::Complete { output: None });
+                let done = change(DONE);
                 ("complete", self.run(&owner, &done))
             }
         }
@@ -211,7 +181,7 @@ impl<'w> Walk<'w> {
         let holder = lock.as_ref().and_then(|lock| {
             let id = lock.held_by.to_string();
             self.story
-                .look(|tx| tx.get::<flightline::core::agent::Agent>(&id))
+                .look(|tx| tx.get::<Agent>(&id))
                 .map(|agent| agent.name.to_string())
         });
         let holder = self.owner_or_any(holder);
@@ -274,49 +244,27 @@ impl<'w> Walk<'w> {
                 };
                 ("send", self.run(agent, &send))
             }
-            2 => {
-                let inbox = OpenInbox {
-                    all: false,
-                    limit: 100,
-                };
-                ("open the inbox", self.run(agent, &inbox))
-            }
-            3 => {
-                let all = AcknowledgeMail {
-                    messages: Vec::new(),
-                    all: true,
-                };
-                ("acknowledge", self.run(agent, &all))
-            }
+            2 => ("open the inbox", self.run(agent, &open_inbox(100))),
+            3 => ("acknowledge", self.run(agent, &acknowledge_all())),
             4 => {
                 let add = AddNote {
                     mission,
-                    kind: NoteKind::Lesson,
-                    text: note("learned"),
-                    rationale: None,
-                    sortie: None,
-                    path: None,
-                    checksum: None,
-                    artifact_type: None,
+                    ..lesson("learned")
                 };
                 ("note", self.run(agent, &add))
             }
             5 => {
                 let begin = BeginEffect {
-                    key: name(self.chance.of(&["deploy", "publish"])),
                     mission,
-                    sortie: None,
-                    what: None,
                     again: self.chance.one_in(2),
-                    sightings: Vec::new(),
+                    ..begin_effect(self.chance.of(&["deploy", "publish"]))
                 };
                 ("begin an effect", self.run(agent, &begin))
             }
             _ => {
                 let finish = FinishEffect {
-                    key: name(self.chance.of(&["deploy", "publish"])),
                     mission,
-                    result: None,
+                    ..finish_effect(self.chance.of(&["deploy", "publish"]))
                 };
                 ("finish an effect", self.run(agent, &finish))
             }
@@ -410,8 +358,7 @@ impl<'w> Walk<'w> {
                 let to = self.chance.of(&["in_progress", "in_progress", "paused"]);
                 let change = ChangeMission {
                     mission: Some(self.mission()),
-                    to: serde_json::from_value(to.into()).unwrap(),
-                    reason: None,
+                    ..change_mission(serde_json::from_value(to.into()).unwrap())
                 };
                 ("move a mission", self.run("", &change))
             }

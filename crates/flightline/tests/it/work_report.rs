@@ -1,17 +1,10 @@
 //! What a mission's work took against what it was expected to take, on both engines.
 
-use flightline::core::Code;
-use flightline::core::sortie::{SortieStatus, TokenUsage};
+use flightline::core::sortie::TokenUsage;
 use flightline::report::{Report, ShowReport};
-use flightline::sortie::add::NewSortie;
-use flightline::sortie::change::SortieAction;
-use flightline::sortie::report::{AddReview, UpdateSortie};
-use flightline_testkit::story::{Story, create_mission, name, note, sortie};
-use flightline_testkit::{World, both_engines};
+use flightline_testkit::prelude::*;
 
 const MINUTE: u64 = 60_000;
-const DONE: SortieAction = SortieAction::Complete { output: None };
-
 fn report(story: &Story<'_>) -> Report {
     story.run("", &ShowReport { mission: None }).unwrap()
 }
@@ -84,7 +77,7 @@ both_engines! {
         story.change("ada", "Model", SortieAction::Fail { reason: note("no way") }).unwrap();
         story.claim("ada", "Endpoint").unwrap();
         story.pass_minutes(10);
-        story.change("ada", "Endpoint", SortieAction::Release { reason: None }).unwrap();
+        story.change("ada", "Endpoint", GIVEN_BACK).unwrap();
         story.pass_minutes(600);
         let report = report(&story);
         assert_eq!((report.sorties[0].status, report.sorties[0].actual_ms), (SortieStatus::Failed, None), "when it ended is not known");

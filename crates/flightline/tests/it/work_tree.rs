@@ -4,18 +4,13 @@
 mod claims;
 mod copies;
 
-use flightline::checkpoint::CheckpointDocument;
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints};
 use flightline::checkpoint::tree::RecordFiles;
-use flightline::core::checkpoint::{Backup, Reason};
+use flightline::core::checkpoint::Backup;
 use flightline::core::event::sha256_hex;
 use flightline::core::file_system::{FileSystem, RecordedFiles, SeenFile};
-use flightline::core::sortie::FileChange;
-use flightline::core::{CheckpointId, Kind};
-use flightline::sortie::report::{FileReport, UpdateSortie};
+use flightline_testkit::prelude::*;
+use flightline_testkit::read_checkpoint;
 use flightline_testkit::repository::{Repository, work_tree};
-use flightline_testkit::story::{Story, path};
-use flightline_testkit::{World, both_engines, read_checkpoint};
 
 /// A repository with a mission in it, in which ada has changed a file.
 fn working(world: &World) -> (Story<'_>, Repository) {
@@ -37,13 +32,10 @@ fn working(world: &World) -> (Story<'_>, Repository) {
     (story, repository)
 }
 
-fn report(story: &Story<'_>, file: &str, change: FileChange) {
+fn report(story: &Story<'_>, at: &str, change: FileChange) {
     let update = UpdateSortie {
         sortie: story.sortie_id("Model"),
-        files: vec![FileReport {
-            path: path(file),
-            change,
-        }],
+        files: vec![file(at, change)],
         ..UpdateSortie::default()
     };
     story.run("ada", &update).unwrap();
@@ -89,7 +81,7 @@ both_engines! {
         assert_eq!(file.file_system, taken.file_system);
         let kept = file.state.unwrap().file_system.unwrap();
         assert_eq!(sha256_hex(&kept.text), kept.sha);
-        let verdicts = story.run("", &VerifyCheckpoints { checkpoint: None }).unwrap();
+        let verdicts = story.run("", &verify_checkpoints()).unwrap();
         assert!(verdicts.iter().all(|verdict| verdict.sound), "{verdicts:?}");
         assert_eq!(world.problems(), Vec::<String>::new());
     }

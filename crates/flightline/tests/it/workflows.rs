@@ -1,20 +1,9 @@
 //! The workflows of missions, on both engines: declared states, history, pending transitions.
 
-use flightline::core::mission::MissionStatus;
-use flightline::core::{Code, Refusal};
-use flightline::mission::{
-    ChangeMission, CreateMission, MissionView, ShowMission, TransitionMission,
-};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, create_mission, name, note};
+use flightline_testkit::prelude::*;
 
 fn move_to(story: &Story<'_>, to: MissionStatus) -> Result<MissionView, Refusal> {
-    let change = ChangeMission {
-        mission: None,
-        to,
-        reason: None,
-    };
-    story.run("", &change)
+    story.run("", &change_mission(to))
 }
 
 fn with_states() -> CreateMission {
@@ -44,11 +33,7 @@ both_engines! {
         let story = Story::new(world);
         story.run("", &with_states()).unwrap();
         assert_eq!(
-            transition(&story, "planning", false)
-                .unwrap()
-                .mission
-                .workflow
-                .current,
+            transition(&story, "planning", false).unwrap().mission.workflow.current,
             Some(name("planning"))
         );
         story.pass_minutes(5);
@@ -57,10 +42,7 @@ both_engines! {
         assert_eq!(refused.message, "`review` cannot follow `planning`");
         assert_eq!(refused.hint.unwrap(), "after `planning` may come: building");
         let unknown = transition(&story, "lunch", false).unwrap_err();
-        assert_eq!(
-            unknown.hint.unwrap(),
-            "declared states: building, planning, review"
-        );
+        assert_eq!(unknown.hint.unwrap(), "declared states: building, planning, review");
         transition(&story, "building", false).unwrap();
         story.pass_minutes(5);
         let last = transition(&story, "review", false).unwrap();
@@ -69,22 +51,12 @@ both_engines! {
         let states: Vec<_> = last
             .history
             .iter()
-            .map(|past| {
-                (
-                    past.state.as_str(),
-                    past.exited_at.is_some(),
-                    past.trigger.as_str(),
-                )
-            })
+            .map(|past| (past.state.as_str(), past.exited_at.is_some(), past.trigger.as_str()))
             .collect();
         let why = "the plan is ready";
         assert_eq!(
             states,
-            [
-                ("planning", true, why),
-                ("building", true, why),
-                ("review", false, why)
-            ]
+            [("planning", true, why), ("building", true, why), ("review", false, why)]
         );
         assert_eq!(last.history[0].exited_at, Some(last.history[1].entered_at));
         let end = transition(&story, "planning", false).unwrap_err();
@@ -95,33 +67,17 @@ both_engines! {
         let story = Story::new(world);
         story.run("", &with_states()).unwrap();
         transition(&story, "planning", false).unwrap();
-        let waiting = transition(&story, "building", true)
-            .unwrap()
-            .mission
-            .workflow;
+        let waiting = transition(&story, "building", true).unwrap().mission.workflow;
         assert_eq!(
             (waiting.current, waiting.pending),
             (Some(name("planning")), vec![name("building")])
         );
         let twice = transition(&story, "building", true).unwrap();
-        assert_eq!(
-            twice.mission.workflow.pending.len(),
-            1,
-            "asking twice is harmless"
-        );
+        assert_eq!(twice.mission.workflow.pending.len(), 1, "asking twice is harmless");
         assert_eq!(twice.history.len(), 1, "it has not happened yet");
-        assert_eq!(
-            transition(&story, "review", true).unwrap_err().code,
-            Code::IllegalTransition
-        );
-        let moved = transition(&story, "building", false)
-            .unwrap()
-            .mission
-            .workflow;
-        assert_eq!(
-            (moved.current, moved.pending),
-            (Some(name("building")), vec![])
-        );
+        assert_eq!(transition(&story, "review", true).unwrap_err().code, Code::IllegalTransition);
+        let moved = transition(&story, "building", false).unwrap().mission.workflow;
+        assert_eq!((moved.current, moved.pending), (Some(name("building")), vec![]));
     }
 
     fn without_declared_states_any_may_follow_any(world: &World) {
@@ -131,10 +87,7 @@ both_engines! {
         assert_eq!(transition(&story, "goes", false).unwrap().history.len(), 2);
         move_to(&story, MissionStatus::Failed).unwrap();
         let refused = transition(&story, "on", false).unwrap_err();
-        assert_eq!(
-            refused.message,
-            "the mission is failed, so its workflow cannot move"
-        );
+        assert_eq!(refused.message, "the mission is failed, so its workflow cannot move");
     }
 
     fn a_state_that_leads_nowhere_declared_is_refused(world: &World) {
@@ -144,16 +97,7 @@ both_engines! {
             ..create_mission("Ship it", vec![])
         };
         let refused = story.run("", &create).unwrap_err();
-        assert_eq!(
-            refused.message,
-            "the state `planning` leads to `lunch`, which is not declared"
-        );
-        assert_eq!(
-            story
-                .run("", &ShowMission { mission: None })
-                .unwrap_err()
-                .code,
-            Code::NotFound
-        );
+        assert_eq!(refused.message, "the state `planning` leads to `lunch`, which is not declared");
+        assert_eq!(story.run("", &ShowMission { mission: None }).unwrap_err().code, Code::NotFound);
     }
 }

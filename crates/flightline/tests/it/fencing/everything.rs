@@ -1,29 +1,11 @@
 //! Every kind of write, asked for once.
 
+use flightline::Access;
 use flightline::agent::monitor::MonitorAgents;
-use flightline::agent::restart::RestartAgent;
-use flightline::agent::takeover::TakeOver;
-use flightline::agent::{Heartbeat, RetireAgent, UpdateAgent};
-use flightline::core::mission::MissionStatus;
-use flightline::core::note::NoteKind;
-use flightline::core::sortie::SubtaskStatus;
-use flightline::core::{Body, Refusal};
-use flightline::effect::{BeginEffect, FinishEffect};
-use flightline::lock::{ReleaseLocks, RenewLocks, StealLock};
-use flightline::mail::{AcknowledgeMail, OpenInbox, ReadMail, ReplyMail, RequeueMail, SendMail};
-use flightline::mission::{ChangeMission, TransitionMission, UseMission};
-use flightline::note::AddNote;
 use flightline::registry::Registered;
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::claim::{ClaimNext, ClaimSortie};
-use flightline::sortie::edit::{EditSortie, MoveSortie, NewPlace};
-use flightline::sortie::report::{
-    AddReview, ClearErrors, ReportError, SubtaskReport, UpdateSortie,
-};
-use flightline::{Access, Caller};
+use flightline::sortie::edit::NewPlace;
+use flightline_testkit::prelude::*;
 use flightline_testkit::story::epic::take_over;
-use flightline_testkit::story::{Story, create_mission, locks_on, name, note, path, sortie, title};
 
 /// What came of an operation by its name.
 pub type Answer = (&'static str, Result<(), Refusal>);
@@ -39,10 +21,8 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
     let mission = story.sortie("Ada's").sortie.mission_id.to_string();
     let mail = story.send("", &["ada"], "Hello").unwrap().message.id;
     let change = |action| ChangeSortie {
-        sortie: sortie_id.clone(),
-        action,
         keep_locks: true,
-        checkpoint: false,
+        ..change_sortie(sortie_id.clone(), action)
     };
     let mut answers = vec![
         ask(story, caller, create_mission("Another", vec![])),
@@ -68,7 +48,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
             caller,
             AddSorties {
                 mission: Some(mission.clone()),
-                sorties: vec![sortie("More")],
+                ..add_sorties(vec![sortie("More")])
             },
         ),
         ask(
@@ -84,7 +64,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
             caller,
             ClaimNext {
                 mission: Some(mission.clone()),
-                lock: false,
+                ..claim_next()
             },
         ),
         ask(
@@ -109,34 +89,24 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
             caller,
             AddNote {
                 mission: Some(mission.clone()),
-                kind: NoteKind::Lesson,
-                text: note("learned"),
-                rationale: None,
-                sortie: None,
-                path: None,
-                checksum: None,
-                artifact_type: None,
+                ..lesson("learned")
             },
         ),
         ask(
             story,
             caller,
             BeginEffect {
-                key: name("deploy"),
                 mission: Some(mission.clone()),
-                sortie: None,
-                what: None,
                 again: true,
-                sightings: Vec::new(),
+                ..begin_effect("deploy")
             },
         ),
         ask(
             story,
             caller,
             FinishEffect {
-                key: name("publish"),
                 mission: Some(mission.clone()),
-                result: None,
+                ..finish_effect("publish")
             },
         ),
     ];
@@ -151,19 +121,14 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
             reason: None,
         },
         SortieAction::Start,
-        SortieAction::Complete { output: None },
+        DONE,
         SortieAction::Approve { reason: None },
         SortieAction::Reject {
             reason: note("again"),
         },
     ];
     answers.extend(moves.map(|action| ask(story, caller, change(action))));
-    let subtasks = vec![SubtaskReport {
-        name: name("part"),
-        title: None,
-        status: SubtaskStatus::Complete,
-        output: None,
-    }];
+    let subtasks = vec![subtask("part", SubtaskStatus::Complete)];
     answers.extend([
         ask(
             story,
@@ -177,13 +142,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
         ask(
             story,
             caller,
-            ReportError {
-                sortie: sortie_id.clone(),
-                kind: name("oops"),
-                status: None,
-                message: note("oops"),
-                blocking: false,
-            },
+            report_error(sortie_id.clone(), "oops", "oops"),
         ),
         ask(
             story,
@@ -216,11 +175,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
                 to: "ada".to_owned(),
             }),
         ),
-        ask(
-            story,
-            caller,
-            change(SortieAction::Release { reason: None }),
-        ),
+        ask(story, caller, change(GIVEN_BACK)),
         ask(story, caller, Heartbeat::default()),
         ask(story, caller, UpdateAgent::default()),
         ask(story, caller, locks_on(&["src/b.rs"])),
@@ -233,15 +188,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
                 ttl_ms: None,
             },
         ),
-        ask(
-            story,
-            caller,
-            ReleaseLocks {
-                locks: vec!["src/a.rs".to_owned()],
-                all: false,
-                fence: None,
-            },
-        ),
+        ask(story, caller, release(&["src/a.rs"])),
         ask(
             story,
             caller,
@@ -250,17 +197,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
                 reason: note("urgent"),
             },
         ),
-        ask(
-            story,
-            caller,
-            SendMail {
-                to: vec!["eve".to_owned()],
-                subject: title("Hi"),
-                body: None,
-                mission: None,
-                acknowledge_within_ms: None,
-            },
-        ),
+        ask(story, caller, letter(&["eve"], "Hi")),
         ask(
             story,
             caller,
@@ -296,14 +233,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
                 body: Body::parse("body", "Answer").unwrap(),
             },
         ),
-        ask(
-            story,
-            caller,
-            AcknowledgeMail {
-                messages: vec![],
-                all: true,
-            },
-        ),
+        ask(story, caller, acknowledge_all()),
         ask(story, caller, MonitorAgents::default()),
         ask(
             story,
@@ -322,21 +252,13 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
                 ..take_over("eve", "idle")
             },
         ),
-        ask(
-            story,
-            caller,
-            RetireAgent {
-                agent: "idle".to_owned(),
-                reason: None,
-            },
-        ),
+        ask(story, caller, retire("idle")),
         ask(
             story,
             caller,
             ChangeMission {
                 mission: Some(mission),
-                to: MissionStatus::Paused,
-                reason: None,
+                ..change_mission(MissionStatus::Paused)
             },
         ),
     ]);

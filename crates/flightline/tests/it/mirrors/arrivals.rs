@@ -1,13 +1,8 @@
 //! When documents arrive: what is newer stays, what is being written is waited for, and nothing is lost.
 
 use flightline::core::dialect::{Dialect, Json};
-use flightline::core::sortie::{SortieStatus, SubtaskStatus};
-use flightline::mail::PeekInbox;
 use flightline::mirror::{Said, conflicts, drop_conflict, take_conflict, take_in};
-use flightline::sortie::report::{AddReview, SubtaskReport, UpdateSortie};
-use flightline::sortie::{ShowSortie, SortieView};
-use flightline_testkit::story::{Story, name};
-use flightline_testkit::{both_engines, caller};
+use flightline_testkit::prelude::*;
 
 use super::{Mirror, import, json};
 
@@ -35,9 +30,8 @@ fn trouble(said: &[Said]) -> Vec<&str> {
 
 fn subjects(story: &Story<'_>, agent: &str) -> Vec<String> {
     let inbox = PeekInbox {
-        agent: agent.to_owned(),
         all: true,
-        limit: 100,
+        ..peek_inbox(agent, 100)
     };
     let mail = story.run("", &inbox).unwrap();
     let subjects = mail.into_iter().map(|it| it.message.subject.to_string());
@@ -53,7 +47,7 @@ both_engines! {
         let old = mirror.read(TASK);
         let sortie = story.sortie_id("Convert Nature Trail PDFs to Markdown");
         story.run("Riley", &UpdateSortie {
-            subtasks: vec![SubtaskReport { name: name("post-20"), title: None, status: SubtaskStatus::Complete, output: None }],
+            subtasks: vec![subtask("post-20", SubtaskStatus::Complete)],
             criteria: [(name("29_files_created"), true)].into(),
             sortie: sortie.clone(),
             ..UpdateSortie::default()
@@ -151,7 +145,7 @@ both_engines! {
         mirror.pass();
         let old = mirror.read(AGENT);
         for number in ["one", "two"] {
-            story.run("Secondary-A", &flightline::agent::UpdateAgent { step: Some(flightline_testkit::story::title(number)), ..Default::default() }).unwrap();
+            story.run("Secondary-A", &UpdateAgent { step: Some(flightline_testkit::story::title(number)), ..Default::default() }).unwrap();
             mirror.pass();
             mirror.write(AGENT, &old.replace("IN_PROGRESS", if number == "one" { "WAITING" } else { "BLOCKED" }));
             mirror.pass();

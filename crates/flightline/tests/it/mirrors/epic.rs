@@ -2,17 +2,10 @@
 
 use std::fs;
 
-use flightline::agent::restart::RestartAgent;
-use flightline::agent::takeover::TakeOver;
-use flightline::agent::{RegisterAgent, RetireAgent, ShowAgent, UpdateAgent};
-use flightline::core::Code;
-use flightline::core::agent::{AgentStatus, Role};
 use flightline::core::dialect::{Dialect, Json};
-use flightline::core::policy::Preset;
 use flightline::dialect::{ImportDocuments, Incoming};
 use flightline::mirror::Said;
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, name, title};
+use flightline_testkit::prelude::*;
 
 use super::{Mirror, export, import, json};
 
@@ -123,7 +116,7 @@ both_engines! {
         story.run("Secondary-A", &UpdateAgent { blockers: vec![title("No key")], ..UpdateAgent::default() }).unwrap();
         mirror.write("agent_checkpoints/secondary_a.json", &text.replace("\"IN_PROGRESS\"", "\"WAITING\""));
         assert_eq!(mirror.pass(), [taken("status is \"WAITING\"")]);
-        let agent = story.run("", &ShowAgent { agent: Some("Secondary-A".to_owned()), sightings: Vec::new() }).unwrap().agent;
+        let agent = story.run("", &show_agent("Secondary-A")).unwrap().agent;
         assert_eq!((agent.status, agent.current_step, agent.blockers), (AgentStatus::Waiting, Some(title("By command")), vec![title("No key")]));
         let now = json(&mirror.read("agent_checkpoints/secondary_a.json"));
         assert_eq!(now.get("blockers"), Some(&json(r#"["No key"]"#)));
@@ -203,7 +196,7 @@ both_engines! {
         let over = TakeOver { from: "Secondary-A".to_owned(), to: name("Secondary-D"), session: None, force: true, sightings: Vec::new() };
         let taken = story.run("", &over).unwrap();
         story.run("", &RestartAgent { agent: "Secondary-B".to_owned(), force: true, sightings: Vec::new() }).unwrap();
-        story.run("", &RetireAgent { agent: "Secondary-C".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("Secondary-C")).unwrap();
         assert_eq!(mirror.pass(), []);
         let archived = mirror.files("agent_checkpoints/archive");
         assert_eq!(archived.len(), 3, "{archived:?}");
@@ -237,9 +230,9 @@ both_engines! {
         // A session that nobody had before is a new one.
         mirror.write(file, &mirror.read(file).replace("\"two\"", "\"three\""));
         assert!(matches!(mirror.pass().as_slice(), [Said::Done(_)]));
-        let agent = story.run("", &ShowAgent { agent: Some("Secondary-A".to_owned()), sightings: Vec::new() }).unwrap().agent;
+        let agent = story.run("", &show_agent("Secondary-A")).unwrap().agent;
         assert_eq!((agent.epoch, agent.session_id), (3, Some(title("three"))));
-        story.run("", &RetireAgent { agent: "Secondary-A".to_owned(), reason: None }).unwrap();
+        story.run("", &retire("Secondary-A")).unwrap();
         mirror.pass();
         mirror.write(file, &of_one);
         assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("was retired")));
@@ -300,7 +293,7 @@ both_engines! {
         let said = mirror.pass();
         assert_eq!(said.iter().filter(|said| matches!(said, Said::Trouble(_))).count(), 2, "{said:?}");
         assert_eq!(said.len(), 3, "{said:?}");
-        assert!(story.run("", &ShowAgent { agent: Some("Secondary-B".to_owned()), sightings: Vec::new() }).is_ok());
+        assert!(story.run("", &show_agent("Secondary-B")).is_ok());
         assert_eq!(mirror.pass(), [], "and then there is peace");
     }
 

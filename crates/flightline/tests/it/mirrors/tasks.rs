@@ -2,15 +2,9 @@
 
 use std::fs;
 
-use flightline::core::checkpoint::Reason;
 use flightline::core::dialect::{Dialect, Json};
-use flightline::core::sortie::{FileChange, SortieStatus, SubtaskStatus};
 use flightline::mirror::Said;
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline::sortie::report::{FileReport, SubtaskReport, UpdateSortie};
-use flightline::sortie::{ShowSortie, SortieView};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::{Story, name, path, title};
+use flightline_testkit::prelude::*;
 
 use super::{Mirror, export, import, json, try_import};
 
@@ -92,8 +86,8 @@ both_engines! {
         let sortie = story.sortie_id("Convert Nature Trail PDFs to Markdown");
         let update = UpdateSortie {
             sortie,
-            subtasks: vec![SubtaskReport { name: name("post-20"), title: None, status: SubtaskStatus::Complete, output: Some(title("post-20.md")) }],
-            files: vec![FileReport { path: path("docs/post-20.md"), change: FileChange::Created }],
+            subtasks: vec![SubtaskReport { output: Some(title("post-20.md")), ..subtask("post-20", SubtaskStatus::Complete) }],
+            files: vec![file("docs/post-20.md", FileChange::Created)],
             ..UpdateSortie::default()
         };
         story.run("Riley", &update).unwrap();
@@ -120,14 +114,14 @@ both_engines! {
         let current = format!("riley-{sortie}.json");
         assert_eq!(mirror.files("progress/checkpoints"), [current]);
         let status = mirror.read("progress/STATUS.md");
-        let at = story.all::<flightline::core::sortie::Sortie>()[0].updated_at.to_seconds();
+        let at = story.all::<Sortie>()[0].updated_at.to_seconds();
         assert!(status.contains(&format!("As of {at}\n")) && status.contains(&format!("| 0% | {at} | in_progress |")) && status.contains("| not started |"), "{status}");
         // It is the same page however much later somebody looks.
         story.pass_minutes(7);
         assert_eq!(mirror.pass(), []);
         assert_eq!(mirror.read("progress/STATUS.md"), status);
         mirror.write("progress/STATUS.md", &format!("# Mine\n\n{status}\nMy words.\n"));
-        story.run("riley", &ChangeSortie { sortie: sortie.clone(), action: SortieAction::Complete { output: None }, keep_locks: false, checkpoint: false }).unwrap();
+        story.run("riley", &change_sortie(sortie.clone(), DONE)).unwrap();
         assert_eq!(mirror.pass(), []);
         assert_eq!(mirror.files("progress/checkpoints"), [format!("riley-{sortie}-complete.json")]);
         let status = mirror.read("progress/STATUS.md");
@@ -204,7 +198,7 @@ both_engines! {
         mirror.pass();
         let sortie = story.sortie_id("Convert Nature Trail PDFs to Markdown");
         story.register("bob", flightline::core::agent::Role::Specialist);
-        story.run("", &ChangeSortie { sortie, action: SortieAction::Reassign { to: "bob".to_owned(), reason: None }, keep_locks: false, checkpoint: false }).unwrap();
+        story.run("", &change_sortie(sortie, SortieAction::Reassign { to: "bob".to_owned(), reason: None })).unwrap();
         mirror.pass();
         mirror.write(FILE, &SCHEMA.replace("\"completed\": 19", "\"completed\": 20"));
         let said = mirror.pass();

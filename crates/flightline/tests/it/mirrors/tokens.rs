@@ -1,14 +1,8 @@
 //! Checkpoints of full contexts, seed E's.
 
-use flightline::agent::Heartbeat;
-use flightline::core::checkpoint::Reason;
 use flightline::core::dialect::{Dialect, Json};
-use flightline::core::sortie::SortieStatus;
 use flightline::mirror::Said;
-use flightline::sortie::ShowSortie;
-use flightline::sortie::change::{ChangeSortie, SortieAction};
-use flightline_testkit::both_engines;
-use flightline_testkit::story::Story;
+use flightline_testkit::prelude::*;
 
 use super::{Mirror, export, import, json};
 
@@ -93,7 +87,7 @@ both_engines! {
         let sortie = story.sortie_id("Model");
         assert_eq!(latest.get("state").and_then(|state| state.get("inProgress")), Some(&Json::from(sortie.as_str())));
         // Completing the task is the full sync: nothing resumes from it a second time.
-        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false, checkpoint: false }).unwrap();
+        story.run("ada", &change_sortie(sortie, DONE)).unwrap();
         mirror.pass();
         assert_eq!(json(&mirror.read(LATEST)).get("timestamp"), Some(&Json::from("")));
     }
@@ -145,7 +139,7 @@ both_engines! {
         // Meanwhile, here: T005 is completed, and somebody takes T006.
         let sortie = story.sortie_id("T005");
         story.claim("ada", "T005").unwrap();
-        story.run("ada", &ChangeSortie { sortie, action: SortieAction::Complete { output: None }, keep_locks: false, checkpoint: false }).unwrap();
+        story.run("ada", &change_sortie(sortie, DONE)).unwrap();
         story.claim("bob", "Add rate limiting").unwrap();
         let text = mirror.read(LATEST);
         mirror.write(LATEST, &text.replace("Run pytest suite", "Run all of pytest"));

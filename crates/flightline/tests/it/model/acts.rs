@@ -1,7 +1,6 @@
 //! What can happen in a fleet, and chance to choose from it.
 
-use flightline::sortie::change::SortieAction;
-use flightline_testkit::story::note;
+use flightline_testkit::prelude::*;
 
 use super::rules::Model;
 
@@ -147,11 +146,11 @@ impl Move {
             },
             Move::Unblock => SortieAction::Unblock,
             Move::Resume => SortieAction::Resume,
-            Move::Complete => SortieAction::Complete { output: None },
+            Move::Complete => DONE,
             Move::Fail => SortieAction::Fail {
                 reason: note("enough"),
             },
-            Move::Release => SortieAction::Release { reason: None },
+            Move::Release => GIVEN_BACK,
             Move::Approve => SortieAction::Approve { reason: None },
             Move::Reject => SortieAction::Reject {
                 reason: note("again"),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flightline::core::Code;
+use flightline_testkit::prelude::*;
 
 use super::acts::{Act, Step};
 

@@ -1,6 +1,6 @@
 //! The model's locks and mail.
 
-use flightline::core::Code;
+use flightline_testkit::prelude::*;
 
 use super::rules::{Answer, DOWNTIME, LOCK_TTL, Lock, Message, Model, Visible};
 

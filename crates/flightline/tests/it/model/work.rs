@@ -1,6 +1,6 @@
 //! The model's missions and sorties.
 
-use flightline::core::Code;
+use flightline_testkit::prelude::*;
 
 use super::acts::Move;
 use super::rules::{Answer, Model, Sortie};

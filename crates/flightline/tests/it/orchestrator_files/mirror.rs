@@ -3,16 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint};
-use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::dialect::Dialect;
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::{self, read_index, write_index};
-use flightline::core::policy::{Policy, Preset};
 use flightline::core::retention::Retention;
 use flightline::mirror::{Mirrors, Said, take_in, write_out};
-use flightline_testkit::story::Story;
-use flightline_testkit::{World, both_engines, caller};
+use flightline_testkit::prelude::*;
 
 use super::{
     ERROR, FIRST, INDEX, RUNNING, SECOND, archive, plain, resealed, sound, status_of, take, working,

@@ -2,13 +2,8 @@
 
 use std::cell::Cell;
 
-use flightline::core::agent::Role;
-use flightline::mission::UseMission;
 use flightline::registry::Registered;
-use flightline::sortie::add::AddSorties;
-use flightline::sortie::change::ChangeSortie;
-use flightline_testkit::World;
-use flightline_testkit::story::Story;
+use flightline_testkit::prelude::*;
 use serde_json::{Value, json};
 
 /// What a free text field holds before it is poisoned.

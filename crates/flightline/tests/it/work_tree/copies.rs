@@ -1,12 +1,8 @@
 //! The section is damaged, lost, brought back, or forged.
 
-use flightline::checkpoint::files::WholeCheckpoint;
 use flightline::checkpoint::import::{Arrival, ImportCheckpoint};
-use flightline::checkpoint::inspect::{Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints};
-use flightline::core::{Code, Kind};
 use flightline::rebuild::{Rebuild, rebuild};
-use flightline_testkit::story::Story;
-use flightline_testkit::{both_engines, caller, damage};
+use flightline_testkit::prelude::*;
 
 use super::{checkpoint, shown, working};
 
@@ -22,7 +18,7 @@ both_engines! {
         let (story, _repository) = working(world);
         let taken = checkpoint(&story);
         damage::everywhere(world, Kind::FileSystem, &taken.id.to_string(), 0);
-        let verdict = story.run("", &VerifyCheckpoints { checkpoint: None }).unwrap().remove(0);
+        let verdict = story.run("", &verify_checkpoints()).unwrap().remove(0);
         assert!(!verdict.sound);
         assert!(verdict.problem.unwrap().contains("its section `file_system` does not match its checksum"));
         let damaged = shown(&story, taken.id);

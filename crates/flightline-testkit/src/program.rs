@@ -1,0 +1,108 @@
+//! Programs that a test starts: sealed off from this machine, waited for with a bound, and ended with the test.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Where the programs are that tests may use.
+pub const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A program in this folder and with this home, that sees nothing else of the machine's environment.
+#[must_use]
+pub fn sealed(program: impl AsRef<OsStr>, folder: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", PATH)
+        .env("HOME", home)
+        .stdin(Stdio::null());
+    command
+}
+
+/// A process that ends with this value at the latest.
+pub struct Ended(Option<Child>);
+
+impl Ended {
+    /// Starts a command.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn spawn(command: &mut Command) -> Self {
+        Self(Some(command.spawn().expect("the program starts")))
+    }
+
+    /// A process that does nothing.
+    #[must_use]
+    pub fn sleeper() -> Self {
+        Self::spawn(sealed("sleep", Path::new("/"), Path::new("/")).arg("300"))
+    }
+
+    /// Ends it now, and waits until it has.
+    pub fn end(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// The process, which from now on ends by itself.
+    ///
+    /// # Panics
+    /// Never: it is there until it is taken.
+    #[must_use]
+    pub fn into_child(mut self) -> Child {
+        self.0.take().expect("a process")
+    }
+}
+
+impl Deref for Ended {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().expect("a process")
+    }
+}
+
+impl DerefMut for Ended {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().expect("a process")
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Waits until something is so, looking again and again.
+///
+/// # Panics
+/// When it takes longer than this.
+pub fn until(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + within;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The first line that comes through a pipe.
+///
+/// # Panics
+/// When none comes within this time.
+pub fn first_line(pipe: impl Read + Send + 'static, within: Duration) -> String {
+    let (say, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = BufReader::new(pipe).read_line(&mut line);
+        let _ = say.send(line);
+    });
+    said.recv_timeout(within).expect("a line")
+}
