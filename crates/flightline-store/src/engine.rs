@@ -203,6 +203,11 @@ pub(crate) trait Driver: Send {
     /// Runs a query.
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error>;
 
+    /// Runs a query for rows that this write has not touched: what waits to be written cannot concern it.
+    fn query_untouched(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
+        self.query(sql, params)
+    }
+
     /// Runs a write whose row count the caller does not need. An engine may put it off, at the latest until a query has
     /// to see it, until its savepoint is released, or until the commit: if it fails, that fails.
     fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {

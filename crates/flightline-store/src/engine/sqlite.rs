@@ -253,6 +253,10 @@ impl Driver for Sqlite {
         if self.member.concerns(sql) {
             self.mark_member()?;
         }
+        self.query_untouched(sql, params)
+    }
+
+    fn query_untouched(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
         self.statements += 1;
         let said = |error: rusqlite::Error| classify("cannot read the store", &error);
         let mut statement = self.connection.prepare_cached(sql).map_err(said)?;

@@ -253,6 +253,21 @@ pub(crate) fn get(
     id: &str,
 ) -> Result<Option<Document>, Error> {
     let rows = driver.query(GET, params![project, kind.as_str(), id])?;
+    first_document(rows)
+}
+
+/// The subject with this id, which the write that asks has not touched.
+pub(crate) fn get_untouched(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    id: &str,
+) -> Result<Option<Document>, Error> {
+    let rows = driver.query_untouched(GET, params![project, kind.as_str(), id])?;
+    first_document(rows)
+}
+
+fn first_document(rows: Vec<Row>) -> Result<Option<Document>, Error> {
     match rows.into_iter().next() {
         Some(row) if row.opt_int(2)?.is_none() => document(row).map(Some),
         _ => Ok(None),

@@ -18,7 +18,15 @@ impl Tx<'_> {
         if let Some(known) = self.known_value::<S>(id)? {
             return Ok(known);
         }
-        let found = subject::get(self.driver, &self.project.id, S::KIND, id)?;
+        let known = self.memory.as_deref().and_then(|it| it.loaded(S::KIND, id));
+        let is_untouched = known
+            .flatten()
+            .is_some_and(|entry| entry.row.rev < self.step);
+        let (driver, project) = (&mut *self.driver, &self.project.id);
+        let found = match is_untouched {
+            true => subject::get_untouched(driver, project, S::KIND, id)?,
+            false => subject::get(driver, project, S::KIND, id)?,
+        };
         found
             .map(|found| self.read_document(S::KIND, found))
             .transpose()

@@ -10,36 +10,69 @@ use super::prune::{archive_surplus, delete_checkpoint, surplus_plan};
 use crate::desk::Desk;
 use crate::error::Result;
 
-/// Archives or deletes the surplus checkpoints of a mission, after one more was taken for `reason`. The guards are those of
-/// pruning: pinned ones stay, and as many sound ones as the policy says.
-pub(super) fn hold_maximum(
+/// Which checkpoints of a mission go when one more is taken for `reason`, if that is known before it is taken.
+pub(super) fn surplus_of_next(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
     reason: Reason,
+) -> Result<Option<Vec<Checkpoint>>> {
+    let policy = desk.policy.retention;
+    // The target of the rewind may be the oldest; the next checkpoint makes up for it.
+    if policy.surplus == Surplus::Delete && reason == Reason::BeforeRestore {
+        return Ok(Some(Vec::new()));
+    }
+    let counts = desk
+        .tx
+        .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let archived = CheckpointStatus::Archived.as_str();
+    let mut listed = counts.iter().filter(|(status, _)| status != archived);
+    let valid = CheckpointStatus::Valid.as_str();
+    let count = match (listed.next(), listed.next()) {
+        (None, _) => 0,
+        (Some((status, count)), None) if status == valid => *count,
+        // Damaged ones, which do not count among those that are kept.
+        _ => return Ok(None),
+    };
+    let surplus = (count + 1).saturating_sub(most_of(&policy));
+    if surplus == 0 {
+        return Ok(Some(Vec::new()));
+    }
+    if policy.surplus == Surplus::Archive || policy.emergencies_apart {
+        return Ok(None);
+    }
+    let oldest = desk
+        .tx
+        .rows_of_status(Kind::Checkpoint, mission.id, valid, surplus)?;
+    unpinned(desk, &oldest).map(Some)
+}
+
+/// Archives or deletes the surplus checkpoints of a mission, after one more was taken: those that were known before, or those
+/// that the guards of pruning leave. Pinned ones stay, and as many sound ones as the policy says.
+pub(super) fn hold_maximum(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    known: Option<Vec<Checkpoint>>,
 ) -> Result<()> {
     let policy = desk.policy.retention;
-    match policy.surplus {
-        Surplus::Archive => archive_surplus(desk, mission),
-        // The target of the rewind may be the oldest; the next checkpoint makes up for it.
-        Surplus::Delete if reason == Reason::BeforeRestore => Ok(()),
-        Surplus::Delete => delete_surplus(desk, mission, &policy),
+    match (known, policy.surplus) {
+        (Some(going), _) => delete(desk, going),
+        (None, Surplus::Archive) => archive_surplus(desk, mission),
+        (None, Surplus::Delete) => delete_surplus(desk, mission, &policy),
     }
 }
 
+/// How many checkpoints a mission may have.
+fn most_of(policy: &Retention) -> u64 {
+    policy.most.max(policy.keep).max(1)
+}
+
 fn delete_surplus(desk: &mut Desk<'_, '_>, mission: &Mission, policy: &Retention) -> Result<()> {
-    let of_mission = Find::Mission(mission.id);
     let archived = CheckpointStatus::Archived.as_str();
-    let counts = desk.tx.counts(Kind::Checkpoint, of_mission)?;
-    let listed = counts.iter().filter(|(status, _)| status != archived);
-    let kept = policy.most.max(policy.keep).max(1);
-    if listed.map(|(_, count)| count).sum::<u64>() <= kept {
-        return Ok(());
-    }
-    let mut rows = desk.tx.rows(Kind::Checkpoint, of_mission)?;
+    let mut rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
     rows.retain(|row| row.status != archived);
     rows.sort_by_key(|row| std::cmp::Reverse(row.born));
-    let kept = usize::try_from(kept).unwrap_or(usize::MAX).min(rows.len());
-    let (newest, older) = rows.split_at(kept);
+    let kept = usize::try_from(most_of(policy)).unwrap_or(usize::MAX);
+    let (newest, older) = rows.split_at(kept.min(rows.len()));
     let going = match is_simple(newest, policy) {
         true => unpinned(desk, older)?,
         // More than the order decides what stays: planned as pruning plans it.
@@ -51,6 +84,10 @@ fn delete_surplus(desk: &mut Desk<'_, '_>, mission: &Mission, policy: &Retention
             going
         }
     };
+    delete(desk, going)
+}
+
+fn delete(desk: &mut Desk<'_, '_>, going: Vec<Checkpoint>) -> Result<()> {
     // Housekeeping, no act of the caller that takes a checkpoint.
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());

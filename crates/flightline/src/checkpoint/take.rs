@@ -18,7 +18,7 @@ use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::surplus::hold_maximum;
+use super::surplus::{hold_maximum, surplus_of_next};
 use super::{CheckpointDocument, Contents};
 use crate::agent::context::{agent_context, last_figures};
 use crate::desk::Desk;
@@ -313,10 +313,11 @@ fn record(
         "lock_count": cut.locks,
         "message_count": cut.messages,
     });
+    let surplus = surplus_of_next(desk, mission, taking.reason)?;
     desk.tx
         .set(EventType::FleetCheckpointed, &checkpoint, &data)?;
     desk.tx.set_backup(checkpoint.id, &Backup::Pending)?;
-    hold_maximum(desk, mission, taking.reason)?;
+    hold_maximum(desk, mission, surplus)?;
     Ok(checkpoint)
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use flightline_workspace::beneath::{Dir, Replacing};
 
+use super::opening::PAGE_SIZE;
 use super::{Sqlite, classify};
 use crate::engine::Disk;
 use crate::error::Error;
@@ -78,7 +79,7 @@ impl Sqlite {
         if !self.reserve.is_there() || self.reserve.folder.remove(FILE).is_err() {
             return false;
         }
-        let more = |limit: u32| limit + SIZE / 8192;
+        let more = |limit: u32| limit + SIZE / PAGE_SIZE;
         self.hold_pages(self.reserve.limit.map(more)).is_ok()
     }
 
@@ -97,7 +98,9 @@ impl Sqlite {
     fn free(&mut self) -> Result<Option<u64>, Error> {
         if let Some(limit) = self.reserve.limit {
             let pages = self.pragma("PRAGMA page_count")?;
-            return Ok(Some(u64::from(limit).saturating_sub(pages) * 8192));
+            return Ok(Some(
+                u64::from(limit).saturating_sub(pages) * u64::from(PAGE_SIZE),
+            ));
         }
         let folder = self.file.parent().unwrap_or(Path::new("/"));
         let seen = rustix::fs::statvfs(folder).ok();
