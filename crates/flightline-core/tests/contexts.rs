@@ -5,7 +5,8 @@ use expect_test::expect;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::context::{Decision, changes, decide, recovery_document, remaining_steps};
-use flightline_core::dialect::recovery::{Delta, read, write};
+use flightline_core::dialect::Json;
+use flightline_core::dialect::recovery::{moved, read, write};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask};
 use proptest::prelude::*;
@@ -230,14 +231,76 @@ fn a_task_that_two_go_by_is_not_guessed() {
     let mut twin = sortie(2, "Twin", SortieStatus::Pending);
     twin.task_id = sortie(1, "Model", SortieStatus::Pending).task_id;
     let sorties = [sortie(1, "Model", SortieStatus::Pending), twin];
-    let decided = decide(&Delta::moved("T001", "backlog", "done"), &sorties);
+    let decided = decide(&moved("T001", "backlog", "done"), &sorties);
     let why = "several tasks are called `T001`".to_owned();
     assert_eq!(decided, Decision::Kept { why });
     // By its own id each of them is one.
     let own = sorties[1].id.to_string();
-    let decided = decide(&Delta::moved(&own, "backlog", "done"), &sorties);
+    let decided = decide(&moved(&own, "backlog", "done"), &sorties);
     let (sortie, to) = (&sorties[1], SortieStatus::Completed);
     assert_eq!(decided, Decision::Move { sortie, to });
+}
+
+#[test]
+fn a_change_is_made_once_and_one_that_cannot_be_made_says_why() {
+    let sorties = [
+        sortie(5, "Refresh", SortieStatus::InProgress),
+        sortie(6, "Limits", SortieStatus::Completed),
+    ];
+    let decided = |text: &str| decide(&Json::parse(text).unwrap(), &sorties);
+    let completed = r#"{"file": "progress", "operation": "update", "field": "metrics.currentSprint.completed", "value": 1}"#;
+    assert_eq!(decided(completed), Decision::Already);
+    let there = moved("T005", "backlog", "inProgress");
+    assert_eq!(decide(&there, &sorties), Decision::Already);
+    let deep = format!(
+        r#"{{"file": "progress", "operation": "update", "field": "{}a", "value": 1}}"#,
+        "a.".repeat(100_000)
+    );
+    for (text, said) in [
+        (
+            r#"{"file": "taskBoard", "operation": "move", "taskId": "T005", "from": "backlog", "to": "done"}"#,
+            "`T005` is in `inProgress`, not in `backlog`",
+        ),
+        (
+            r#"{"file": "taskBoard", "operation": "move", "taskId": "T1", "from": "x", "to": "done"}"#,
+            "`T1` is nowhere, not in `x`",
+        ),
+        (
+            r#"{"file": "taskBoard", "operation": "move", "taskId": "T005", "from": "inProgress", "to": "attic"}"#,
+            "the board has no column `attic`",
+        ),
+        (
+            r#"{"file": "progress", "operation": "update", "field": "metrics.currentSprint.completed", "value": 4}"#,
+            "`metrics.currentSprint.completed` is counted here, not set",
+        ),
+        (
+            r#"{"file": "progress", "operation": "update", "field": "metrics.mood", "value": 4}"#,
+            "`metrics.mood` is counted here, not set",
+        ),
+        (
+            r#"{"file": "progress", "operation": "update", "field": "metrics.currentSprint.completed.x", "value": 1}"#,
+            "`metrics.currentSprint.completed` is a number, not an object",
+        ),
+        (
+            r#"{"file": "progress", "operation": "update", "field": "a..b", "value": 1}"#,
+            "`a..b` is no name of a field",
+        ),
+        (&deep, "a.a` is no name of a field"),
+        (
+            r#"{"file": "/etc/passwd", "operation": "append", "value": "x"}"#,
+            r#"unknown change: {"file":"/etc/passwd","operation":"append","value":"x"}"#,
+        ),
+        (
+            r#"{"file": "taskBoard", "operation": "move", "taskId": 5, "from": "a", "to": "b"}"#,
+            r#"unknown change: {"file":"taskBoard","operation":"move","taskId":5,"from":"a","to":"b"}"#,
+        ),
+        ("\"later\"", "unknown change: \"later\""),
+    ] {
+        let Decision::Kept { why } = decided(text) else {
+            panic!("{text}");
+        };
+        assert!(why.ends_with(said), "{why}");
+    }
 }
 
 proptest! {

@@ -7,13 +7,13 @@ mod texts;
 use super::field::{Extra, Keep, Maybe, Stamp, Value, document, words};
 use super::json::Json;
 use super::unreadable::{Path, Unreadable};
-use crate::time::{Millis, Time};
+use crate::time::Millis;
 
 pub use self::files::{
-    ARCHIVE_FOLDER, BACKUP_FOLDER, BACKUPS_KEPT, Ended, FOLDER, archive_name, backup_name,
-    file_name, is_monitored, latest_backup, surplus_backups,
+    ARCHIVE_FOLDER, Ended, FOLDER, archive_name, backup_name, file_name, is_monitored,
+    latest_backup, surplus_backups,
 };
-pub use self::monitor::{Standing, Thresholds, Verdict, age_minutes, judge, report};
+pub use self::monitor::{Standing, Thresholds, Verdict, age_minutes, judge};
 pub use self::texts::{
     Escalation, escalation, handoff, resume_message, warning_message, warning_subject,
 };
@@ -134,38 +134,6 @@ impl Checkpoint {
             next_steps: Maybe::Absent,
             coordination_state: Maybe::Absent,
             extra: Extra::default(),
-        }
-    }
-
-    /// The agent wrote at `now`, and is expected again a quarter of an hour later, by default.
-    pub fn beat(&mut self, thresholds: &Thresholds, now: Time) {
-        let span = thresholds.expected_minutes.saturating_mul(MINUTE);
-        self.last_checkpoint = Stamp::seconds(now);
-        self.next_checkpoint_expected = Maybe::Is(Stamp::seconds(now.plus(span)));
-    }
-
-    /// What the same agent writes when it goes on in a new session: same feature, same stage.
-    #[must_use]
-    pub fn resumed(&self, session_id: String, thresholds: &Thresholds, now: Time) -> Self {
-        let mut resumed = self.clone();
-        resumed.session_id = Maybe::Is(session_id);
-        resumed.status = Maybe::Is(AgentStatus::InProgress);
-        resumed.beat(thresholds, now);
-        resumed
-    }
-
-    /// What another agent writes when it takes the work over.
-    #[must_use]
-    pub fn taken_over(
-        &self,
-        agent_id: String,
-        session_id: String,
-        thresholds: &Thresholds,
-        now: Time,
-    ) -> Self {
-        Self {
-            agent_id,
-            ..self.resumed(session_id, thresholds, now)
         }
     }
 

@@ -11,11 +11,11 @@ use super::unreadable::{Path, Unreadable, check_version};
 use crate::checkpoint::Reason;
 
 pub use self::context::{CONTEXT_TOKENS, LOAD_LATER, LOAD_NOW, RecoveryContext, recovery_context};
-pub use self::delta::{Applied, Board, Change, Delta};
+pub use self::delta::{Change, moved, updated};
 pub use self::files::{
-    CleanUp, FOLDER, FileKind, FoundFile, LATEST_FILE, Plan, backup_name, emergency_name, time_in,
+    CleanUp, FOLDER, FoundFile, LATEST_FILE, Plan, backup_name, emergency_name, time_in,
 };
-pub use self::start::{Config, Expected, Invalid, Start, start};
+pub use self::start::{Expected, Invalid, Start, start};
 
 /// The version of the documents this code writes.
 pub const VERSION: &str = "1.0";
@@ -48,7 +48,7 @@ document! {
         /// The next steps of the session.
         next_steps "nextSteps": Maybe<Vec<String>>,
         /// Changes that were made and not yet written to the other files.
-        delta_changes "deltaChanges": Maybe<Vec<Delta>>,
+        delta_changes "deltaChanges": Maybe<Vec<Json>>,
         /// How to go on.
         resume_instructions "resumeInstructions": Maybe<String>,
     }
@@ -299,11 +299,6 @@ impl Checkpoint {
             resume_instructions: Maybe::Absent,
             extra: Extra::default(),
         }
-    }
-
-    /// After a full sync: nothing resumes from it any more.
-    pub fn clear(&mut self) {
-        self.timestamp = Timestamp::Empty;
     }
 
     /// Tasks that are being worked on.

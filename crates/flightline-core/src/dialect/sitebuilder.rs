@@ -13,7 +13,7 @@ use crate::error::Refusal;
 use crate::text::Name;
 use crate::time::Time;
 
-pub use self::rules::{Resume, Scenario, WhyNot, progress_line};
+pub use self::rules::{Scenario, progress_line};
 pub use self::status::{BEGIN, END, Row, place_in_status, status_block};
 
 /// Where the checkpoints are, from the repository's root.

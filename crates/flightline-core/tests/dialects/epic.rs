@@ -215,26 +215,29 @@ fn minutes_are_counted_as_the_seeds_script_does() {
 }
 
 #[test]
-fn the_report_is_the_seeds() {
-    let verdicts: Vec<Verdict> = [
-        ("Secondary-A", "14:56:00"),
-        ("Secondary-B", "14:15:00"),
-        ("Secondary-C", "13:30:00"),
-    ]
-    .into_iter()
-    .map(|(agent, last)| {
+fn the_lines_of_the_report_are_the_seeds() {
+    for (agent, now, line) in [
+        (
+            "Secondary-A",
+            "14:34:00",
+            "✅ Secondary-A: ACTIVE (4 min ago)",
+        ),
+        (
+            "Secondary-B",
+            "15:15:00",
+            "⚠️ Secondary-B: WARNING (45 min) - May be slow",
+        ),
+        (
+            "Secondary-C",
+            "16:00:00",
+            "❌ Secondary-C: STALE (90 min) - Likely crashed",
+        ),
+    ] {
         let mut checkpoint = secondary();
         checkpoint.agent_id = agent.to_owned();
-        checkpoint.beat(&Thresholds::default(), at(last));
-        judge(&checkpoint, &Thresholds::default(), at("15:00:00"))
-    })
-    .collect();
-    assert_eq!(
-        report(&verdicts),
-        "✅ Secondary-A: ACTIVE (4 min ago)\n\
-         ⚠️ Secondary-B: WARNING (45 min) - May be slow\n\
-         ❌ Secondary-C: STALE (90 min) - Likely crashed\n"
-    );
+        let verdict = judge(&checkpoint, &Thresholds::default(), at(now));
+        assert_eq!(verdict.to_string(), line);
+    }
 }
 
 #[test]
@@ -335,36 +338,6 @@ fn the_handoff_is_the_seeds() {
         first.ends_with("Resume from: S2.P1 Research Phase\n"),
         "{first}"
     );
-}
-
-#[test]
-fn the_same_agent_goes_on_in_a_new_session() {
-    let (before, now) = (secondary(), at("15:15:00"));
-    let after = before.resumed("new".to_owned(), &Thresholds::default(), now);
-    assert_eq!(after.session_id, Maybe::Is("new".to_owned()));
-    assert_eq!(after.status, Maybe::Is(AgentStatus::InProgress));
-    assert_eq!(after.last_checkpoint.as_str(), "2026-01-15T15:15:00Z");
-    assert_eq!(
-        after.next_checkpoint_expected.get().unwrap().as_str(),
-        "2026-01-15T15:30:00Z"
-    );
-    let same = |it: &Checkpoint| (it.agent_id.clone(), it.feature.clone(), it.stage.clone());
-    assert_eq!(same(&after), same(&before));
-}
-
-#[test]
-fn another_agent_takes_the_work_over() {
-    let before = secondary();
-    let after = before.taken_over(
-        "Secondary-C".to_owned(),
-        "new".to_owned(),
-        &Thresholds::default(),
-        at("15:15:00"),
-    );
-    assert_eq!(after.agent_id, "Secondary-C");
-    assert_eq!(after.session_id, Maybe::Is("new".to_owned()));
-    assert_eq!((after.feature, after.stage), (before.feature, before.stage));
-    assert_eq!(after.recovery_instructions, before.recovery_instructions);
 }
 
 proptest! {

@@ -206,7 +206,6 @@ fn a_whole_life_from_start_to_completion() {
     "#]]
     .assert_eq(&write(&done));
     assert_eq!(done.percent(), 100);
-    assert_eq!(done.resume(), Err(WhyNot::NotResumable));
 }
 
 #[test]
@@ -285,51 +284,6 @@ fn the_progress_line_is_the_seeds() {
 }
 
 #[test]
-fn a_task_is_resumed_from_its_cursor_without_what_is_done() {
-    let checkpoint = read(SCHEMA).unwrap();
-    let resume = checkpoint.resume().unwrap();
-    let ids = |items: &[&Item]| items.iter().map(|item| item.id.clone()).collect::<Vec<_>>();
-    assert_eq!(ids(&resume.skipped), ["post-01", "post-02"]);
-    assert_eq!(ids(&resume.pending), ["post-20", "post-21"]);
-    assert_eq!(resume.last_processed, Some("Post19English.pdf"));
-    assert_eq!(resume.next_to_process, Some("Post20English.pdf"));
-    assert_eq!(
-        resume.instructions,
-        Some("Continue from post-20.md, source: NatureTrail/NTEnglish/Text/Post20English.pdf")
-    );
-    // A blocked one too.
-    let blocked = after(SCHEMA, &[UPDATE_BLOCKED]);
-    assert_eq!(
-        blocked.resume().unwrap().instructions,
-        Some("Resolve missing PDF, then continue from post-20")
-    );
-}
-
-#[test]
-fn a_task_that_cannot_be_resumed_says_why() {
-    let why = |update: &str| {
-        let checkpoint = after(SCHEMA, &[update]);
-        checkpoint.resume().unwrap_err().to_string()
-    };
-    assert_eq!(
-        why(r#"{"resumable": false}"#),
-        "its checkpoint is not marked as resumable"
-    );
-    assert_eq!(
-        why(r#"{"resumable": null}"#),
-        "its checkpoint is not marked as resumable"
-    );
-    assert_eq!(
-        why(r#"{"status": "complete"}"#),
-        "it is `complete`, and only a task that is `in_progress` or `blocked` can be resumed"
-    );
-    assert_eq!(
-        why(r#"{"status": "paused"}"#),
-        "it is `paused`, and only a task that is `in_progress` or `blocked` can be resumed"
-    );
-}
-
-#[test]
 fn a_session_timeout_is_silence_of_more_than_ten_minutes_in_progress() {
     let last = time("2025-12-08T14:52:10Z");
     let checkpoint = read(SCHEMA).unwrap();
@@ -365,7 +319,6 @@ fn an_error_is_a_blocked_task_with_errors_until_they_are_cleared() {
     );
     blocked.errors = Maybe::Is(Vec::new());
     assert_eq!(blocked.scenario(SESSION_TIMEOUT, now), None);
-    assert!(blocked.resume().is_ok());
 }
 
 #[test]
@@ -534,9 +487,6 @@ proptest! {
         let now = Time::from_millis(now);
         prop_assert!(checkpoint.percent() <= 100);
         prop_assert_eq!(progress_line(&checkpoint.task_id, 1).lines().count(), 1);
-        let able = checkpoint.resumable == Maybe::Is(true)
-            && matches!(checkpoint.status, TaskStatus::InProgress | TaskStatus::Blocked);
-        prop_assert_eq!(checkpoint.resume().is_ok(), able);
         let _ = checkpoint.scenario(SESSION_TIMEOUT, now);
         let block = status_block(&[self::row(&checkpoint)]);
         let dated = usize::from(checkpoint.last_update().is_some());

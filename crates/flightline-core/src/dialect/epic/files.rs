@@ -9,10 +9,8 @@ use crate::time::Time;
 pub const FOLDER: &str = "agent_checkpoints";
 /// Where those of agents that ended are: apart, so that the seed's monitor does not see them.
 pub const ARCHIVE_FOLDER: &str = "agent_checkpoints/archive";
-/// Where what was there before each update is.
-pub const BACKUP_FOLDER: &str = "agent_checkpoints/backups";
 /// So many backups of an agent stay.
-pub const BACKUPS_KEPT: usize = 10;
+const BACKUPS_KEPT: usize = 10;
 
 const LONGEST: usize = 200;
 

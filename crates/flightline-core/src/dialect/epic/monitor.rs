@@ -101,12 +101,3 @@ pub fn judge(checkpoint: &Checkpoint, thresholds: &Thresholds, now: Time) -> Ver
         standing,
     }
 }
-
-/// The report: one line for each, in the order given.
-#[must_use]
-pub fn report(verdicts: &[Verdict]) -> String {
-    verdicts
-        .iter()
-        .map(|verdict| format!("{verdict}\n"))
-        .collect()
-}

@@ -1,6 +1,6 @@
 //! The recovery context: what a session that resumes is given, in no more than 2,000 tokens.
 
-use super::{Checkpoint, Maybe};
+use super::{Checkpoint, Json, Maybe};
 use crate::briefing::{check_nonce, clean, estimate_tokens};
 use crate::error::{Code, Refusal};
 
@@ -125,7 +125,7 @@ fn lists(checkpoint: &Checkpoint, task: Option<&str>) -> Vec<(&'static str, Vec<
             phase.map(|it| it.as_str().to_owned()).into_iter().collect(),
         ),
         ("Sprint", text(context.map(|it| &it.current_sprint))),
-        ("Delta", deltas.map(|delta| delta.0.stringify()).collect()),
+        ("Delta", deltas.map(Json::stringify).collect()),
         (
             "Backlog",
             backlog

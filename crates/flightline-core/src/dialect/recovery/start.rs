@@ -4,64 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{BacklogItem, Checkpoint, Timestamp};
-use crate::checkpoint::Reason;
 use crate::dialect::field::one_line;
 use crate::time::{Millis, Time, human_span};
-
-/// What the seed's front matter can switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Whether any checkpoint is taken.
-    pub enabled: bool,
-    /// Whether a session resumes by itself.
-    pub auto_resume: bool,
-    /// At 75 %.
-    pub token_warning: bool,
-    /// At 90 %.
-    pub token_critical: bool,
-    /// When a session ends.
-    pub session_end: bool,
-    /// When a task is completed.
-    pub task_completion: bool,
-    /// When a person or an agent asks.
-    pub manual: bool,
-    /// Where the warning is, in percent.
-    pub warning_percent: u8,
-    /// Where it is critical, in percent.
-    pub critical_percent: u8,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            auto_resume: true,
-            token_warning: true,
-            token_critical: true,
-            session_end: true,
-            task_completion: false,
-            manual: true,
-            warning_percent: 75,
-            critical_percent: 90,
-        }
-    }
-}
-
-impl Config {
-    /// Whether this leads to a checkpoint. What the seed does not know is not its to forbid.
-    #[must_use]
-    pub fn allows(&self, reason: Reason) -> bool {
-        self.enabled
-            && match reason {
-                Reason::TokenWarning => self.token_warning,
-                Reason::TokenCritical => self.token_critical,
-                Reason::SessionEnd => self.session_end,
-                Reason::TaskComplete => self.task_completion,
-                Reason::Manual => self.manual,
-                _ => true,
-            }
-    }
-}
 
 /// What a checkpoint must fit to be resumed from.
 pub struct Expected<'a> {

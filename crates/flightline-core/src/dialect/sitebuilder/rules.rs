@@ -5,32 +5,6 @@ use crate::dialect::field::{Extra, one_line};
 use crate::sortie::{Declared, SortieStatus, SubtaskProgress};
 use crate::time::{Millis, Time, human_span};
 
-/// Why a task cannot be resumed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WhyNot {
-    /// Its checkpoint does not say that it can.
-    #[error("its checkpoint is not marked as resumable")]
-    NotResumable,
-    /// It is neither in progress nor blocked.
-    #[error("it is `{}`, and only a task that is `in_progress` or `blocked` can be resumed", one_line(.0.as_str()))]
-    Status(TaskStatus),
-}
-
-/// Where to go on with a task.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Resume<'a> {
-    /// The item that was processed last.
-    pub last_processed: Option<&'a str>,
-    /// Where to start.
-    pub next_to_process: Option<&'a str>,
-    /// Parts that are done, and are skipped.
-    pub skipped: Vec<&'a Item>,
-    /// Parts that are left, of those listed.
-    pub pending: Vec<&'a Item>,
-    /// How to go on.
-    pub instructions: Option<&'a str>,
-}
-
 /// What can have happened to a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scenario {
@@ -136,32 +110,6 @@ impl Checkpoint {
         stamp.map(Stamp::time)
     }
 
-    /// Where to go on.
-    ///
-    /// # Errors
-    /// Why the task cannot be resumed.
-    pub fn resume(&self) -> Result<Resume<'_>, WhyNot> {
-        if self.resumable.get() != Some(&true) {
-            return Err(WhyNot::NotResumable);
-        }
-        match self.status {
-            TaskStatus::InProgress | TaskStatus::Blocked => {}
-            TaskStatus::Complete | TaskStatus::Other(_) => {
-                return Err(WhyNot::Status(self.status.clone()));
-            }
-        }
-        let context = self.context.get();
-        let done = |item: &&Item| item.status.get() == Some(&ItemStatus::Complete);
-        let (skipped, pending) = self.items().iter().partition(done);
-        Ok(Resume {
-            last_processed: context.and_then(|context| text(&context.last_processed)),
-            next_to_process: context.and_then(|context| text(&context.next_to_process)),
-            skipped,
-            pending,
-            instructions: text(&self.resume_instructions),
-        })
-    }
-
     /// The trouble of the task, if it needs a decision. A session is lost after more than `timeout` of silence.
     #[must_use]
     pub fn scenario(&self, timeout: Millis, now: Time) -> Option<Scenario> {
@@ -202,10 +150,6 @@ impl Checkpoint {
         let items = subtasks.and_then(|subtasks| subtasks.items.get());
         items.map_or(&[], Vec::as_slice)
     }
-}
-
-fn text(field: &Maybe<String>) -> Option<&str> {
-    field.get().map(String::as_str)
 }
 
 impl Heartbeat {
