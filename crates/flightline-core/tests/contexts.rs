@@ -5,8 +5,8 @@ use expect_test::expect;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::context::{Decision, changes, decide, recovery_document, remaining_steps};
-use flightline_core::dialect::Json;
-use flightline_core::dialect::recovery::{moved, read, write};
+use flightline_core::dialect::recovery::{in_progress, moved};
+use flightline_core::dialect::{Dialect, Document, Json};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask};
 use proptest::prelude::*;
@@ -172,13 +172,14 @@ fn a_checkpoint_of_ours_is_written_as_the_seeds_example() {
           "resumeInstructions": "Load recovery context, complete T005 JWT refresh token logic, run tests, then full sync and return to standard mode."
         }
     "#]]
-    .assert_eq(&write(&document));
-    assert_eq!(read(&write(&document)).unwrap(), document);
+    .assert_eq(&document.write());
+    let read = Document::read(Dialect::Recovery, &document.write());
+    assert_eq!(read.unwrap(), document);
 }
 
 #[test]
 fn one_that_was_consumed_has_an_empty_timestamp() {
-    let text = write(&recovery_document(&checkpoint(true), &mission(), &tasks()));
+    let text = recovery_document(&checkpoint(true), &mission(), &tasks()).write();
     assert!(text.contains("\"timestamp\": \"\""), "{text}");
 }
 
@@ -190,15 +191,8 @@ fn the_task_that_was_at_hand_comes_first_and_five_of_the_backlog_are_named() {
         tasks.push(sortie(number, "More", SortieStatus::Pending));
     }
     let document = recovery_document(&checkpoint(false), &mission(), &tasks);
-    assert_eq!(document.in_progress(), ["T005", "T001"]);
-    let backlog = document
-        .state
-        .get()
-        .unwrap()
-        .backlog_snapshot
-        .get()
-        .unwrap();
-    assert_eq!(backlog.len(), 5);
+    assert_eq!(in_progress(&document), ["T005", "T001"]);
+    assert_eq!(document["state"].items("backlogSnapshot").len(), 5);
 }
 
 #[test]

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::dialect::Json;
-use crate::dialect::field::one_line;
 use crate::dialect::recovery::{Change, moved, updated};
+use crate::dialect::{Json, one_line};
 use crate::sortie::{Sortie, SortieStatus};
 
 /// The figure that says how many tasks are completed.

@@ -1,6 +1,6 @@
 //! Names of files: checkpoints, archives, backups.
 
-use crate::dialect::field::stamped;
+use crate::dialect::stamped;
 use crate::error::Refusal;
 use crate::redact::shown;
 use crate::time::Time;
@@ -98,11 +98,11 @@ pub fn latest_backup<'a>(
     Ok(backups(agent_id, files)?.pop())
 }
 
-/// Whether the primary looks at this file: `secondary_*.json`, as in the seed's script.
+/// Whether the primary monitors an agent: every one but itself, and every one whose file is `secondary_*.json`, at
+/// which the seed's script looks.
 #[must_use]
-pub fn is_monitored(file: &str) -> bool {
-    file.strip_prefix("secondary_")
-        .is_some_and(|rest| rest.ends_with(".json"))
+pub fn is_monitored(agent_id: &str, is_primary: bool) -> bool {
+    !is_primary || stem(agent_id).is_ok_and(|stem| stem.starts_with("secondary_"))
 }
 
 /// The agent's backups, oldest first.

@@ -28,15 +28,13 @@ pub enum Change<'a> {
 /// The change of a task that moved on the board, as the seed writes it.
 #[must_use]
 pub fn moved(task: &str, from: &str, to: &str) -> Json {
-    let fields = [
-        ("file", "taskBoard"),
-        ("operation", "move"),
-        ("taskId", task),
-        ("from", from),
-        ("to", to),
-    ];
-    let fields = fields.map(|(key, value)| (key.to_owned(), value.into()));
-    Json::Object(fields.to_vec())
+    Json::Object(vec![
+        ("file".to_owned(), "taskBoard".into()),
+        ("operation".to_owned(), "move".into()),
+        ("taskId".to_owned(), task.into()),
+        ("from".to_owned(), from.into()),
+        ("to".to_owned(), to.into()),
+    ])
 }
 
 /// The change of a figure of the progress, as the seed writes it.
@@ -54,10 +52,7 @@ impl<'a> Change<'a> {
     /// Reads a change as another program wrote it.
     #[must_use]
     pub fn of(delta: &'a Json) -> Self {
-        let text = |key: &str| match delta.get(key) {
-            Some(Json::Text(text)) => Some(text.as_str()),
-            _ => None,
-        };
+        let text = |key: &str| delta.text(key);
         let change = match (text("file"), text("operation")) {
             (Some("taskBoard"), Some("move")) => text("taskId")
                 .zip(text("from").zip(text("to")))

@@ -1,6 +1,6 @@
 //! Names of files, and which of them go.
 
-use crate::dialect::field::stamped;
+use crate::dialect::stamped;
 use crate::time::{Millis, Time};
 
 /// Where the checkpoints are, from the repository's root.

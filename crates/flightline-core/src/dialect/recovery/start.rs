@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::{BacklogItem, Checkpoint, Timestamp};
-use crate::dialect::field::one_line;
+use super::{Json, backlog, in_progress};
+use crate::dialect::one_line;
 use crate::time::{Millis, Time, human_span};
 
 /// What a checkpoint must fit to be resumed from.
@@ -76,10 +76,9 @@ fn quoted(stack: Option<&str>) -> String {
 
 /// Decides how a session starts when `latest.json` holds this.
 #[must_use]
-pub fn start(checkpoint: &Checkpoint, expected: &Expected<'_>) -> Start {
-    let taken = match &checkpoint.timestamp {
-        Timestamp::Empty | Timestamp::Null => return Start::Normal,
-        Timestamp::At(stamp) => stamp.time(),
+pub fn start(checkpoint: &Json, expected: &Expected<'_>) -> Start {
+    let Some(taken) = checkpoint.time("timestamp") else {
+        return Start::Normal;
     };
     let mut why = Vec::new();
     let age = expected.now.since(taken);
@@ -89,13 +88,12 @@ pub fn start(checkpoint: &Checkpoint, expected: &Expected<'_>) -> Start {
             max_age: expected.max_age,
         });
     }
-    let context = checkpoint.context.get();
-    let theirs = context.and_then(|context| context.stack_id.get());
+    let theirs = checkpoint["context"].text("STACK_ID");
     if let Some(ours) = expected.stack_id
         && theirs.is_none_or(|theirs| theirs != ours)
     {
         why.push(Invalid::OtherStack {
-            theirs: theirs.cloned(),
+            theirs: theirs.map(str::to_owned),
             ours: ours.to_owned(),
         });
     }
@@ -114,15 +112,11 @@ pub fn start(checkpoint: &Checkpoint, expected: &Expected<'_>) -> Start {
 }
 
 /// Every task a checkpoint names.
-fn tasks(checkpoint: &Checkpoint) -> impl Iterator<Item = &str> {
-    let state = checkpoint.state.get();
-    let done = state.and_then(|state| state.completed_tasks.get());
-    let next = state.and_then(|state| state.backlog_snapshot.get());
-    let in_progress = checkpoint.in_progress().iter();
-    in_progress
-        .chain(done.into_iter().flatten())
-        .map(String::as_str)
-        .chain(next.into_iter().flatten().map(BacklogItem::id))
+fn tasks(checkpoint: &Json) -> impl Iterator<Item = &str> {
+    let tasks = in_progress(checkpoint).into_iter();
+    tasks
+        .chain(checkpoint["state"].texts("completedTasks"))
+        .chain(backlog(checkpoint).map(|(id, _)| id))
 }
 
 impl Start {
