@@ -158,21 +158,16 @@ impl Gauge {
     /// switched off is not there.
     #[must_use]
     pub fn crosses(&self, percent: u8, policy: &Policy) -> Vec<Reason> {
-        let protocol = policy.token_protocol();
         let thresholds = [
+            (policy.token_warning, Reason::TokenWarning, self.warned_at),
             (
-                protocol.warning_percent,
-                Reason::TokenWarning,
-                self.warned_at,
-            ),
-            (
-                protocol.critical_percent,
+                policy.token_critical,
                 Reason::TokenCritical,
                 self.critical_at,
             ),
         ];
         let first = thresholds.into_iter().filter(|(threshold, reason, at)| {
-            percent >= *threshold && at.is_none() && protocol.allows(*reason)
+            percent >= *threshold && at.is_none() && policy.saves_context_for(*reason)
         });
         first.map(|(_, reason, _)| reason).collect()
     }

@@ -7,21 +7,21 @@
 //! | [`orchestrator`] | D | `<base>/<uuid>.json[.gz]`, `<base>/index.json` |
 //! | [`recovery`] | E | `checkpoints/latest.json`, `checkpoint-{time}.json`, `emergency-{time}.json` |
 //!
-//! Each has types that hold its documents as they are (field names, order, absent fields, `null` fields and unknown
-//! fields), `read` and `write`, and its rules as functions of values. [`json`] is the one reader of all of them. A
-//! [`Document`] is one of any dialect.
+//! A [`Document`] is one of any dialect: the [`Json`] that was read, with its order, unknown fields and numbers, of the
+//! dialect's shape. Each dialect has the shape of its documents as a table, and its rules as functions of values.
+//! [`json`] is the one reader of all of them.
 
 mod arrival;
 mod changes;
 pub mod compress;
 mod document;
 pub mod epic;
-pub mod field;
 pub mod json;
 mod merge;
 pub mod orchestrator;
 mod original;
 pub mod recovery;
+mod shape;
 pub mod sitebuilder;
 mod unreadable;
 
@@ -32,6 +32,8 @@ pub use self::json::Json;
 pub use self::merge::merge;
 pub use self::original::Original;
 pub use self::unreadable::{Fault, MAX_BYTES, MAX_DEPTH, Path, Place, Unreadable};
+
+use crate::time::Time;
 
 /// The text in a file's bytes.
 ///
@@ -52,4 +54,19 @@ pub fn text_of(bytes: &[u8]) -> Result<&str, Unreadable> {
             },
         }
     })
+}
+
+/// `time` in UTC, in `strftime`'s language.
+fn stamped(time: Time, format: &str) -> String {
+    jiff::Timestamp::from_millisecond(time.as_millis()).map_or_else(
+        |_| time.to_string(),
+        |stamp| stamp.strftime(format).to_string(),
+    )
+}
+
+/// `text` as one line: what would break it, or hide in it, becomes a space.
+pub(crate) fn one_line(text: &str) -> String {
+    let hides = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let kept = text.replace(hides, " ");
+    kept.trim().to_owned()
 }

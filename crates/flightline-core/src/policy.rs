@@ -12,7 +12,6 @@ pub use preset::Preset;
 use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
 use crate::dialect::compress::Compression;
-use crate::dialect::recovery;
 use crate::retention::Retention;
 use crate::text::Name;
 use crate::time::Millis;
@@ -282,21 +281,10 @@ impl Policy {
         ))
     }
 
-    /// Seed E's front matter, as this policy has it.
+    /// Whether a context that is full or ends leads to a checkpoint for this reason.
     #[must_use]
-    pub fn token_protocol(&self) -> recovery::Config {
-        let has = |reason| self.triggers.has(reason);
-        recovery::Config {
-            enabled: self.recovery_enabled,
-            auto_resume: self.auto_resume,
-            token_warning: has(Reason::TokenWarning),
-            token_critical: has(Reason::TokenCritical),
-            session_end: has(Reason::SessionEnd),
-            task_completion: has(Reason::TaskComplete),
-            manual: has(Reason::Manual),
-            warning_percent: self.token_warning,
-            critical_percent: self.token_critical,
-        }
+    pub fn saves_context_for(&self, reason: Reason) -> bool {
+        self.recovery_enabled && self.triggers.has(reason)
     }
 }
 

@@ -90,6 +90,15 @@ impl Time {
             .map_or_else(|_| self.to_string(), |stamp| stamp.to_string())
     }
 
+    /// The time as short as it can be written without losing anything.
+    #[must_use]
+    pub fn to_shortest(self) -> String {
+        match self.0.rem_euclid(1000) {
+            0 => self.to_seconds(),
+            _ => self.to_string(),
+        }
+    }
+
     /// How long ago `earlier` was; zero when it lies in the future, as after a clock went backwards.
     #[must_use]
     pub fn since(self, earlier: Self) -> Millis {

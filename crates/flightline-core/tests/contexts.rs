@@ -5,7 +5,8 @@ use expect_test::expect;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::context::{Decision, changes, decide, recovery_document, remaining_steps};
-use flightline_core::dialect::recovery::{Delta, read, write};
+use flightline_core::dialect::recovery::{in_progress, moved};
+use flightline_core::dialect::{Dialect, Document, Json};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask};
 use proptest::prelude::*;
@@ -171,13 +172,14 @@ fn a_checkpoint_of_ours_is_written_as_the_seeds_example() {
           "resumeInstructions": "Load recovery context, complete T005 JWT refresh token logic, run tests, then full sync and return to standard mode."
         }
     "#]]
-    .assert_eq(&write(&document));
-    assert_eq!(read(&write(&document)).unwrap(), document);
+    .assert_eq(&document.write());
+    let read = Document::read(Dialect::Recovery, &document.write());
+    assert_eq!(read.unwrap(), document);
 }
 
 #[test]
 fn one_that_was_consumed_has_an_empty_timestamp() {
-    let text = write(&recovery_document(&checkpoint(true), &mission(), &tasks()));
+    let text = recovery_document(&checkpoint(true), &mission(), &tasks()).write();
     assert!(text.contains("\"timestamp\": \"\""), "{text}");
 }
 
@@ -189,15 +191,8 @@ fn the_task_that_was_at_hand_comes_first_and_five_of_the_backlog_are_named() {
         tasks.push(sortie(number, "More", SortieStatus::Pending));
     }
     let document = recovery_document(&checkpoint(false), &mission(), &tasks);
-    assert_eq!(document.in_progress(), ["T005", "T001"]);
-    let backlog = document
-        .state
-        .get()
-        .unwrap()
-        .backlog_snapshot
-        .get()
-        .unwrap();
-    assert_eq!(backlog.len(), 5);
+    assert_eq!(in_progress(&document), ["T005", "T001"]);
+    assert_eq!(document["state"].items("backlogSnapshot").len(), 5);
 }
 
 #[test]
@@ -230,14 +225,76 @@ fn a_task_that_two_go_by_is_not_guessed() {
     let mut twin = sortie(2, "Twin", SortieStatus::Pending);
     twin.task_id = sortie(1, "Model", SortieStatus::Pending).task_id;
     let sorties = [sortie(1, "Model", SortieStatus::Pending), twin];
-    let decided = decide(&Delta::moved("T001", "backlog", "done"), &sorties);
+    let decided = decide(&moved("T001", "backlog", "done"), &sorties);
     let why = "several tasks are called `T001`".to_owned();
     assert_eq!(decided, Decision::Kept { why });
     // By its own id each of them is one.
     let own = sorties[1].id.to_string();
-    let decided = decide(&Delta::moved(&own, "backlog", "done"), &sorties);
+    let decided = decide(&moved(&own, "backlog", "done"), &sorties);
     let (sortie, to) = (&sorties[1], SortieStatus::Completed);
     assert_eq!(decided, Decision::Move { sortie, to });
+}
+
+#[test]
+fn a_change_is_made_once_and_one_that_cannot_be_made_says_why() {
+    let sorties = [
+        sortie(5, "Refresh", SortieStatus::InProgress),
+        sortie(6, "Limits", SortieStatus::Completed),
+    ];
+    let decided = |text: &str| decide(&Json::parse(text).unwrap(), &sorties);
+    let completed = r#"{"file": "progress", "operation": "update", "field": "metrics.currentSprint.completed", "value": 1}"#;
+    assert_eq!(decided(completed), Decision::Already);
+    let there = moved("T005", "backlog", "inProgress");
+    assert_eq!(decide(&there, &sorties), Decision::Already);
+    let deep = format!(
+        r#"{{"file": "progress", "operation": "update", "field": "{}a", "value": 1}}"#,
+        "a.".repeat(100_000)
+    );
+    for (text, said) in [
+        (
+            r#"{"file": "taskBoard", "operation": "move", "taskId": "T005", "from": "backlog", "to": "done"}"#,
+            "`T005` is in `inProgress`, not in `backlog`",
+        ),
+        (
+            r#"{"file": "taskBoard", "operation": "move", "taskId": "T1", "from": "x", "to": "done"}"#,
+            "`T1` is nowhere, not in `x`",
+        ),
+        (
+            r#"{"file": "taskBoard", "operation": "move", "taskId": "T005", "from": "inProgress", "to": "attic"}"#,
+            "the board has no column `attic`",
+        ),
+        (
+            r#"{"file": "progress", "operation": "update", "field": "metrics.currentSprint.completed", "value": 4}"#,
+            "`metrics.currentSprint.completed` is counted here, not set",
+        ),
+        (
+            r#"{"file": "progress", "operation": "update", "field": "metrics.mood", "value": 4}"#,
+            "`metrics.mood` is counted here, not set",
+        ),
+        (
+            r#"{"file": "progress", "operation": "update", "field": "metrics.currentSprint.completed.x", "value": 1}"#,
+            "`metrics.currentSprint.completed` is a number, not an object",
+        ),
+        (
+            r#"{"file": "progress", "operation": "update", "field": "a..b", "value": 1}"#,
+            "`a..b` is no name of a field",
+        ),
+        (&deep, "a.a` is no name of a field"),
+        (
+            r#"{"file": "/etc/passwd", "operation": "append", "value": "x"}"#,
+            r#"unknown change: {"file":"/etc/passwd","operation":"append","value":"x"}"#,
+        ),
+        (
+            r#"{"file": "taskBoard", "operation": "move", "taskId": 5, "from": "a", "to": "b"}"#,
+            r#"unknown change: {"file":"taskBoard","operation":"move","taskId":5,"from":"a","to":"b"}"#,
+        ),
+        ("\"later\"", "unknown change: \"later\""),
+    ] {
+        let Decision::Kept { why } = decided(text) else {
+            panic!("{text}");
+        };
+        assert!(why.ends_with(said), "{why}");
+    }
 }
 
 proptest! {

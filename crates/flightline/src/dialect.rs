@@ -15,9 +15,7 @@ pub(crate) use intake::turn;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
-use flightline_core::dialect::field::Maybe;
-use flightline_core::dialect::json::Json;
-use flightline_core::dialect::{Dialect, Document, Original, merge};
+use flightline_core::dialect::{Dialect, Document, Json, Original, merge};
 use flightline_core::mission::Mission;
 use flightline_core::redact::shown;
 use flightline_core::text::Note;
@@ -251,20 +249,20 @@ fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing
 pub(crate) fn as_written(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
-) -> Result<Option<flightline_core::dialect::recovery::Checkpoint>> {
+) -> Result<Option<Document>> {
     let id = Original::id(Dialect::Recovery, &checkpoint.key());
     let original = desk.tx.get::<Original>(&id)?;
     // One that cannot be read says nothing.
-    Ok(original.and_then(|it| flightline_core::dialect::recovery::read(&it.text).ok()))
+    Ok(original.and_then(|it| Document::read(Dialect::Recovery, &it.text).ok()))
 }
 
 /// The thing a document is about, when the store knows it.
 fn find(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Thing>> {
-    match document {
-        Document::Epic(checkpoint) => epic::find(desk, checkpoint),
-        Document::Sitebuilder(checkpoint) => sitebuilder::find(desk, checkpoint),
+    match document.dialect() {
+        Dialect::Epic => epic::find(desk, document),
+        Dialect::Sitebuilder => sitebuilder::find(desk, document),
         // The file describes a moment of the past: only an edit of it is news.
-        Document::Recovery(_) | Document::Orchestrator(_) => Ok(None),
+        Dialect::Recovery | Dialect::Orchestrator => Ok(None),
     }
 }
 
@@ -322,7 +320,7 @@ fn outgoing(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
     let (Ok(ours), Ok(text)) = (Json::parse(&original.ours), Json::parse(&original.text)) else {
         return Ok(fresh);
     };
-    let merged = merge(&ours, &parsed(&fresh)?, &text);
+    let merged = merge(&ours, &thing.document, &text);
     // What it cannot be read as would be refused by everybody: then ours alone goes out.
     Ok(Document::read(dialect, &merged.pretty(&[])).map_or(fresh, |document| document.write()))
 }
@@ -337,22 +335,21 @@ fn missions(desk: &mut Desk<'_, '_>, named: Option<&str>) -> Result<Vec<Mission>
     Ok(all)
 }
 
-/// What a field says, if anything.
-fn filled(field: &Maybe<String>) -> Option<&str> {
-    let text = field.get().map(String::as_str);
-    text.filter(|text| !text.trim().is_empty())
+/// The text of a field, if there is any.
+fn filled<'a>(json: &'a Json, key: &str) -> Option<&'a str> {
+    json.text(key).filter(|text| !text.trim().is_empty())
 }
 
 /// The text of a field as a title.
-fn title(field: &Maybe<String>, what: &str) -> Result<Option<Title>> {
-    let text = filled(field);
-    Ok(text.map(|text| Title::parse(what, text)).transpose()?)
+fn title(json: &Json, key: &str) -> Result<Option<Title>> {
+    let text = filled(json, key);
+    Ok(text.map(|text| Title::parse(key, text)).transpose()?)
 }
 
 /// The text of a field as a note.
-fn note(field: &Maybe<String>, what: &str) -> Result<Option<Note>> {
-    let text = filled(field);
-    Ok(text.map(|text| Note::parse(what, text)).transpose()?)
+fn note(json: &Json, key: &str) -> Result<Option<Note>> {
+    let text = filled(json, key);
+    Ok(text.map(|text| Note::parse(key, text)).transpose()?)
 }
 
 fn parsed(text: &str) -> Result<Json> {

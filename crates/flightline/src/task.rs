@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use flightline_core::agent::Agent;
-use flightline_core::dialect::field::{Extra, Maybe, Named, Stamp};
 use flightline_core::dialect::json::Number;
 use flightline_core::dialect::sitebuilder::{
-    Checkpoint, Context, Heartbeat, Item, ItemStatus, Percent, Row, Score, Subtasks, TaskError,
-    TaskStatus, archive_name, checkpoint_id, file_name, status_block, write,
+    Row, archive_name, checkpoint_id, file_name, status_block,
 };
+use flightline_core::dialect::{Dialect, Document, Json};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{
@@ -20,12 +19,16 @@ use flightline_core::time::Millis;
 use flightline_core::{Kind, MissionId, Refusal, SortieId, Subject, Time};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::agent::last_sign;
 use crate::desk::{Desk, agent_named};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::sortie::{SortieView, view};
+
+/// The seed's word for a task that is done.
+const COMPLETE: &str = "complete";
 
 /// Asks for a sortie as seed B's document of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -114,7 +117,7 @@ impl Operation for ShowTask {
         Ok(task.document()?.map(|document| TaskFile {
             sortie_id: task.view.sortie.id,
             file: document.file,
-            text: write(&document.checkpoint),
+            text: document.checkpoint.write(),
         }))
     }
 }
@@ -209,10 +212,7 @@ fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result
                 .as_ref()
                 .map(|_| newest.get(&sortie.id).copied().max(Some(sortie.updated_at)))
                 .unwrap_or_default(),
-            status: standing.map_or_else(
-                || Row::NOT_STARTED.to_owned(),
-                |standing| standing.as_str().to_owned(),
-            ),
+            status: standing.unwrap_or(Row::NOT_STARTED).to_owned(),
         });
     }
     Ok(rows)
@@ -269,16 +269,14 @@ fn last_owner(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<Option<Agent>>
 /// The status of a sortie in the seed's words; none while work on it has not begun. A begun sortie without an owner is
 /// still in progress: so it can be resumed.
 #[must_use]
-pub fn standing(sortie: &Sortie) -> Option<TaskStatus> {
+pub fn standing(sortie: &Sortie) -> Option<&'static str> {
     let begun = sortie.started_at.is_some();
     match sortie.status {
-        SortieStatus::Pending | SortieStatus::Assigned => begun.then_some(TaskStatus::InProgress),
-        SortieStatus::InProgress => Some(TaskStatus::InProgress),
-        SortieStatus::Blocked => Some(TaskStatus::Blocked),
-        SortieStatus::Completed => Some(TaskStatus::Complete),
-        SortieStatus::Failed | SortieStatus::Skipped => {
-            begun.then(|| TaskStatus::Other(sortie.status.as_str().to_owned()))
-        }
+        SortieStatus::Pending | SortieStatus::Assigned => begun.then_some("in_progress"),
+        SortieStatus::InProgress => Some("in_progress"),
+        SortieStatus::Blocked => Some("blocked"),
+        SortieStatus::Completed => Some(COMPLETE),
+        SortieStatus::Failed | SortieStatus::Skipped => begun.then_some(sortie.status.as_str()),
     }
 }
 
@@ -301,7 +299,7 @@ pub struct TaskDocument {
     /// The name of the file.
     pub file: String,
     /// The content of the file.
-    pub checkpoint: Checkpoint,
+    pub checkpoint: Document,
 }
 
 impl Task {
@@ -316,64 +314,64 @@ impl Task {
             return Ok(None);
         };
         let (word, task) = (word_of(agent), task_of(sortie));
-        let complete = status == TaskStatus::Complete;
+        let complete = status == COMPLETE;
         let file = if complete {
             archive_name(word, &task)?
         } else {
             file_name(word, &task)?
         };
         let began = sortie.started_at.unwrap_or(sortie.created_at);
-        let id = checkpoint_id(word, &task, began)?;
-        let text = |text: &str| text.to_owned();
+        let seconds = |time: Option<Time>| time.map(Time::to_seconds);
         let files = |wanted: FileChange| {
             let files = self.view.files.iter();
-            let files = files.filter(move |file| file.change == wanted);
-            Maybe::Is(files.map(|file| file.path.to_string()).collect())
+            let files = files.filter(|file| file.change == wanted);
+            files.map(|file| &file.path).collect::<Vec<_>>()
         };
-        let criteria = sortie.acceptance_criteria.iter();
-        let reviews = self.view.reviews.iter();
-        let cursor = &sortie.cursor;
-        let checkpoint = Checkpoint {
-            agent_name: Maybe::Is(text(agent.name.as_str())),
-            task_title: Maybe::Is(sortie.title.to_string()),
-            progress_percent: Percent::new(self.view.progress.percent).into(),
-            started_at: stamp(sortie.started_at),
-            updated_at: stamp(Some(self.heard.unwrap_or(self.last_update()))),
-            completed_at: stamp(sortie.completed_at),
-            subtasks: Maybe::Is(self.subtasks()),
-            files_created: files(FileChange::Created),
-            files_modified: files(FileChange::Modified),
-            acceptance_criteria_met: Maybe::Is(Named(
-                criteria
-                    .map(|(name, met)| (name.to_string(), *met))
-                    .collect(),
-            )),
-            review_scores: Maybe::Is(Named(
-                reviews
-                    .map(|review| {
-                        (
-                            review.reviewer.to_string(),
-                            Score(review.score.map(Number::whole)),
-                        )
-                    })
-                    .collect(),
-            )),
-            errors: Maybe::Is(self.errors()),
-            context: Maybe::Is(Context {
-                last_processed: or_null(cursor.last_processed.as_deref().map(text)),
-                next_to_process: or_null(cursor.next_to_process.as_deref().map(text)),
-                notes: or_null(cursor.notes.as_deref().map(text)),
-                extra: Extra::default(),
+        let mut checkpoint = Document::new(
+            Dialect::Sitebuilder,
+            json!({
+                "checkpoint_id": checkpoint_id(word, &task, began)?,
+                "agent": word,
+                "agent_name": agent.name,
+                "task_id": task,
+                "task_title": sortie.title,
+                "status": status,
+                "progress_percent": self.view.progress.percent,
+                "started_at": seconds(sortie.started_at),
+                "updated_at": self.heard.unwrap_or(self.last_update()).to_seconds(),
+                "completed_at": seconds(sortie.completed_at),
+                "subtasks": self.subtasks(),
+                "files_created": files(FileChange::Created),
+                "files_modified": files(FileChange::Modified),
+                "errors": self.errors(),
+                "context": {
+                    "last_processed": sortie.cursor.last_processed,
+                    "next_to_process": sortie.cursor.next_to_process,
+                    "notes": sortie.cursor.notes,
+                },
+                // A complete task has nothing left to resume.
+                "resumable": sortie.resumable && !complete,
+                "resume_instructions": sortie.resume_instructions,
             }),
-            // A complete task has nothing left to resume.
-            resumable: Maybe::Is(sortie.resumable && !complete),
-            resume_instructions: or_null(sortie.resume_instructions.as_deref().map(text)),
-            heartbeat: self
-                .heard
-                .map(|heard| Heartbeat::at(heard, self.interval))
-                .into(),
-            ..Checkpoint::new(id, text(word), task, status)
-        };
+        );
+        // In the order in which we have them.
+        let criteria = sortie.acceptance_criteria.iter();
+        let criteria = criteria.map(|(name, met)| (name.to_string(), Json::Bool(*met)));
+        checkpoint.set("acceptance_criteria_met", Json::Object(criteria.collect()));
+        let scores = self.view.reviews.iter().map(|review| {
+            let score = review.score.map(Number::whole);
+            (
+                review.reviewer.to_string(),
+                score.map_or(Json::Null, Json::Number),
+            )
+        });
+        checkpoint.set("review_scores", Json::Object(scores.collect()));
+        if let Some(heard) = self.heard {
+            let beat = &mut checkpoint["heartbeat"];
+            beat["last_beat"] = heard.to_seconds().into();
+            beat["interval_seconds"] = (self.interval / 1_000).into();
+            beat["status"] = "alive".into();
+        }
         Ok(Some(TaskDocument { file, checkpoint }))
     }
 
@@ -390,47 +388,31 @@ impl Task {
         parts.fold(view.sortie.updated_at, Time::max)
     }
 
-    fn subtasks(&self) -> Subtasks {
+    fn subtasks(&self) -> Value {
         let progress = self.view.progress;
-        let items = self.view.subtasks.iter().map(|part| Item {
-            id: part.name.to_string(),
-            status: Maybe::Is(match part.status {
-                SubtaskStatus::Pending => ItemStatus::Pending,
-                SubtaskStatus::InProgress => ItemStatus::InProgress,
-                SubtaskStatus::Complete => ItemStatus::Complete,
-                SubtaskStatus::Failed => ItemStatus::Failed,
-            }),
-            output: or_null(part.output.as_ref().map(ToString::to_string)),
-            extra: Extra::default(),
+        let items = self.view.subtasks.iter().map(|part| {
+            json!({ "id": part.name, "status": part.status.as_str(), "output": part.output })
         });
-        Subtasks {
-            total: Maybe::Is(progress.total),
-            completed: Maybe::Is(progress.completed),
-            failed: Maybe::Is(progress.failed),
-            items: Maybe::Is(items.collect()),
-            extra: Extra::default(),
-        }
+        json!({
+            "total": progress.total,
+            "completed": progress.completed,
+            "failed": progress.failed,
+            "items": items.collect::<Vec<_>>(),
+        })
     }
 
     /// The errors that are still open.
-    fn errors(&self) -> Vec<TaskError> {
+    fn errors(&self) -> Vec<Value> {
         let open = self.view.errors.iter();
         let open = open.filter(|error| error.cleared_at.is_none());
-        open.map(|error| TaskError {
-            kind: Maybe::Is(error.kind.to_string()),
-            message: error.message.to_string(),
-            timestamp: stamp(Some(error.timestamp)),
-            blocking: Maybe::Is(error.blocking),
-            extra: Extra::default(),
+        open.map(|error| {
+            json!({
+                "type": error.kind,
+                "message": error.message,
+                "timestamp": error.timestamp.to_seconds(),
+                "blocking": error.blocking,
+            })
         })
         .collect()
     }
-}
-
-fn or_null<T>(value: Option<T>) -> Maybe<T> {
-    value.map_or(Maybe::Null, Maybe::Is)
-}
-
-fn stamp(time: Option<Time>) -> Maybe<Stamp> {
-    or_null(time.map(Stamp::seconds))
 }

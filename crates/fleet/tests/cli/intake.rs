@@ -1,8 +1,7 @@
 //! Files of other systems, taken in by their own times.
 
 use flightline::core::Time;
-use flightline::core::dialect::field::Stamp;
-use flightline::core::dialect::orchestrator::{self, AgentStatus};
+use flightline::core::dialect::{Dialect, Document, Json, orchestrator};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -84,82 +83,51 @@ fn an_old_task_is_not_news_of_today() {
 
 /// Four moments of one run: nothing begun, work begun, a failure, and what came of it.
 fn moments() -> Vec<String> {
-    let stand: [(&str, &str, [AgentStatus; 3]); 4] = [
-        (
-            "2026-01-03T10:00:00Z",
-            "PLANNING",
-            [
-                AgentStatus::Pending,
-                AgentStatus::Pending,
-                AgentStatus::Pending,
-            ],
-        ),
-        (
-            "2026-01-03T10:10:00Z",
-            "IMPLEMENTING",
-            [
-                AgentStatus::Completed,
-                AgentStatus::Running,
-                AgentStatus::Pending,
-            ],
-        ),
-        (
-            "2026-01-03T10:20:00Z",
-            "ERROR",
-            [
-                AgentStatus::Completed,
-                AgentStatus::Failed,
-                AgentStatus::Pending,
-            ],
-        ),
-        (
-            "2026-01-03T10:30:00Z",
-            "TESTING",
-            [
-                AgentStatus::Completed,
-                AgentStatus::Completed,
-                AgentStatus::Failed,
-            ],
-        ),
+    let stand = [
+        ("10:00", "PLANNING", ["pending", "pending", "pending"]),
+        ("10:10", "IMPLEMENTING", ["completed", "running", "pending"]),
+        ("10:20", "ERROR", ["completed", "failed", "pending"]),
+        ("10:30", "TESTING", ["completed", "completed", "failed"]),
     ];
-    let first = orchestrator::read(RUNNING).unwrap();
-    let agent = first.agents[0].clone();
-    let moments = stand
-        .into_iter()
-        .zip(1..)
-        .map(|((time, state, statuses), number)| {
-            let mut moment = first.clone();
-            let id = format!("6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e1{number}");
-            moment.id = orchestrator::id_of(&format!("{id}.json")).unwrap().0;
-            moment.created_at = Stamp::millis(at(time));
-            moment.workflow.current_state = state.to_owned();
-            moment.workflow.previous_state = None;
-            moment.workflow.state_history.clear();
-            moment.agents = ["planner", "coder", "tester"]
-                .into_iter()
-                .zip(statuses)
-                .map(|(name, status)| {
-                    let mut agent = agent.clone();
-                    let failed = status == AgentStatus::Failed;
-                    agent.agent_id = name.to_owned();
-                    agent.status = status;
-                    agent.attempts = if failed { 3 } else { 1 };
-                    agent.error = failed.then(|| format!("{name} gave up"));
-                    agent.started_at = Some(Stamp::millis(at("2026-01-03T09:00:00Z")));
-                    agent.completed_at =
-                        (status == AgentStatus::Completed).then(|| Stamp::millis(at(time)));
-                    agent
-                })
-                .collect();
-            moment.context.lessons = vec![format!("Lesson {number}")];
-            moment.recovery.blockers = match statuses.contains(&AgentStatus::Failed) {
-                true => vec!["1 agent(s) exceeded retry limit".to_owned()],
-                false => Vec::new(),
-            };
-            moment.seal();
-            orchestrator::write(&moment)
-        });
-    moments.collect()
+    let first = Document::read(Dialect::Orchestrator, RUNNING).unwrap();
+    let moment = |((clock, state, statuses), number): ((&str, &str, [&str; 3]), u8)| {
+        let time = format!("2026-01-03T{clock}:00.000Z");
+        let agent = |(name, status): (&str, &str)| {
+            let mut agent = first.items("agents")[0].clone();
+            agent["agentId"] = name.into();
+            agent["status"] = status.into();
+            agent["attempts"] = 1.into();
+            agent["startedAt"] = "2026-01-03T09:00:00.000Z".into();
+            agent["completedAt"] = time.as_str().into();
+            if status == "failed" {
+                agent["attempts"] = 3.into();
+                agent["error"] = format!("{name} gave up").into();
+            }
+            if let Json::Object(fields) = &mut agent {
+                fields.retain(|(key, _)| key != "completedAt" || status == "completed");
+            }
+            agent
+        };
+        let agents = ["planner", "coder", "tester"].into_iter().zip(statuses);
+        let blockers = match statuses.contains(&"failed") {
+            true => vec!["1 agent(s) exceeded retry limit"],
+            false => Vec::new(),
+        };
+        let mut moment = first.clone();
+        moment["id"] = format!("6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e1{number}").into();
+        moment["createdAt"] = time.as_str().into();
+        moment["workflow"] = Json::from(json!({
+            "currentState": state,
+            "stateHistory": [],
+            "pendingTransitions": first["workflow"].texts("pendingTransitions"),
+        }));
+        moment["agents"] = Json::List(agents.map(agent).collect());
+        moment["context"]["lessons"] = vec![format!("Lesson {number}")].into();
+        moment["recovery"]["blockers"] = blockers.into();
+        orchestrator::seal(&mut moment);
+        moment.write()
+    };
+    stand.into_iter().zip(1..).map(moment).collect()
 }
 
 /// Everything that came of an import, without ids and the times of importing.

@@ -3,9 +3,8 @@
 use std::fs;
 
 use expect_test::expect;
-use flightline::core::dialect::Json;
 use flightline::core::dialect::compress::Compression;
-use flightline::core::dialect::orchestrator;
+use flightline::core::dialect::{Dialect, Document, Json, orchestrator};
 
 use crate::world::World;
 
@@ -78,8 +77,8 @@ fn a_project_comes_in_and_goes_out_again() {
     let entries = orchestrator::read_index(&index).expect("an index");
     assert_eq!(entries.len(), 2);
     for entry in &entries {
-        let size = fs::metadata(&entry.path).expect("its file").len();
-        assert_eq!(entry.size.as_u64(), Some(size));
+        let size = fs::metadata(entry.word("path")).expect("its file").len();
+        assert_eq!(entry.whole("size"), Some(size));
     }
     // Again into the same folder: nothing is in the way, and the index follows.
     world.ok("checkpoint --note more");
@@ -163,9 +162,10 @@ fn bad_files_are_refused_with_the_place() {
         [exit 2]
     "#]]);
     world.ok(&format!("import orchestrator old/{SECOND}.json"));
-    let mut other = orchestrator::read(&ERROR.replace("\"s\"", "\"t\"")).expect("a document");
-    other.seal();
-    world.write("other.json", &orchestrator::write(&other));
+    let other = ERROR.replace("\"s\"", "\"t\"");
+    let mut other = Document::read(Dialect::Orchestrator, &other).expect("a document");
+    orchestrator::seal(&mut other);
+    world.write("other.json", &other.write());
     world
         .fleet("import orchestrator other.json")
         .expect(expect![[r#"
@@ -258,11 +258,13 @@ fn what_its_writer_calls_corrupted_is_not_taken_for_sound() {
 #[test]
 fn control_characters_that_are_not_kept_are_told_of() {
     let world = World::new();
-    let mut document = orchestrator::read(RUNNING).expect("a document");
-    document.trigger_reason.push('\u{7}');
-    document.context.lessons.push("bell \u{7}".to_owned());
-    document.seal();
-    world.write(&format!("{FIRST}.json"), &orchestrator::write(&document));
+    let mut document = Document::read(Dialect::Orchestrator, RUNNING).expect("a document");
+    document["triggerReason"] = format!("{}\u{7}", document.word("triggerReason")).into();
+    document["context"]["lessons"]
+        .list_mut()
+        .push("bell \u{7}".into());
+    orchestrator::seal(&mut document);
+    world.write(&format!("{FIRST}.json"), &document.write());
     world
         .fleet(&format!("import orchestrator {FIRST}.json"))
         .expect(expect![[r#"

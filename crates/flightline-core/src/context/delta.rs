@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::dialect::Json;
-use crate::dialect::field::one_line;
-use crate::dialect::recovery::{Applied, Board, Change, Delta};
+use crate::dialect::recovery::{Change, moved, updated};
+use crate::dialect::{Json, one_line};
 use crate::sortie::{Sortie, SortieStatus};
 
 /// The figure that says how many tasks are completed.
 const COMPLETED: &str = "metrics.currentSprint.completed";
+/// A figure's name has at most so many parts.
+const MAX_PARTS: usize = 32;
 
 /// A change, written as the seed writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,10 +56,10 @@ pub enum DeltaFile {
 impl DeltaChange {
     /// This change as the dialect has it.
     #[must_use]
-    pub fn to_delta(&self) -> Delta {
+    pub fn to_delta(&self) -> Json {
         match self {
-            Self::Move { task, from, to, .. } => Delta::moved(task, from, to),
-            Self::Update { field, value, .. } => Delta::updated(field, (*value).into()),
+            Self::Move { task, from, to, .. } => moved(task, from, to),
+            Self::Update { field, value, .. } => updated(field, (*value).into()),
         }
     }
 }
@@ -112,12 +114,6 @@ pub fn changes(before: &[Sortie], now: &[Sortie]) -> Vec<DeltaChange> {
             });
         }
     }
-    let completed = |sorties: &[Sortie]| {
-        let done = sorties
-            .iter()
-            .filter(|it| it.status == SortieStatus::Completed);
-        done.count() as u64
-    };
     if completed(before) != completed(now) {
         changes.push(DeltaChange::Update {
             file: DeltaFile::Progress,
@@ -150,39 +146,64 @@ pub enum Decision<'a> {
 /// Decides about a change, by the sorties as they are. Only tasks on the board can be moved: figures are
 /// counted here, and what is not known is not guessed.
 #[must_use]
-pub fn decide<'a>(delta: &Delta, sorties: &'a [Sortie]) -> Decision<'a> {
+pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> Decision<'a> {
     let kept = |why: String| Decision::Kept { why };
-    let named: Vec<&Sortie> = match delta.change() {
-        Change::Move { task, .. } => sorties
-            .iter()
-            .filter(|it| task_label(it) == task || it.id.to_string() == task)
-            .collect(),
-        Change::Update { .. } | Change::Unknown => Vec::new(),
-    };
-    // By whichever of its two names the task goes, the board knows it by one, and looks at no other.
-    let (delta, sorties) = match (delta.change(), named.as_slice()) {
-        (Change::Move { task, .. }, [_, _, ..]) => {
-            return kept(format!("several tasks are called `{}`", one_line(task)));
+    let (task, from, to) = match Change::of(delta) {
+        Change::Move { task, from, to } => (task, from, to),
+        Change::Update { field, value } => return figure(field, value, sorties),
+        Change::Unknown => {
+            return kept(format!("unknown change: {}", one_line(&delta.stringify())));
         }
-        (Change::Move { from, to, .. }, [sortie]) => (
-            Delta::moved(&task_label(sortie), from, to),
-            std::slice::from_ref(*sortie),
-        ),
-        _ => (delta.clone(), sorties),
     };
-    let applied = board(sorties).apply(&delta);
-    match (applied, delta.change()) {
-        (Applied::Already, _) => Decision::Already,
-        (Applied::Kept { why }, _) => kept(why),
-        (Applied::Made, Change::Move { to, .. }) => match (status_of(to), named.first()) {
-            (Some(to), Some(sortie)) => Decision::Move { sortie, to },
-            _ => kept(format!("the board has no column `{}`", one_line(to))),
+    let is_named = |it: &&Sortie| task_label(it) == task || it.id.to_string() == task;
+    let named: Vec<&Sortie> = sorties.iter().filter(is_named).collect();
+    match named.as_slice() {
+        [] => kept(format!(
+            "`{}` is nowhere, not in `{}`",
+            one_line(task),
+            one_line(from)
+        )),
+        [sortie] if column(sortie) == to => Decision::Already,
+        [sortie] if column(sortie) != from => kept(format!(
+            "`{}` is in `{}`, not in `{}`",
+            one_line(&task_label(sortie)),
+            column(sortie),
+            one_line(from)
+        )),
+        [sortie] => match status_of(to) {
+            Some(to) => Decision::Move { sortie, to },
+            None => kept(format!("the board has no column `{}`", one_line(to))),
         },
-        (Applied::Made, Change::Update { field, .. }) => {
-            kept(format!("`{}` is counted here, not set", one_line(field)))
-        }
-        (Applied::Made, Change::Unknown) => kept("unknown change".to_owned()),
+        [..] => kept(format!("several tasks are called `{}`", one_line(task))),
     }
+}
+
+/// The decision on a change of a figure: it is counted here, and so already right or only kept.
+fn figure<'a>(field: &str, value: &Json, sorties: &[Sortie]) -> Decision<'a> {
+    let kept = |why: String| Decision::Kept { why };
+    let parts: Vec<&str> = field.split('.').collect();
+    if parts.iter().any(|part| part.is_empty()) || parts.len() > MAX_PARTS {
+        return kept(format!("`{}` is no name of a field", one_line(field)));
+    }
+    let completed = completed(sorties);
+    let figures = Json::from(json!({ "metrics": { "currentSprint": { "completed": completed } } }));
+    let mut at = Some(&figures);
+    for (index, part) in parts.iter().enumerate() {
+        if let Some(other) = at.filter(|at| !matches!(at, Json::Object(_))) {
+            let name = one_line(&parts[..index].join("."));
+            return kept(format!("`{name}` is {}, not an object", other.kind()));
+        }
+        at = at.and_then(|at| at.get(part));
+    }
+    match at == Some(value) {
+        true => Decision::Already,
+        false => kept(format!("`{}` is counted here, not set", one_line(field))),
+    }
+}
+
+fn completed(sorties: &[Sortie]) -> u64 {
+    let done = |it: &&Sortie| it.status == SortieStatus::Completed;
+    sorties.iter().filter(done).count() as u64
 }
 
 /// Where a task of a column stands.
@@ -197,17 +218,4 @@ fn status_of(column: &str) -> Option<SortieStatus> {
     first
         .into_iter()
         .find(|status| column_of(*status) == column)
-}
-
-/// The seed's board and figures, as a mission's sorties have them.
-fn board(sorties: &[Sortie]) -> Board {
-    let mut board = Board::default();
-    let mut completed = 0;
-    for sortie in sorties {
-        completed += u64::from(sortie.status == SortieStatus::Completed);
-        let tasks = board.columns.entry(column(sortie).to_owned());
-        tasks.or_default().push(task_label(sortie));
-    }
-    board.apply(&Delta::updated(COMPLETED, Json::from(completed)));
-    board
 }

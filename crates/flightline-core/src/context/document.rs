@@ -1,12 +1,11 @@
 //! A checkpoint of ours as seed E's document.
 
+use serde_json::json;
+
 use super::delta::task_label;
 use crate::checkpoint::Checkpoint;
-use crate::dialect::field::{Extra, Maybe, Stamp};
-use crate::dialect::recovery::{
-    self, BacklogItem, CheckpointReason, Context, Phase, State, Tasks, Timestamp, TokenUsage,
-    backlog_snapshot,
-};
+use crate::dialect::recovery::{BACKLOG, VERSION, word_of};
+use crate::dialect::{Dialect, Document, Json};
 use crate::mission::Mission;
 use crate::sortie::{Sortie, SortieStatus};
 
@@ -17,7 +16,7 @@ pub fn recovery_document(
     checkpoint: &Checkpoint,
     mission: &Mission,
     sorties: &[Sortie],
-) -> recovery::Checkpoint {
+) -> Document {
     let cut = &checkpoint.cut;
     let of = cut.agent_context.as_ref();
     let mut sorties: Vec<&Sortie> = sorties.iter().collect();
@@ -41,54 +40,48 @@ pub fn recovery_document(
         .iter()
         .filter(|it| matches!(it.status, SortieStatus::Pending | SortieStatus::Assigned))
         .filter(|it| !it.is_interrupted())
-        .map(|it| BacklogItem::new(task_label(it), it.title.to_string()));
-    let timestamp = match checkpoint.consumed_at {
-        Some(_) => Timestamp::Empty,
-        None => Timestamp::At(Stamp::exact(cut.timestamp)),
-    };
-    let mut document = recovery::Checkpoint::new(timestamp);
-    document.reason = Maybe::Is(CheckpointReason::of(cut.reason));
-    document.token_usage = of
-        .map(|of| TokenUsage {
-            total: of.tokens.and_then(|it| it.used).map(Into::into).into(),
-            percentage: of.tokens.map(|it| u64::from(it.percent).into()).into(),
-            mode: Maybe::Is(of.mode.as_str().to_owned()),
-            extra: Extra::default(),
-        })
-        .into();
-    document.state = Maybe::Is(State {
-        completed_tasks: Maybe::Is(labels(&|it| it.status == SortieStatus::Completed)),
-        in_progress: Maybe::Is(match doing.len() {
-            1 => Tasks::One(doing.remove(0)),
-            _ => Tasks::Many(doing),
-        }),
-        backlog_snapshot: Maybe::Is(backlog_snapshot(backlog)),
-        current_phase: mission
-            .phase
-            .as_ref()
-            .map(|it| Phase::from_word(it.as_str()))
-            .into(),
-        extra: Extra::default(),
-    });
-    let stack = of
-        .and_then(|of| of.stack_id.as_ref())
-        .or(mission.stack_id.as_ref());
-    let objective = mission.objective.as_ref().map(ToString::to_string);
-    document.context = Maybe::Is(Context {
-        stack_id: stack.map(ToString::to_string).into(),
-        current_sprint: mission.sprint.as_ref().map(ToString::to_string).into(),
-        active_objective: Maybe::Is(objective.unwrap_or_else(|| mission.title.to_string())),
-        extra: Extra::default(),
-    });
+        .map(|it| json!({ "id": task_label(it), "title": it.title }));
+    let stack = of.and_then(|of| of.stack_id.as_ref());
     let remaining = of.map(|of| &of.remaining).filter(|steps| !steps.is_empty());
-    document.next_steps = Maybe::Is(
-        remaining
-            .unwrap_or(&cut.recovery_context.next_steps)
-            .clone(),
+    let mut document = Document::new(
+        Dialect::Recovery,
+        json!({
+            "version": VERSION,
+            "timestamp": match checkpoint.consumed_at {
+                Some(_) => String::new(),
+                None => cut.timestamp.to_shortest(),
+            },
+            "reason": word_of(cut.reason),
+            "tokenUsage": of.map(|of| json!({
+                "total": of.tokens.and_then(|it| it.used),
+                "percentage": of.tokens.map(|it| it.percent),
+                "mode": of.mode.as_str(),
+            })),
+            "state": {
+                "completedTasks": labels(&|it| it.status == SortieStatus::Completed),
+                "inProgress": match doing.as_slice() {
+                    [task] => json!(task),
+                    tasks => json!(tasks),
+                },
+                "backlogSnapshot": backlog.take(BACKLOG).collect::<Vec<_>>(),
+                "currentPhase": mission.phase,
+            },
+            "context": {
+                "STACK_ID": stack.or(mission.stack_id.as_ref()),
+                "currentSprint": mission.sprint,
+                "activeObjective": match &mission.objective {
+                    Some(objective) => objective.as_str(),
+                    None => mission.title.as_str(),
+                },
+            },
+            "nextSteps": remaining.unwrap_or(&cut.recovery_context.next_steps),
+            "resumeInstructions": at.map(|sortie| instructions(sortie)),
+        }),
     );
+    // The order of a change's keys is the seed's.
     let deltas = of.into_iter().flat_map(|of| &of.delta_changes);
-    document.delta_changes = Maybe::Is(deltas.map(super::DeltaChange::to_delta).collect());
-    document.resume_instructions = at.map(|sortie| instructions(sortie)).into();
+    let deltas: Vec<Json> = deltas.map(super::DeltaChange::to_delta).collect();
+    document.set("deltaChanges", deltas);
     document
 }
 

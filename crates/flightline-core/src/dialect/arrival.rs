@@ -3,10 +3,9 @@
 //! What a document says happened when it says, never later than now. It takes nothing back that is newer than
 //! itself: the copy that a stale agent or `git checkout` puts into its place is an older one, and is refused.
 
-use super::document::Document;
-use super::field::{Maybe, Stamp};
-use super::recovery::Timestamp;
-use super::sitebuilder::{self, Update};
+use super::document::{Dialect, Document};
+use super::json::Json;
+use super::sitebuilder;
 use crate::time::{Millis, Time};
 
 /// Files tell whole seconds: what lies less than one apart may be of the same moment.
@@ -45,100 +44,53 @@ impl Document {
     /// When it says that it was written; none when it does not say.
     #[must_use]
     pub fn written(&self) -> Option<Time> {
-        match self {
-            Self::Sitebuilder(document) => document.written(),
-            Self::Epic(document) => Some(document.last_checkpoint.time()),
-            Self::Orchestrator(document) => Some(document.created_at.time()),
-            Self::Recovery(document) => match &document.timestamp {
-                Timestamp::At(stamp) => Some(stamp.time()),
-                Timestamp::Empty | Timestamp::Null => None,
-            },
+        match self.dialect() {
+            Dialect::Sitebuilder => sitebuilder::written(self),
+            Dialect::Epic => self.time("last_checkpoint"),
+            Dialect::Orchestrator => self.time("createdAt"),
+            Dialect::Recovery => self.time("timestamp"),
         }
     }
 
     /// Nothing that it tells of happened later than `now`: else a clock that is ahead would make an agent look alive
     /// for as long, and every later document look old. One of seed D stays as it is, because it is sealed.
     pub fn not_after(&mut self, now: Time) {
-        match self {
-            Self::Sitebuilder(document) => document.not_after(now),
-            Self::Epic(document) => limit(&mut document.last_checkpoint, now),
-            Self::Orchestrator(_) => {}
-            Self::Recovery(document) => {
-                if let Timestamp::At(stamp) = &mut document.timestamp {
-                    limit(stamp, now);
+        match self.dialect() {
+            Dialect::Sitebuilder => {
+                for key in ["started_at", "updated_at", "completed_at"] {
+                    limit(self, key, now);
+                }
+                if self.given("errors").is_some() {
+                    let errors = self["errors"].list_mut().iter_mut();
+                    errors.for_each(|error| limit(error, "timestamp", now));
+                }
+                if self.given("heartbeat").is_some() {
+                    limit(&mut self["heartbeat"], "last_beat", now);
                 }
             }
+            Dialect::Epic => limit(self, "last_checkpoint", now),
+            Dialect::Orchestrator => {}
+            Dialect::Recovery => limit(self, "timestamp", now),
         }
     }
-}
 
-impl Document {
     /// Says of a document that is taken in though it is older that it holds at `time`.
     pub fn not_before(&mut self, time: Time) {
         if self.written().is_none_or(|written| written >= time) {
             return;
         }
-        match self {
-            Self::Sitebuilder(document) => document.updated_at = Maybe::Is(Stamp::seconds(time)),
-            Self::Epic(document) => document.last_checkpoint = Stamp::seconds(time),
-            Self::Orchestrator(_) => {}
-            Self::Recovery(document) => document.timestamp = Timestamp::At(Stamp::exact(time)),
+        match self.dialect() {
+            Dialect::Sitebuilder => self.set("updated_at", time.to_seconds()),
+            Dialect::Epic => self.set("last_checkpoint", time.to_seconds()),
+            Dialect::Orchestrator => {}
+            Dialect::Recovery => self.set("timestamp", time.to_shortest()),
         }
     }
 }
 
-impl sitebuilder::Checkpoint {
-    /// When it was written: its last update, or its completion when that came after.
-    #[must_use]
-    pub fn written(&self) -> Option<Time> {
-        let completed = self.completed_at.get().map(Stamp::time);
-        self.last_update().max(completed)
-    }
-
-    fn not_after(&mut self, now: Time) {
-        let own = [
-            &mut self.started_at,
-            &mut self.updated_at,
-            &mut self.completed_at,
-        ];
-        for stamp in own {
-            limit_field(stamp, now);
-        }
-        if let Maybe::Is(errors) = &mut self.errors {
-            for error in errors {
-                limit_field(&mut error.timestamp, now);
-            }
-        }
-        if let Maybe::Is(beat) = &mut self.heartbeat {
-            limit(&mut beat.last_beat, now);
-        }
-    }
-}
-
-impl Update {
-    /// When this part of a document was written; none when it does not say.
-    #[must_use]
-    pub fn written(&self) -> Option<Time> {
-        let own = [&self.updated_at, &self.completed_at];
-        let own = own.into_iter().filter_map(Maybe::get).map(Stamp::time);
-        let errors = self.errors.get().into_iter().flatten();
-        let errors = errors
-            .filter_map(|error| error.timestamp.get())
-            .map(Stamp::time);
-        let started = || self.started_at.get().map(Stamp::time);
-        own.max().or_else(|| errors.max()).or_else(started)
-    }
-}
-
-fn limit_field(field: &mut Maybe<Stamp>, now: Time) {
-    if let Maybe::Is(stamp) = field {
-        limit(stamp, now);
-    }
-}
-
-fn limit(stamp: &mut Stamp, now: Time) {
-    if stamp.time() > now {
-        *stamp = Stamp::seconds(now);
+fn limit(json: &mut Json, key: &str, now: Time) {
+    if json.time(key).is_some_and(|time| time > now) {
+        json[key] = now.to_seconds().into();
     }
 }
 

@@ -6,10 +6,8 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::dialect::field::{Keep, Value, word};
-use crate::dialect::json::Json;
 use crate::dialect::text_of;
-use crate::dialect::unreadable::{MAX_BYTES, Path, Unreadable};
+use crate::dialect::unreadable::{MAX_BYTES, Unreadable};
 use crate::error::{Code, Refusal};
 use crate::redact::shown;
 
@@ -207,16 +205,6 @@ pub fn unfolded(bytes: &[u8], file: &str) -> Result<String, Refusal> {
             let bytes = packed.unpack(bytes, MAX_BYTES).map_err(refused)?;
             text_of(&bytes).map(str::to_owned).map_err(unreadable)
         }
-    }
-}
-
-impl Value for Compression {
-    fn read(json: Json, at: &Path<'_>) -> Result<Self, Unreadable> {
-        word(json, at, &Self::ALL, Self::as_str)
-    }
-
-    fn write(&self, _: Keep) -> Json {
-        self.as_str().into()
     }
 }
 

@@ -1,8 +1,12 @@
 //! A document of any of the other systems.
 
+use std::ops::{Deref, DerefMut};
+
 use serde::{Deserialize, Serialize};
 
-use super::unreadable::Unreadable;
+use super::json::Json;
+use super::shape::Form;
+use super::unreadable::{Path, Unreadable, check_version};
 use super::{epic, orchestrator, recovery, sitebuilder};
 
 /// The system whose files these are.
@@ -45,68 +49,96 @@ impl Dialect {
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == word)
     }
+
+    const fn shape(self) -> &'static Form {
+        match self {
+            Self::Sitebuilder => &sitebuilder::CHECKPOINT,
+            Self::Epic => &epic::CHECKPOINT,
+            Self::Orchestrator => &orchestrator::CHECKPOINT,
+            Self::Recovery => &recovery::CHECKPOINT,
+        }
+    }
 }
 
-/// A document of any dialect.
+/// A document: JSON that has the shape of its dialect, exactly as it was read.
+///
+/// Its fields are read and set as those of its [`Json`]. Two are equal when they hold the same fields: the order of
+/// keys is kept, and does not count.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Document {
-    /// Seed B.
-    Sitebuilder(Box<sitebuilder::Checkpoint>),
-    /// Seed C.
-    Epic(Box<epic::Checkpoint>),
-    /// Seed D.
-    Orchestrator(Box<orchestrator::Checkpoint>),
-    /// Seed E.
-    Recovery(Box<recovery::Checkpoint>),
+pub struct Document {
+    dialect: Dialect,
+    json: Json,
 }
 
 impl Document {
-    /// Reads a document.
+    /// Reads a document. Whether the checksums of one of seed D are right is for [`orchestrator::verify`] to say.
     ///
     /// # Errors
-    /// When the text is not one of that dialect; the error says why and where.
+    /// When the text is not one of that dialect, or of a newer version; the error says why and where.
     pub fn read(dialect: Dialect, text: &str) -> Result<Self, Unreadable> {
-        Ok(match dialect {
-            Dialect::Sitebuilder => Self::Sitebuilder(Box::new(sitebuilder::read(text)?)),
-            Dialect::Epic => Self::Epic(Box::new(epic::read(text)?)),
-            Dialect::Orchestrator => Self::Orchestrator(Box::new(orchestrator::read(text)?)),
-            Dialect::Recovery => Self::Recovery(Box::new(recovery::read(text)?)),
-        })
+        let json = Json::parse(text)?;
+        if matches!(dialect, Dialect::Orchestrator | Dialect::Recovery) {
+            check_version(&json, "1")?;
+        }
+        dialect.shape().check(&json, &Path::ROOT)?;
+        Ok(Self { dialect, json })
     }
 
-    /// Writes the document as text.
+    /// A document that we make: the known fields, in the seed's order.
+    #[must_use]
+    pub fn new(dialect: Dialect, fields: serde_json::Value) -> Self {
+        let json = dialect.shape().arranged(&fields.into());
+        Self { dialect, json }
+    }
+
+    /// Writes the document as the seed does.
     #[must_use]
     pub fn write(&self) -> String {
-        match self {
-            Self::Sitebuilder(document) => sitebuilder::write(document),
-            Self::Epic(document) => epic::write(document),
-            Self::Orchestrator(document) => orchestrator::write(document),
-            Self::Recovery(document) => recovery::write(document),
+        match self.dialect {
+            Dialect::Sitebuilder => self.pretty(&["items"]) + "\n",
+            Dialect::Epic => self.pretty(&[]) + "\n",
+            // As `JSON.stringify(checkpoint, null, 2)` does.
+            Dialect::Orchestrator => self.pretty(&[]),
+            Dialect::Recovery => self.pretty(recovery::ONE_LINE) + "\n",
         }
     }
 
     /// The dialect that the document is in.
     #[must_use]
     pub const fn dialect(&self) -> Dialect {
-        match self {
-            Self::Sitebuilder(_) => Dialect::Sitebuilder,
-            Self::Epic(_) => Dialect::Epic,
-            Self::Orchestrator(_) => Dialect::Orchestrator,
-            Self::Recovery(_) => Dialect::Recovery,
-        }
+        self.dialect
+    }
+
+    /// Sets a field. One that is new goes behind the field that it follows in the seed.
+    pub fn set(&mut self, key: &str, value: impl Into<Json>) {
+        *self.dialect.shape().slot(&mut self.json, key) = value.into();
     }
 
     /// What it is about, for people.
     #[must_use]
     pub fn name(&self) -> String {
-        match self {
-            Self::Sitebuilder(document) => {
-                let agent = document.agent_name.get().unwrap_or(&document.agent);
-                format!("{} of {agent}", document.task_id)
+        match self.dialect {
+            Dialect::Sitebuilder => {
+                let agent = self.text("agent_name").unwrap_or(self.word("agent"));
+                format!("{} of {agent}", self.word("task_id"))
             }
-            Self::Epic(document) => document.agent_id.clone(),
-            Self::Orchestrator(document) => document.id.as_str().to_owned(),
-            Self::Recovery(_) => "a checkpoint".to_owned(),
+            Dialect::Epic => self.word("agent_id").to_owned(),
+            Dialect::Orchestrator => self.word("id").to_owned(),
+            Dialect::Recovery => "a checkpoint".to_owned(),
         }
+    }
+}
+
+impl Deref for Document {
+    type Target = Json;
+
+    fn deref(&self) -> &Json {
+        &self.json
+    }
+}
+
+impl DerefMut for Document {
+    fn deref_mut(&mut self) -> &mut Json {
+        &mut self.json
     }
 }

@@ -5,12 +5,12 @@
 //! messages about wrong types do not say where. Seed D's checksums are over the very text that
 //! JavaScript makes of a value, so order and numbers must survive.
 
+mod field;
 mod parse;
 mod write;
 
 use std::fmt;
 
-pub use self::write::js_number;
 use super::unreadable::Unreadable;
 use crate::text::{clean_field, clean_text};
 
@@ -97,18 +97,6 @@ impl Json {
                     .collect(),
             ),
             plain @ (Self::Null | Self::Bool(_) | Self::Number(_)) => plain,
-        }
-    }
-
-    /// Whether it says nothing: `null`, or empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Self::Null => true,
-            Self::Text(text) => text.is_empty(),
-            Self::List(items) => items.is_empty(),
-            Self::Object(fields) => fields.iter().all(|(_, value)| value.is_empty()),
-            Self::Bool(_) | Self::Number(_) => false,
         }
     }
 
@@ -233,9 +221,27 @@ impl From<u64> for Json {
     }
 }
 
+impl From<bool> for Json {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<String> for Json {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
 impl From<&str> for Json {
     fn from(value: &str) -> Self {
         Self::Text(value.to_owned())
+    }
+}
+
+impl<T: Into<Self>> From<Vec<T>> for Json {
+    fn from(items: Vec<T>) -> Self {
+        Self::List(items.into_iter().map(Into::into).collect())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What holds for every dialect: what a file must survive, and random documents.
 
-use flightline_core::dialect::{Fault, Json, MAX_BYTES, MAX_DEPTH, Place, Unreadable};
+use flightline_core::dialect::{Dialect, Document, Fault, Json, MAX_BYTES, MAX_DEPTH, Place};
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
@@ -8,21 +8,24 @@ pub fn time(text: &str) -> Time {
     text.parse().unwrap()
 }
 
-/// A dialect's `read` and then `write`.
-pub type RoundTrip = fn(&str) -> Result<String, Unreadable>;
+/// A good document.
+pub fn read(dialect: Dialect, text: &str) -> Document {
+    Document::read(dialect, text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
 
-/// The document comes back as it was: values, keys, and their order.
-pub fn check_round_trip(round_trip: RoundTrip, text: &str) {
-    let written = round_trip(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+/// The document comes back as it was: values, keys, and their order. Its text is returned.
+pub fn check_round_trip(dialect: Dialect, text: &str) -> String {
+    let written = read(dialect, text).write();
     let (before, after) = (Json::parse(text).unwrap(), Json::parse(&written).unwrap());
     assert_eq!(before, after);
     assert_eq!(before.pretty(&[]), after.pretty(&[]), "the order of keys");
-    assert_eq!(round_trip(&written).unwrap(), written, "written twice");
+    assert_eq!(read(dialect, &written).write(), written, "written twice");
+    written
 }
 
 /// Everything that can be wrong with a file as a file.
-pub fn check_bad_files(round_trip: RoundTrip, good: &str) {
-    let refused = |text: &str| match round_trip(text) {
+pub fn check_bad_files(dialect: Dialect, good: &str) {
+    let refused = |text: &str| match Document::read(dialect, text) {
         Err(error) => error,
         Ok(_) => panic!("was read: {text}"),
     };
@@ -40,11 +43,14 @@ pub fn check_bad_files(round_trip: RoundTrip, good: &str) {
     // Every byte replaced by one that can stand in no JSON outside text.
     for at in (0..good.len()).filter(|at| good.as_bytes()[*at].is_ascii_punctuation()) {
         let broken = format!("{}\u{1}{}", &good[..at], &good[at + 1..]);
-        assert!(round_trip(&broken).is_err(), "{broken}");
+        assert!(Document::read(dialect, &broken).is_err(), "{broken}");
     }
     let inside = |field: &str| good.replacen('{', &format!("{{{field},"), 1);
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-    assert!(round_trip(&inside(&format!("\"x\": {}", nested(MAX_DEPTH - 1)))).is_ok());
+    read(
+        dialect,
+        &inside(&format!("\"x\": {}", nested(MAX_DEPTH - 1))),
+    );
     let deep = refused(&inside(&format!("\"x\": {}", nested(MAX_DEPTH))));
     assert_eq!(deep.fault, Fault::TooDeep);
     let huge = refused(&inside(&format!("\"x\": \"{}\"", "x".repeat(MAX_BYTES))));
@@ -58,17 +64,16 @@ pub fn check_bad_files(round_trip: RoundTrip, good: &str) {
         let twice = refused(&inside(&format!("\"{key}\": 1"))).fault;
         assert_eq!(twice, Fault::DuplicateKey { key });
     }
-    let plain = round_trip(good).unwrap();
     let windows = format!("\u{feff}{}", good.replace('\n', "\r\n"));
-    assert_eq!(round_trip(&windows).unwrap(), plain);
+    assert_eq!(read(dialect, &windows).write(), read(dialect, good).write());
 }
 
-/// Replaces `from`, which must be there, and gives what is said then.
-pub fn said_when(round_trip: RoundTrip, good: &str, from: &str, to: &str) -> String {
-    assert!(good.contains(from), "{from}");
-    match round_trip(&good.replacen(from, to, 1)) {
-        Ok(written) => format!("ok {written}"),
-        Err(error) => error.to_string(),
+/// Replaces `from`, which must be there, and checks what is said then.
+pub fn check_refused(dialect: Dialect, good: &str, cases: &[(&str, &str, &str)]) {
+    for (from, to, message) in cases {
+        assert!(good.contains(from), "{from}");
+        let refused = Document::read(dialect, &good.replacen(from, to, 1)).unwrap_err();
+        assert_eq!(refused.to_string(), *message);
     }
 }
 

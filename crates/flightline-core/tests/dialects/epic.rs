@@ -2,11 +2,12 @@
 
 use expect_test::expect;
 use flightline_core::dialect::epic::*;
-use flightline_core::dialect::field::Maybe;
+use flightline_core::dialect::{Dialect, Document};
+use flightline_core::policy::Preset;
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
-use crate::corpus::{check_bad_files, check_round_trip, said_when, time};
+use crate::corpus::{check_bad_files, check_refused, check_round_trip, read, time};
 use crate::random;
 
 const FORMAT: &str = include_str!("data/epic_format.json");
@@ -14,12 +15,12 @@ const FORMAT: &str = include_str!("data/epic_format.json");
 const FIRST: &str = include_str!("data/epic_first.json");
 const UPDATE: &str = include_str!("data/epic_update.json");
 
-fn round_trip(text: &str) -> Result<String, flightline_core::dialect::Unreadable> {
-    read(text).map(|checkpoint| write(&checkpoint))
+fn secondary() -> Document {
+    read(Dialect::Epic, UPDATE)
 }
 
-fn secondary() -> Checkpoint {
-    read(UPDATE).unwrap()
+fn thresholds() -> Thresholds {
+    Thresholds::from(&Preset::Epic.policy())
 }
 
 /// A point in time on the seed's day.
@@ -30,20 +31,19 @@ fn at(clock: &str) -> Time {
 #[test]
 fn documents_come_back_to_the_letter() {
     for document in [FORMAT, FIRST, UPDATE] {
-        check_round_trip(round_trip, document);
-        assert_eq!(round_trip(document).unwrap(), document);
+        assert_eq!(check_round_trip(Dialect::Epic, document), document);
     }
 }
 
 #[test]
 fn bad_files_are_refused() {
-    check_bad_files(round_trip, FORMAT);
-    check_bad_files(round_trip, FIRST);
+    check_bad_files(Dialect::Epic, FORMAT);
+    check_bad_files(Dialect::Epic, FIRST);
 }
 
 #[test]
 fn wrong_types_are_refused_with_their_place() {
-    for (from, to, message) in [
+    let cases = [
         (
             "\"agent_id\": \"Agent-Primary\",",
             "",
@@ -84,9 +84,8 @@ fn wrong_types_are_refused_with_their_place() {
             "\"unread_messages\": 0.5",
             "`0.5` is not a whole number at `$.coordination_state.unread_messages`",
         ),
-    ] {
-        assert_eq!(said_when(round_trip, FORMAT, from, to), message);
-    }
+    ];
+    check_refused(Dialect::Epic, FORMAT, &cases);
 }
 
 #[test]
@@ -159,43 +158,28 @@ fn the_last_ten_backups_of_an_agent_stay() {
 }
 
 #[test]
-fn the_primary_looks_at_the_secondaries() {
-    for file in [
-        "secondary_a.json",
-        "secondary_.json",
-        "secondary_a_crashed_1.json",
-    ] {
-        assert!(is_monitored(file), "{file}");
-    }
-    for file in ["primary.json", "secondary.json", "secondary_a.json.tmp"] {
-        assert!(!is_monitored(file), "{file}");
-    }
-}
-
-#[test]
 fn the_primary_looks_at_everybody_but_itself() {
-    let agent = |name: &str, kind: Maybe<AgentType>| {
-        let mut checkpoint = Checkpoint::new(name.to_owned(), secondary().last_checkpoint);
-        checkpoint.agent_type = kind;
-        checkpoint.is_monitored()
-    };
-    assert!(agent("Secondary-A", Maybe::Is(AgentType::Secondary)));
-    assert!(agent("ada", Maybe::Is(AgentType::Secondary)) && agent("ada", Maybe::Absent));
-    assert!(!agent("Agent-Primary", Maybe::Is(AgentType::Primary)));
+    assert!(is_monitored("Secondary-A", false) && is_monitored("ada", false));
+    assert!(!is_monitored("Agent-Primary", true) && !is_monitored("Secondary", true));
     // The seed's script goes by the file alone.
-    assert!(agent("Secondary-P", Maybe::Is(AgentType::Primary)));
+    assert!(is_monitored("Secondary-P", true));
 }
 
 #[test]
 fn the_presets_thresholds_are_the_seeds() {
-    let policy = flightline_core::policy::Preset::Epic.policy();
-    assert_eq!(Thresholds::from(&policy), Thresholds::default());
+    let Thresholds {
+        expected_minutes,
+        warning_minutes,
+        failure_minutes,
+    } = thresholds();
+    assert_eq!((expected_minutes, warning_minutes), (15, 30));
+    assert_eq!(failure_minutes, 60);
 }
 
 #[test]
 fn silence_is_judged_in_whole_minutes_and_strictly() {
     let judged = |clock: &str| {
-        let verdict = judge(&secondary(), &Thresholds::default(), at(clock));
+        let verdict = judge(&secondary(), &thresholds(), at(clock));
         (verdict.minutes, verdict.standing)
     };
     assert_eq!(judged("14:30:00"), (0, Standing::Active));
@@ -215,26 +199,29 @@ fn minutes_are_counted_as_the_seeds_script_does() {
 }
 
 #[test]
-fn the_report_is_the_seeds() {
-    let verdicts: Vec<Verdict> = [
-        ("Secondary-A", "14:56:00"),
-        ("Secondary-B", "14:15:00"),
-        ("Secondary-C", "13:30:00"),
-    ]
-    .into_iter()
-    .map(|(agent, last)| {
+fn the_lines_of_the_report_are_the_seeds() {
+    for (agent, now, line) in [
+        (
+            "Secondary-A",
+            "14:34:00",
+            "✅ Secondary-A: ACTIVE (4 min ago)",
+        ),
+        (
+            "Secondary-B",
+            "15:15:00",
+            "⚠️ Secondary-B: WARNING (45 min) - May be slow",
+        ),
+        (
+            "Secondary-C",
+            "16:00:00",
+            "❌ Secondary-C: STALE (90 min) - Likely crashed",
+        ),
+    ] {
         let mut checkpoint = secondary();
-        checkpoint.agent_id = agent.to_owned();
-        checkpoint.beat(&Thresholds::default(), at(last));
-        judge(&checkpoint, &Thresholds::default(), at("15:00:00"))
-    })
-    .collect();
-    assert_eq!(
-        report(&verdicts),
-        "✅ Secondary-A: ACTIVE (4 min ago)\n\
-         ⚠️ Secondary-B: WARNING (45 min) - May be slow\n\
-         ❌ Secondary-C: STALE (90 min) - Likely crashed\n"
-    );
+        checkpoint.set("agent_id", agent);
+        let verdict = judge(&checkpoint, &thresholds(), at(now));
+        assert_eq!(verdict.to_string(), line);
+    }
 }
 
 #[test]
@@ -252,7 +239,7 @@ fn the_warning_is_the_seeds() {
     .assert_eq(&warning_message(
         &secondary(),
         "X",
-        &Thresholds::default(),
+        &thresholds(),
         at("15:00:00"),
     ));
 }
@@ -270,11 +257,12 @@ fn the_escalation_is_the_seeds() {
 #[test]
 fn the_resume_message_is_the_seeds() {
     let mut checkpoint = secondary();
-    checkpoint.next_steps = Maybe::Is(vec![
-        "Complete Acceptance Criteria section".to_owned(),
-        "Finish checklist.md questions".to_owned(),
-        "Transition to S2.P3".to_owned(),
-    ]);
+    let steps = [
+        "Complete Acceptance Criteria section",
+        "Finish checklist.md questions",
+        "Transition to S2.P3",
+    ];
+    checkpoint.set("next_steps", steps.to_vec());
     let state = [
         "spec.md: 80% complete".to_owned(),
         "checklist.md: Started".to_owned(),
@@ -307,7 +295,8 @@ fn the_resume_message_is_the_seeds() {
 
 #[test]
 fn a_resume_message_says_what_is_known() {
-    let bare = Checkpoint::new("X".to_owned(), secondary().last_checkpoint);
+    let bare = r#"{"agent_id": "X", "last_checkpoint": "2026-01-15T14:30:00Z"}"#;
+    let bare = read(Dialect::Epic, bare);
     expect![[r#"
         ✅ Checkpoint found! Resuming work...
 
@@ -330,41 +319,11 @@ fn the_handoff_is_the_seeds() {
         Resume from: S2.P2 Specification Phase
     "#]]
     .assert_eq(&handoff(&secondary(), "agent_checkpoints/secondary_a.json"));
-    let first = handoff(&read(FIRST).unwrap(), "x");
+    let first = handoff(&read(Dialect::Epic, FIRST), "x");
     assert!(
         first.ends_with("Resume from: S2.P1 Research Phase\n"),
         "{first}"
     );
-}
-
-#[test]
-fn the_same_agent_goes_on_in_a_new_session() {
-    let (before, now) = (secondary(), at("15:15:00"));
-    let after = before.resumed("new".to_owned(), &Thresholds::default(), now);
-    assert_eq!(after.session_id, Maybe::Is("new".to_owned()));
-    assert_eq!(after.status, Maybe::Is(AgentStatus::InProgress));
-    assert_eq!(after.last_checkpoint.as_str(), "2026-01-15T15:15:00Z");
-    assert_eq!(
-        after.next_checkpoint_expected.get().unwrap().as_str(),
-        "2026-01-15T15:30:00Z"
-    );
-    let same = |it: &Checkpoint| (it.agent_id.clone(), it.feature.clone(), it.stage.clone());
-    assert_eq!(same(&after), same(&before));
-}
-
-#[test]
-fn another_agent_takes_the_work_over() {
-    let before = secondary();
-    let after = before.taken_over(
-        "Secondary-C".to_owned(),
-        "new".to_owned(),
-        &Thresholds::default(),
-        at("15:15:00"),
-    );
-    assert_eq!(after.agent_id, "Secondary-C");
-    assert_eq!(after.session_id, Maybe::Is("new".to_owned()));
-    assert_eq!((after.feature, after.stage), (before.feature, before.stage));
-    assert_eq!(after.recovery_instructions, before.recovery_instructions);
 }
 
 proptest! {
@@ -372,14 +331,14 @@ proptest! {
 
     #[test]
     fn any_checkpoint_comes_back_as_it_was(document in random::epic()) {
-        check_round_trip(round_trip, &document.pretty(&[]));
+        check_round_trip(Dialect::Epic, &document.pretty(&[]));
     }
 
     /// Whatever an agent wrote, it has its lines and no others.
     #[test]
     fn texts_keep_their_lines(document in random::epic(), now in 0i64..4_000_000_000_000) {
-        let checkpoint = read(&document.stringify()).unwrap();
-        let (now, thresholds) = (Time::from_millis(now), Thresholds::default());
+        let checkpoint = read(Dialect::Epic, &document.stringify());
+        let (now, thresholds) = (Time::from_millis(now), thresholds());
         let verdict = judge(&checkpoint, &thresholds, now);
         prop_assert_eq!(verdict.to_string().lines().count(), 1);
         prop_assert_eq!(warning_message(&checkpoint, "1", &thresholds, now).lines().count(), 8);

@@ -5,7 +5,6 @@ mod compress;
 mod corpus;
 mod epic;
 mod orchestrator;
-mod orchestrator_rules;
 mod random;
 mod recovery;
 mod sitebuilder;

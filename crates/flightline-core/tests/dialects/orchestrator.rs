@@ -1,47 +1,42 @@
 //! Seed D: an orchestrator's checkpoints.
 
-use flightline_core::checkpoint::CheckpointStatus;
+use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::compress::Compression;
 use flightline_core::dialect::orchestrator::*;
-use flightline_core::dialect::{Unreadable, text_of};
+use flightline_core::dialect::{Dialect, Document, Json, text_of};
 use proptest::prelude::*;
 
-use crate::corpus::{check_bad_files, check_round_trip, said_when};
+use crate::corpus::{self, check_bad_files, check_refused, check_round_trip};
 use crate::random;
 
 /// Written by the seed's own code: an agent at work, and a workflow in `ERROR`.
-pub const RUNNING: &str = include_str!("data/orchestrator_running.json");
+const RUNNING: &str = include_str!("data/orchestrator_running.json");
 const ERROR: &str = include_str!("data/orchestrator_error.json");
 const INDEX: &str = include_str!("data/orchestrator_index.json");
 
-fn round_trip(text: &str) -> Result<String, Unreadable> {
-    read(text).map(|checkpoint| write(&checkpoint))
+fn read(text: &str) -> Document {
+    corpus::read(Dialect::Orchestrator, text)
 }
 
-pub fn running() -> Checkpoint {
-    read(RUNNING).unwrap()
-}
-
-pub fn failed() -> Checkpoint {
-    read(ERROR).unwrap()
+fn running() -> Document {
+    read(RUNNING)
 }
 
 #[test]
 fn documents_come_back_to_the_letter() {
     for document in [RUNNING, ERROR] {
-        check_round_trip(round_trip, document);
-        assert_eq!(round_trip(document).unwrap(), document);
+        assert_eq!(check_round_trip(Dialect::Orchestrator, document), document);
     }
 }
 
 #[test]
 fn bad_files_are_refused() {
-    check_bad_files(round_trip, RUNNING);
+    check_bad_files(Dialect::Orchestrator, RUNNING);
 }
 
 #[test]
 fn wrong_types_are_refused_with_their_place() {
-    for (from, to, message) in [
+    let cases = [
         (
             "6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01",
             "../../etc/passwd",
@@ -102,44 +97,45 @@ fn wrong_types_are_refused_with_their_place() {
             "\"canResume\": \"true\"",
             "expected true or false, found text at `$.recovery.canResume`",
         ),
-    ] {
-        assert_eq!(said_when(round_trip, RUNNING, from, to), message);
-    }
+    ];
+    check_refused(Dialect::Orchestrator, RUNNING, &cases);
 }
 
 #[test]
 fn checksums_are_those_of_the_seeds_code() {
     for document in [RUNNING, ERROR] {
-        let checkpoint = read(document).unwrap();
-        assert_eq!(checkpoint.verify(), []);
-        let keep = flightline_core::dialect::field::Keep::Known;
-        assert_eq!(checkpoint.checksums(keep), checkpoint.metadata.checksums);
+        let checkpoint = read(document);
+        assert!(verify(&checkpoint).is_empty());
+        let mut sealed = checkpoint.clone();
+        sealed["metadata"]["checksums"] = Json::Null;
+        seal(&mut sealed);
+        assert_eq!(
+            sealed["metadata"]["checksums"],
+            checkpoint["metadata"]["checksums"]
+        );
     }
 }
 
 #[test]
 fn a_change_is_found_in_its_section() {
     for (from, to, section) in [
-        ("\"TESTING\"", "\"DONE\"", Section::Workflow),
-        ("\"attempts\": 2", "\"attempts\": 3", Section::Agents),
-        ("0.000001", "0.000002", Section::Context),
-        (
-            "\"isDirty\": true",
-            "\"isDirty\": false",
-            Section::FileSystem,
-        ),
-        ("281b468dcac4eed3", "281b468dcac4eed4", Section::Overall),
+        ("\"TESTING\"", "\"DONE\"", "workflow"),
+        ("\"attempts\": 2", "\"attempts\": 3", "agents"),
+        ("0.000001", "0.000002", "context"),
+        ("\"isDirty\": true", "\"isDirty\": false", "fileSystem"),
+        ("281b468dcac4eed3", "281b468dcac4eed4", "overall"),
     ] {
         assert!(RUNNING.contains(from));
-        let changed = read(&RUNNING.replacen(from, to, 1)).unwrap();
-        assert_eq!(changed.verify(), [section]);
+        let changed = read(&RUNNING.replacen(from, to, 1));
+        assert_eq!(verify(&changed), [section]);
     }
     // A section and its checksum changed together: the overall one does not fit any more.
     let mut forged = running();
-    forged.agents.clear();
-    let keep = flightline_core::dialect::field::Keep::Known;
-    forged.metadata.checksums.agents = forged.checksums(keep).agents;
-    assert_eq!(forged.verify(), [Section::Overall]);
+    forged["agents"].list_mut().clear();
+    let mut sealed = forged.clone();
+    seal(&mut sealed);
+    forged["metadata"]["checksums"]["agents"] = sealed["metadata"]["checksums"]["agents"].clone();
+    assert_eq!(verify(&forged), ["overall"]);
 }
 
 #[test]
@@ -148,39 +144,40 @@ fn a_number_written_differently_is_the_same_number() {
         .replace("0.000001", "1.0e-6")
         .replace("12000", "12000.0");
     assert_ne!(other, RUNNING);
-    assert_eq!(read(&other).unwrap().verify(), []);
+    assert!(verify(&read(&other)).is_empty());
 }
 
 #[test]
 fn unknown_fields_may_have_been_hashed_or_not() {
     // Added later: the seed does not see it, and its checksum still holds.
     let added = RUNNING.replacen("\"currentState\"", "\"x\": 1, \"currentState\"", 1);
-    assert_eq!(read(&added).unwrap().verify(), []);
-    // There when it was hashed: in its place, it holds too, also after it was read and written.
-    let mut hashed = read(&added).unwrap();
-    let keep = flightline_core::dialect::field::Keep::All;
-    hashed.metadata.checksums = hashed.checksums(keep);
-    assert_ne!(
-        hashed.metadata.checksums.workflow,
-        running().metadata.checksums.workflow
-    );
-    assert_eq!(hashed.verify(), []);
-    assert_eq!(read(&write(&hashed)).unwrap().verify(), []);
+    assert!(verify(&read(&added)).is_empty());
+    // There when it was hashed, in its place: the seed's checksums hold too, also after it was read and written.
+    let hashed = added
+        .replacen("7b44a86caafe89ae", "0924914fad7407e5", 1)
+        .replacen("281b468dcac4eed3", "f2a1869976e092f4", 1);
+    assert!(verify(&read(&hashed)).is_empty());
+    assert!(verify(&read(&read(&hashed).write())).is_empty());
+}
+
+/// Sealed, it is sound and knows its size, also after it was written and read.
+fn check_sealed(mut checkpoint: Document) {
+    seal(&mut checkpoint);
+    let text = checkpoint.write();
+    for checkpoint in [&checkpoint, &read(&text)] {
+        assert!(verify(checkpoint).is_empty());
+        let size = checkpoint["metadata"].whole("checkpointSize");
+        assert_eq!(size, Some(text.len() as u64));
+    }
 }
 
 #[test]
 fn a_sealed_checkpoint_is_sound_and_knows_its_size() {
-    let mut checkpoint = failed();
-    checkpoint.status = CheckpointStatus::Archived;
-    checkpoint.workflow.current_state = "TESTING".to_owned();
-    assert_eq!(checkpoint.verify(), [Section::Workflow]);
-    checkpoint.seal();
-    assert_eq!(checkpoint.verify(), []);
-    let text = write(&checkpoint);
-    assert_eq!(
-        checkpoint.metadata.checkpoint_size.as_u64(),
-        Some(text.len() as u64)
-    );
+    let mut checkpoint = read(ERROR);
+    checkpoint.set("status", "archived");
+    checkpoint["workflow"]["currentState"] = "TESTING".into();
+    assert_eq!(verify(&checkpoint), ["workflow"]);
+    check_sealed(checkpoint);
 }
 
 #[test]
@@ -189,16 +186,14 @@ fn a_file_is_unpacked_read_and_verified() {
     let unpacked = Compression::detect(bytes)
         .unpack(bytes, flightline_core::dialect::MAX_BYTES)
         .unwrap();
-    let checkpoint = read(text_of(&unpacked).unwrap()).unwrap();
-    assert_eq!(checkpoint, running());
-    assert_eq!(checkpoint.verify(), []);
+    assert_eq!(read(text_of(&unpacked).unwrap()), running());
     let broken = text_of(b"{\n  \"a\": \"\xff\"}").unwrap_err();
     assert_eq!(broken.to_string(), "it is not UTF-8 at line 2, column 9");
 }
 
 #[test]
 fn files_are_named_by_bare_uuids() {
-    let id = running().id;
+    let id = "6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01";
     for (compression, file) in [
         (
             Compression::None,
@@ -217,8 +212,8 @@ fn files_are_named_by_bare_uuids() {
             "6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.zst",
         ),
     ] {
-        assert_eq!(file_name(&id, compression), file);
-        assert_eq!(id_of(file), Some((id.clone(), compression)));
+        assert_eq!(file_name(id, compression), file);
+        assert_eq!(id_of(file), Some((id, compression)));
     }
     for file in [
         "index.json",
@@ -234,18 +229,18 @@ fn files_are_named_by_bare_uuids() {
 fn the_index_has_the_seeds_eight_fields() {
     let entries = read_index(INDEX).unwrap();
     assert_eq!(write_index(&entries), INDEX);
-    for (entry, checkpoint) in entries.iter().zip([running(), failed()]) {
-        assert!(entry.names_its_file());
-        let size = entry.size.as_u64().unwrap();
-        let ours = IndexEntry::of(&checkpoint, size, entry.path.clone());
-        assert_eq!(&ours, entry);
+    for (entry, checkpoint) in entries.iter().zip([running(), read(ERROR)]) {
+        assert!(names_its_file(entry));
+        let size = entry.whole("size").unwrap();
+        let ours = index_entry(&checkpoint, size, entry.word("path"));
+        assert_eq!(ours.stringify(), entry.stringify());
     }
     let elsewhere = INDEX.replacen(
         "/base/6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01.json.gz",
         "/etc/passwd",
         1,
     );
-    assert!(!read_index(&elsewhere).unwrap()[0].names_its_file());
+    assert!(!names_its_file(&read_index(&elsewhere).unwrap()[0]));
     assert_eq!(read_index("[]").unwrap(), []);
     for bad in [
         "{}",
@@ -258,21 +253,97 @@ fn the_index_has_the_seeds_eight_fields() {
     }
 }
 
+#[test]
+fn recovery_is_analysed_as_the_seed_does() {
+    for checkpoint in [running(), read(ERROR)] {
+        assert_eq!(analyze(&checkpoint), checkpoint["recovery"]);
+    }
+    let mut checkpoint = running();
+    assert_eq!(checkpoint["recovery"].flag("canResume"), Some(true));
+    assert_eq!(
+        checkpoint["recovery"].text("resumeFromAgent"),
+        Some("coder")
+    );
+    // A failed agent that can be tried again is not in the way.
+    checkpoint["agents"].list_mut()[1]["status"] = "failed".into();
+    let analysed = analyze(&checkpoint);
+    assert_eq!(analysed.flag("canResume"), Some(true));
+    assert!(analysed.items("blockers").is_empty());
+    checkpoint["workflow"]["currentState"] = "ABORTED".into();
+    let analysed = analyze(&checkpoint);
+    assert_eq!(analysed.texts("blockers"), ["Workflow in ABORTED state"]);
+    assert_eq!(analysed.flag("canResume"), Some(false));
+}
+
+const HAPPENINGS: [(Happening<'static>, &str); 7] = [
+    (
+        Happening::StateTransition {
+            from: "PLANNING",
+            to: "IMPLEMENTING",
+            trigger: "plan_approved",
+        },
+        "State transition: PLANNING → IMPLEMENTING (plan_approved)",
+    ),
+    (
+        Happening::AgentCompleted { agent: "planner" },
+        "Agent planner completed",
+    ),
+    (
+        Happening::AgentFailed { agent: "coder" },
+        "Agent coder failed",
+    ),
+    (
+        Happening::Error {
+            context: "coder",
+            message: "no card",
+        },
+        "Error in coder: no card",
+    ),
+    (
+        Happening::Destructive {
+            operation: "git_push",
+            target: "origin/main",
+        },
+        "Before git_push: origin/main",
+    ),
+    (Happening::Interval, "Periodic checkpoint"),
+    (Happening::Shutdown, "Shutdown checkpoint"),
+];
+
+#[test]
+fn every_happening_has_the_seeds_words() {
+    for (happening, reason) in HAPPENINGS {
+        assert_eq!(happening.reason(), reason);
+    }
+}
+
+#[test]
+fn triggers_and_reasons_fit_together() {
+    for trigger in [
+        "state_transition",
+        "agent_complete",
+        "user_approval",
+        "error_occurred",
+        "manual",
+        "time_interval",
+        "before_destructive",
+    ] {
+        assert_eq!(trigger_of(reason_of(trigger)), trigger);
+    }
+    assert_eq!(trigger_of(Reason::LockTimeout), "error_occurred");
+    assert_eq!(trigger_of(Reason::TokenCritical), "manual");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn any_checkpoint_comes_back_as_it_was(document in random::orchestrator()) {
-        check_round_trip(round_trip, &document.pretty(&[]));
+        check_round_trip(Dialect::Orchestrator, &document.pretty(&[]));
     }
 
     #[test]
     fn whatever_is_sealed_is_sound_and_stays_so(document in random::orchestrator()) {
-        let mut checkpoint = read(&document.stringify()).unwrap();
-        checkpoint.seal();
-        prop_assert_eq!(checkpoint.verify(), vec![]);
-        let text = write(&checkpoint);
-        prop_assert_eq!(checkpoint.metadata.checkpoint_size.as_u64(), Some(text.len() as u64));
-        prop_assert_eq!(read(&text).unwrap().verify(), vec![]);
+        check_sealed(read(&document.stringify()));
     }
 }

@@ -3,41 +3,39 @@
 use expect_test::expect;
 use flightline_core::briefing::{estimate_tokens, strip_data};
 use flightline_core::checkpoint::Reason;
-use flightline_core::dialect::field::{Maybe, Stamp};
 use flightline_core::dialect::recovery::*;
-use flightline_core::dialect::{Json, Unreadable};
+use flightline_core::dialect::{Dialect, Document, Json};
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
-use crate::corpus::{check_bad_files, check_round_trip, said_when, time};
+use crate::corpus::{self, check_bad_files, check_refused, check_round_trip, time};
 use crate::random;
 
 const EXAMPLE: &str = include_str!("data/recovery_example.json");
 const NONCE: &str = "k7q2x9fd";
 const DAY: u64 = 86_400_000;
 
-fn round_trip(text: &str) -> Result<String, Unreadable> {
-    read(text).map(|checkpoint| write(&checkpoint))
+fn read(text: &str) -> Document {
+    corpus::read(Dialect::Recovery, text)
 }
 
-fn example() -> Checkpoint {
-    read(EXAMPLE).unwrap()
+fn example() -> Document {
+    read(EXAMPLE)
 }
 
 #[test]
 fn the_example_comes_back_to_the_letter() {
-    check_round_trip(round_trip, EXAMPLE);
-    assert_eq!(round_trip(EXAMPLE).unwrap(), EXAMPLE);
+    assert_eq!(check_round_trip(Dialect::Recovery, EXAMPLE), EXAMPLE);
 }
 
 #[test]
 fn bad_files_are_refused() {
-    check_bad_files(round_trip, EXAMPLE);
+    check_bad_files(Dialect::Recovery, EXAMPLE);
 }
 
 #[test]
 fn wrong_types_are_refused_with_their_place() {
-    for (from, to, message) in [
+    let cases = [
         (
             "\"timestamp\": \"2025-10-30T15:30:00Z\",",
             "",
@@ -83,20 +81,19 @@ fn wrong_types_are_refused_with_their_place() {
             "\"deltaChanges\": {}, \"x\": [",
             "expected a list, found an object at `$.deltaChanges`",
         ),
-    ] {
-        assert_eq!(said_when(round_trip, EXAMPLE, from, to), message);
-    }
+    ];
+    check_refused(Dialect::Recovery, EXAMPLE, &cases);
 }
 
 #[test]
 fn one_task_or_a_list_of_them_can_be_in_progress() {
-    assert_eq!(example().in_progress(), ["T005"]);
+    assert_eq!(in_progress(&example()), ["T005"]);
     let many = EXAMPLE.replacen("\"T005\",", "[\"T005\", \"T009\"],", 1);
-    check_round_trip(round_trip, &many);
-    assert_eq!(read(&many).unwrap().in_progress(), ["T005", "T009"]);
+    check_round_trip(Dialect::Recovery, &many);
+    assert_eq!(in_progress(&read(&many)), ["T005", "T009"]);
     let none = EXAMPLE.replacen("\"T005\",", "null,", 1);
-    check_round_trip(round_trip, &none);
-    assert!(read(&none).unwrap().in_progress().is_empty());
+    check_round_trip(Dialect::Recovery, &none);
+    assert!(in_progress(&read(&none)).is_empty());
 }
 
 #[test]
@@ -107,41 +104,25 @@ fn files_are_named_by_their_time() {
         emergency_name(at),
         "emergency-2025-10-30T15-30-00.250Z.json"
     );
-    assert_eq!(FileKind::of(LATEST_FILE), FileKind::Latest);
-    assert_eq!(FileKind::of(&backup_name(at)), FileKind::Backup);
-    assert_eq!(FileKind::of(&emergency_name(at)), FileKind::Emergency);
-    for other in [
-        "notes.json",
-        "checkpoint-1.json.tmp",
-        "latest",
-        "my-emergency-1.json",
-    ] {
-        assert_eq!(FileKind::of(other), FileKind::Other, "{other}");
-    }
 }
 
 #[test]
-fn triggers_are_switched_as_in_the_seed() {
-    let config = Config::default();
+fn reasons_have_the_seeds_words() {
     for reason in [
         Reason::TokenWarning,
         Reason::TokenCritical,
         Reason::SessionEnd,
         Reason::Manual,
     ] {
-        assert!(config.allows(reason));
-        let word = CheckpointReason::of(reason);
-        assert_eq!(word.to_reason(), Some(reason));
-        assert_eq!(word.as_str(), reason.as_str());
+        assert_eq!(reason_of(word_of(reason)), Some(reason));
+        assert_eq!(word_of(reason), reason.as_str());
     }
-    assert!(!config.allows(Reason::TaskComplete));
-    assert_eq!(
-        CheckpointReason::of(Reason::TaskComplete).as_str(),
-        "task_completion"
-    );
+    assert_eq!(word_of(Reason::TaskComplete), "task_completion");
+    assert_eq!(reason_of("task_completion"), Some(Reason::TaskComplete));
+    assert_eq!(reason_of("whim"), None);
 }
 
-fn started(checkpoint: &Checkpoint, stack: Option<&str>, gone: &[&str], now: &str) -> Start {
+fn started(checkpoint: &Document, stack: Option<&str>, gone: &[&str], now: &str) -> Start {
     let expected = Expected {
         stack_id: stack,
         task_exists: &|task| !gone.contains(&task),
@@ -166,15 +147,11 @@ fn a_good_checkpoint_is_resumed_from() {
 
 #[test]
 fn an_empty_timestamp_is_no_checkpoint() {
-    let mut cleared = example();
-    cleared.clear();
-    let text = write(&cleared);
-    assert!(text.contains("\"timestamp\": \"\","));
-    let cleared = read(&text).unwrap();
+    let cleared = EXAMPLE.replacen("2025-10-30T15:30:00Z", "", 1);
     for checkpoint in [
-        cleared,
-        read(r#"{"timestamp": ""}"#).unwrap(),
-        read(r#"{"timestamp": null}"#).unwrap(),
+        read(&cleared),
+        read(r#"{"timestamp": ""}"#),
+        read(r#"{"timestamp": null}"#),
     ] {
         let begun = started(
             &checkpoint,
@@ -210,7 +187,7 @@ fn a_checkpoint_that_does_not_fit_is_kept_and_the_session_starts_normally() {
     let all = started(&example(), Some("axum"), &["T005"], "2025-11-30T00:00:00Z");
     assert!(matches!(&all, Start::Fallback { why } if why.len() == 3));
     let mut bare = example();
-    bare.context = Maybe::Absent;
+    bare.set("context", Json::Null);
     let log = started(&bare, Some("axum"), &[], soon).log().unwrap();
     assert!(log.ends_with("its STACK_ID is missing, and the project's is `axum`"));
 }
@@ -273,7 +250,8 @@ fn the_recovery_context_names_what_to_load_now_and_later() {
 #[test]
 fn a_recovery_context_keeps_to_its_budget_and_says_what_it_leaves_out() {
     let mut large = example();
-    large.next_steps = Maybe::Is((0..20_000).map(|n| format!("Step {n} of many")).collect());
+    let steps: Vec<String> = (0..20_000).map(|n| format!("Step {n} of many")).collect();
+    large.set("nextSteps", steps);
     let context = recovery_context(&large, None, NONCE, CONTEXT_TOKENS).unwrap();
     assert!(context.tokens <= CONTEXT_TOKENS, "{}", context.tokens);
     assert!(
@@ -292,85 +270,13 @@ fn a_recovery_context_keeps_to_its_budget_and_says_what_it_leaves_out() {
 }
 
 #[test]
-fn deltas_are_applied_and_unknown_ones_kept_and_reported() {
-    let mut board = Board::default();
-    let backlog = vec!["T005".to_owned(), "T006".to_owned()];
-    board.columns.insert("backlog".to_owned(), backlog);
-    let deltas = example().delta_changes.get().unwrap().clone();
-    for delta in &deltas {
-        assert_eq!(board.apply(delta), Applied::Made);
-        assert_eq!(board.apply(delta), Applied::Already);
-    }
-    assert_eq!(board.columns["backlog"], ["T006"]);
-    assert_eq!(board.columns["inProgress"], ["T005"]);
-    assert_eq!(
-        board.progress.stringify(),
-        r#"{"metrics":{"currentSprint":{"completed":4}}}"#
-    );
-    let before = board.clone();
-    let kept = |text: &str| {
-        let delta = Delta(Json::parse(text).unwrap());
-        match before.clone().apply(&delta) {
-            Applied::Kept { why } => why,
-            other => panic!("{other:?}: {text}"),
-        }
-    };
-    for (text, why) in [
-        (
-            r#"{"file": "taskBoard", "operation": "move", "taskId": "T005", "from": "backlog", "to": "done"}"#,
-            "`T005` is in `inProgress`, not in `backlog`",
-        ),
-        (
-            r#"{"file": "taskBoard", "operation": "move", "taskId": "T1", "from": "x", "to": "done"}"#,
-            "`T1` is nowhere, not in `x`",
-        ),
-        (
-            r#"{"file": "progress", "operation": "update", "field": "metrics.currentSprint.completed.x", "value": 1}"#,
-            "`metrics.currentSprint.completed` is a number, not an object",
-        ),
-        (
-            r#"{"file": "progress", "operation": "update", "field": "a..b", "value": 1}"#,
-            "`a..b` is no name of a field",
-        ),
-        (
-            r#"{"file": "/etc/passwd", "operation": "append", "value": "x"}"#,
-            r#"unknown change: {"file":"/etc/passwd","operation":"append","value":"x"}"#,
-        ),
-        (
-            r#"{"file": "taskBoard", "operation": "move", "taskId": 5, "from": "a", "to": "b"}"#,
-            r#"unknown change: {"file":"taskBoard","operation":"move","taskId":5,"from":"a","to":"b"}"#,
-        ),
-        ("\"later\"", "unknown change: \"later\""),
-    ] {
-        assert_eq!(kept(text), why);
-    }
-    let deep = format!(
-        r#"{{"file": "progress", "operation": "update", "field": "{}a", "value": 1}}"#,
-        "a.".repeat(100_000)
-    );
-    assert!(kept(&deep).ends_with("is no name of a field"));
-}
-
-#[test]
 fn our_deltas_are_written_as_the_seeds() {
     let ours = [
-        Delta::moved("T005", "backlog", "inProgress"),
-        Delta::updated("metrics.currentSprint.completed", Json::from(4)),
+        moved("T005", "backlog", "inProgress"),
+        updated("metrics.currentSprint.completed", Json::from(4)),
     ];
-    let text = |delta: &Delta| delta.0.stringify();
-    let theirs = example().delta_changes.get().unwrap().clone();
-    assert_eq!(
-        ours.each_ref().map(text).to_vec(),
-        theirs.iter().map(text).collect::<Vec<_>>()
-    );
-}
-
-#[test]
-fn the_next_five_of_the_backlog_are_named() {
-    let all = (1..=8).map(|n| BacklogItem::new(format!("T{n}"), format!("Task {n}")));
-    let named = backlog_snapshot(all);
-    let ids: Vec<&str> = named.iter().map(BacklogItem::id).collect();
-    assert_eq!(ids, ["T1", "T2", "T3", "T4", "T5"]);
+    let text = |deltas: &[Json]| deltas.iter().map(Json::stringify).collect::<Vec<_>>();
+    assert_eq!(text(&ours), text(example().items("deltaChanges")));
 }
 
 fn found(names: &[(&str, u64)], now: Time) -> Vec<FoundFile> {
@@ -434,22 +340,12 @@ fn the_resume_instructions_are_the_seeds() {
     assert!(without.starts_with("Session interrupted. To resume:\n"));
 }
 
-#[test]
-fn a_new_checkpoint_says_its_version_and_time() {
-    let stamp = Stamp::seconds(time("2025-10-30T15:30:00.900Z"));
-    let checkpoint = Checkpoint::new(Timestamp::At(stamp));
-    assert_eq!(
-        write(&checkpoint),
-        "{\n  \"version\": \"1.0\",\n  \"timestamp\": \"2025-10-30T15:30:00Z\"\n}\n"
-    );
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn any_checkpoint_comes_back_as_it_was(document in random::recovery()) {
-        check_round_trip(round_trip, &document.pretty(&[]));
+        check_round_trip(Dialect::Recovery, &document.pretty(&[]));
     }
 
     /// Whatever a checkpoint says, the context fits, and our own words are the same.
@@ -459,12 +355,12 @@ proptest! {
         hostile in prop::collection::vec("(</?k7q2x9fd( checkpoint)?>|\\PC|[\\n\\r\u{202e}\u{200b}])*", 0..4),
         budget in 300usize..2_500,
     ) {
-        let mut checkpoint = read(&document.stringify()).unwrap();
-        checkpoint.next_steps = Maybe::Is(hostile);
+        let mut checkpoint = read(&document.stringify());
+        checkpoint.set("nextSteps", hostile);
         let context = recovery_context(&checkpoint, None, NONCE, budget).unwrap();
         prop_assert!(context.tokens <= budget, "{} of {}", context.tokens, budget);
         prop_assert_eq!(context.tokens, estimate_tokens(&context.text));
-        let nothing = recovery_context(&Checkpoint::new(Timestamp::Empty), None, NONCE, budget).unwrap();
+        let nothing = recovery_context(&Json::Null, None, NONCE, budget).unwrap();
         let ours = strip_data(&context.text, NONCE);
         let voice = strip_data(&nothing.text, NONCE);
         prop_assert!(ours.starts_with(&voice), "{}", ours);
@@ -472,30 +368,9 @@ proptest! {
         prop_assert_eq!(context.text.matches(NONCE).count(), 2);
     }
 
-    /// A change made twice is made once, and one that is not made changes nothing.
-    #[test]
-    fn changes_are_idempotent(deltas in prop::collection::vec(random::delta(), 0..12)) {
-        let mut board = Board::default();
-        let tasks = ["T001", "T002"].map(str::to_owned).to_vec();
-        board.columns.insert("backlog".to_owned(), tasks);
-        let count = |board: &Board| board.columns.values().map(Vec::len).sum::<usize>();
-        for delta in deltas {
-            let (before, delta) = (board.clone(), Delta(delta));
-            match board.apply(&delta) {
-                Applied::Made => {
-                    let once = board.clone();
-                    prop_assert_eq!(board.apply(&delta), Applied::Already);
-                    prop_assert_eq!(&board, &once);
-                }
-                Applied::Already | Applied::Kept { .. } => prop_assert_eq!(&board, &before),
-            }
-            prop_assert_eq!(count(&board), 2);
-        }
-    }
-
     #[test]
     fn any_checkpoint_starts_a_session(document in random::recovery(), now in 0i64..4_000_000_000_000) {
-        let checkpoint = read(&document.stringify()).unwrap();
+        let checkpoint = read(&document.stringify());
         let expected = Expected {
             stack_id: Some("fastapi"),
             task_exists: &|task| task.starts_with('T'),
@@ -506,7 +381,6 @@ proptest! {
         if let Some(told) = begun.log() {
             prop_assert_eq!(told.lines().count(), 1);
         }
-        let empty = !matches!(checkpoint.timestamp, Timestamp::At(_));
-        prop_assert_eq!(begun == Start::Normal, empty);
+        prop_assert_eq!(begun == Start::Normal, checkpoint.written().is_none());
     }
 }

@@ -1,13 +1,12 @@
 //! Seed B: task checkpoints.
 
 use expect_test::expect;
-use flightline_core::dialect::field::Maybe;
-use flightline_core::dialect::json::Json;
 use flightline_core::dialect::sitebuilder::*;
+use flightline_core::dialect::{Dialect, Document, Json};
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
-use crate::corpus::{check_bad_files, check_round_trip, said_when, time};
+use crate::corpus::{self, check_bad_files, check_refused, check_round_trip, time};
 use crate::random;
 
 /// More silence than this, and a session is over.
@@ -24,41 +23,36 @@ const HEARTBEAT: &str = include_str!("data/sitebuilder_heartbeat.json");
 
 const MINUTE: u64 = 60_000;
 
-fn round_trip(text: &str) -> Result<String, flightline_core::dialect::Unreadable> {
-    read(text).map(|checkpoint| write(&checkpoint))
+fn read(text: &str) -> Document {
+    corpus::read(Dialect::Sitebuilder, text)
 }
 
 /// The checkpoint after these updates.
-fn after(start: &str, updates: &[&str]) -> Checkpoint {
-    let mut checkpoint = read(start).unwrap();
+fn after(start: &str, updates: &[&str]) -> Document {
+    let mut checkpoint = read(start);
     for update in updates {
-        checkpoint.apply(read_update(update).unwrap()).unwrap();
+        apply(&mut checkpoint, read_part(update).unwrap()).unwrap();
     }
     checkpoint
 }
 
 #[test]
-fn whole_documents_come_back_as_they_were() {
-    check_round_trip(round_trip, SCHEMA);
-    check_round_trip(round_trip, START);
-}
-
-#[test]
 fn documents_are_written_as_the_seed_shows_them() {
-    assert_eq!(round_trip(START).unwrap(), START);
+    assert_eq!(check_round_trip(Dialect::Sitebuilder, START), START);
     // But for the empty lines by which the seed groups its fields.
-    assert_eq!(round_trip(SCHEMA).unwrap(), SCHEMA.replace("\n\n", "\n"));
+    let schema = check_round_trip(Dialect::Sitebuilder, SCHEMA);
+    assert_eq!(schema, SCHEMA.replace("\n\n", "\n"));
 }
 
 #[test]
 fn bad_files_are_refused() {
-    check_bad_files(round_trip, SCHEMA);
-    check_bad_files(round_trip, START);
+    check_bad_files(Dialect::Sitebuilder, SCHEMA);
+    check_bad_files(Dialect::Sitebuilder, START);
 }
 
 #[test]
 fn wrong_types_are_refused_with_their_place() {
-    for (from, to, message) in [
+    let cases = [
         ("\"agent\": \"migration\",", "", "`agent` is missing at `$`"),
         (
             "\"in_progress\"",
@@ -115,14 +109,14 @@ fn wrong_types_are_refused_with_their_place() {
             "\"resumable\": \"true\"",
             "expected true or false, found text at `$.resumable`",
         ),
-    ] {
-        assert_eq!(said_when(round_trip, SCHEMA, from, to), message);
-    }
+    ];
+    check_refused(Dialect::Sitebuilder, SCHEMA, &cases);
 }
 
 #[test]
 fn a_refusal_names_the_file_and_the_place() {
-    let refusal = read("{\"agent\": 1}").unwrap_err().refusal("x-T1.json");
+    let refused = Document::read(Dialect::Sitebuilder, "{\"agent\": 1}");
+    let refusal = refused.unwrap_err().refusal("x-T1.json");
     assert_eq!(
         refusal.message,
         "cannot read `x-T1.json`: `checkpoint_id` is missing at `$`"
@@ -140,14 +134,10 @@ fn partial_documents_are_updates_and_not_checkpoints() {
         UPDATE_BLOCKED,
         UPDATE_DONE,
     ] {
-        assert!(read(part).is_err());
-        let update = read_update(part).unwrap();
+        assert!(Document::read(Dialect::Sitebuilder, part).is_err());
         // Everything it says arrives in the checkpoint it belongs to.
-        let mut checkpoint = read(START).unwrap();
-        checkpoint.apply(update).unwrap();
-        let (said, became) = (Json::parse(part).unwrap(), write(&checkpoint));
-        let became = Json::parse(&became).unwrap();
-        let Json::Object(fields) = said else {
+        let became = after(START, &[part]);
+        let Json::Object(fields) = read_part(part).unwrap() else {
             panic!("not an object");
         };
         for (key, value) in fields {
@@ -204,9 +194,8 @@ fn a_whole_life_from_start_to_completion() {
           "resumable": false
         }
     "#]]
-    .assert_eq(&write(&done));
-    assert_eq!(done.percent(), 100);
-    assert_eq!(done.resume(), Err(WhyNot::NotResumable));
+    .assert_eq(&done.write());
+    assert_eq!(percent(&done), 100);
 }
 
 #[test]
@@ -223,7 +212,7 @@ fn an_update_adds_files_merges_items_and_clears_errors() {
             r#"{"errors": []}"#,
         ],
     );
-    let text = write(&checkpoint);
+    let text = checkpoint.write();
     for line in [
         r#"    "docs/content-extraction/pdfs-markdown/nature-trail/post-02.md","#,
         r#"    "new.md""#,
@@ -238,102 +227,57 @@ fn an_update_adds_files_merges_items_and_clears_errors() {
     ] {
         assert!(text.lines().any(|it| it == line), "{line}\n{text}");
     }
-    assert_eq!(checkpoint.status, TaskStatus::Blocked);
-    assert_eq!(checkpoint.progress().completed, 20);
+    assert_eq!(checkpoint.word("status"), "blocked");
+    assert_eq!(progress(&checkpoint).completed, 20);
 }
 
 #[test]
 fn an_update_of_another_task_changes_nothing() {
-    let mut checkpoint = read(SCHEMA).unwrap();
-    let update = read_update(r#"{"task_id": "T061", "status": "complete"}"#).unwrap();
-    let refusal = checkpoint.apply(update).unwrap_err();
+    let mut checkpoint = read(SCHEMA);
+    let part = read_part(r#"{"task_id": "T061", "status": "complete"}"#).unwrap();
+    let refusal = apply(&mut checkpoint, part).unwrap_err();
     assert_eq!(
         refusal.message,
         "the update is for the task `T061`, and the checkpoint of `T060`"
     );
-    assert_eq!(checkpoint, read(SCHEMA).unwrap());
+    assert_eq!(checkpoint, read(SCHEMA));
 }
 
 #[test]
 fn progress_is_counted_in_subtasks_and_rounded_down() {
     // 19 of 29, though only four are listed, two of them complete.
-    let progress = read(SCHEMA).unwrap().progress();
+    let progress = progress(&read(SCHEMA));
     assert_eq!((progress.completed, progress.total), (19, 29));
     assert_eq!(progress.percent, 65);
     // The seed itself says 35 once and 34 once for 10 of 29; it is 34.
     let declared = after(START, &[UPDATE_PROGRESS]);
-    assert_eq!(declared.progress_percent.get().unwrap().get(), 35);
-    assert_eq!(declared.percent(), 34);
-    assert_eq!(after(START, &[UPDATE_MID]).percent(), 34);
+    assert_eq!(declared.whole("progress_percent"), Some(35));
+    assert_eq!(percent(&declared), 34);
+    assert_eq!(percent(&after(START, &[UPDATE_MID])), 34);
     // Without subtasks the agent's word counts.
-    let mut alone = read(SCHEMA).unwrap();
-    alone.subtasks = Maybe::Absent;
-    assert_eq!(alone.percent(), 65);
+    let mut alone = read(SCHEMA);
+    alone.set("subtasks", Json::Null);
+    assert_eq!(percent(&alone), 65);
     // More done than there is, and none at all.
     let odd = after(START, &[r#"{"subtasks": {"total": 3, "completed": 9}}"#]);
-    assert_eq!(odd.percent(), 100);
+    assert_eq!(percent(&odd), 100);
     let none = after(START, &[r#"{"subtasks": {"total": 0, "completed": 0}}"#]);
-    assert_eq!(none.percent(), 0);
+    assert_eq!(percent(&none), 0);
 }
 
 #[test]
 fn the_progress_line_is_the_seeds() {
     assert_eq!(
-        progress_line("T060", read(SCHEMA).unwrap().percent()),
+        progress_line("T060", percent(&read(SCHEMA))),
         "@orchestrator: Task T060 progress: 65%"
-    );
-}
-
-#[test]
-fn a_task_is_resumed_from_its_cursor_without_what_is_done() {
-    let checkpoint = read(SCHEMA).unwrap();
-    let resume = checkpoint.resume().unwrap();
-    let ids = |items: &[&Item]| items.iter().map(|item| item.id.clone()).collect::<Vec<_>>();
-    assert_eq!(ids(&resume.skipped), ["post-01", "post-02"]);
-    assert_eq!(ids(&resume.pending), ["post-20", "post-21"]);
-    assert_eq!(resume.last_processed, Some("Post19English.pdf"));
-    assert_eq!(resume.next_to_process, Some("Post20English.pdf"));
-    assert_eq!(
-        resume.instructions,
-        Some("Continue from post-20.md, source: NatureTrail/NTEnglish/Text/Post20English.pdf")
-    );
-    // A blocked one too.
-    let blocked = after(SCHEMA, &[UPDATE_BLOCKED]);
-    assert_eq!(
-        blocked.resume().unwrap().instructions,
-        Some("Resolve missing PDF, then continue from post-20")
-    );
-}
-
-#[test]
-fn a_task_that_cannot_be_resumed_says_why() {
-    let why = |update: &str| {
-        let checkpoint = after(SCHEMA, &[update]);
-        checkpoint.resume().unwrap_err().to_string()
-    };
-    assert_eq!(
-        why(r#"{"resumable": false}"#),
-        "its checkpoint is not marked as resumable"
-    );
-    assert_eq!(
-        why(r#"{"resumable": null}"#),
-        "its checkpoint is not marked as resumable"
-    );
-    assert_eq!(
-        why(r#"{"status": "complete"}"#),
-        "it is `complete`, and only a task that is `in_progress` or `blocked` can be resumed"
-    );
-    assert_eq!(
-        why(r#"{"status": "paused"}"#),
-        "it is `paused`, and only a task that is `in_progress` or `blocked` can be resumed"
     );
 }
 
 #[test]
 fn a_session_timeout_is_silence_of_more_than_ten_minutes_in_progress() {
     let last = time("2025-12-08T14:52:10Z");
-    let checkpoint = read(SCHEMA).unwrap();
-    let at = |span: u64| checkpoint.scenario(SESSION_TIMEOUT, last.plus(span));
+    let checkpoint = read(SCHEMA);
+    let at = |span: u64| scenario(&checkpoint, SESSION_TIMEOUT, last.plus(span));
     assert_eq!(at(10 * MINUTE), None);
     assert_eq!(
         at(10 * MINUTE + 1),
@@ -342,7 +286,7 @@ fn a_session_timeout_is_silence_of_more_than_ten_minutes_in_progress() {
         })
     );
     assert_eq!(
-        checkpoint.scenario(SESSION_TIMEOUT, last.minus(MINUTE)),
+        scenario(&checkpoint, SESSION_TIMEOUT, last.minus(MINUTE)),
         None
     );
     assert_eq!(
@@ -351,41 +295,40 @@ fn a_session_timeout_is_silence_of_more_than_ten_minutes_in_progress() {
     );
     // Complete and blocked ones are not silent, they are done or wait.
     let done = after(START, &[UPDATE_DONE]);
-    assert_eq!(done.scenario(SESSION_TIMEOUT, last.plus(u64::MAX)), None);
+    assert_eq!(scenario(&done, SESSION_TIMEOUT, last.plus(u64::MAX)), None);
 }
 
 #[test]
 fn an_error_is_a_blocked_task_with_errors_until_they_are_cleared() {
     let now = time("2025-12-08T14:53:00Z");
     let mut blocked = after(SCHEMA, &[UPDATE_BLOCKED]);
-    let scenario = blocked.scenario(SESSION_TIMEOUT, now).unwrap();
+    let found = scenario(&blocked, SESSION_TIMEOUT, now).unwrap();
     assert_eq!(
-        scenario.describe(),
+        found.describe(),
         "blocked: Cannot find source PDF: Post20English.pdf"
     );
-    blocked.errors = Maybe::Is(Vec::new());
-    assert_eq!(blocked.scenario(SESSION_TIMEOUT, now), None);
-    assert!(blocked.resume().is_ok());
+    blocked.set("errors", Json::List(Vec::new()));
+    assert_eq!(scenario(&blocked, SESSION_TIMEOUT, now), None);
 }
 
 #[test]
 fn partial_completion_names_the_criteria_that_are_not_met() {
     let claimed = after(SCHEMA, &[r#"{"status": "complete"}"#]);
     assert_eq!(
-        claimed.scenario(SESSION_TIMEOUT, Time::from_millis(0)),
+        scenario(&claimed, SESSION_TIMEOUT, Time::from_millis(0)),
         Some(Scenario::PartialCompletion {
             unmet: vec!["29_files_created".to_owned()]
         })
     );
     let done = after(SCHEMA, &[UPDATE_COMPLETE]);
-    assert_eq!(done.scenario(SESSION_TIMEOUT, Time::from_millis(0)), None);
+    assert_eq!(scenario(&done, SESSION_TIMEOUT, Time::from_millis(0)), None);
 }
 
 #[test]
 fn a_heartbeat_stands_in_the_checkpoint() {
-    let checkpoint = after(START, &[HEARTBEAT]);
-    let beat = Heartbeat::at(time("2025-12-08T14:55:00Z"), 5 * MINUTE);
-    assert_eq!(checkpoint.heartbeat.get(), Some(&beat));
+    let beat = &after(START, &[HEARTBEAT])["heartbeat"];
+    assert_eq!(beat.time("last_beat"), Some(time("2025-12-08T14:55:00Z")));
+    assert_eq!(beat.whole("interval_seconds"), Some(300));
 }
 
 #[test]
@@ -400,7 +343,7 @@ fn files_are_named_as_in_the_seed() {
     );
     assert_eq!(
         checkpoint_id("migration", "T060", time("2025-12-08T14:30:25Z")).unwrap(),
-        read(SCHEMA).unwrap().checkpoint_id
+        read(SCHEMA).word("checkpoint_id")
     );
     assert!(is_archive("migration-T060-complete.json"));
     assert!(!is_archive("migration-T060.json"));
@@ -419,13 +362,13 @@ fn files_are_named_as_in_the_seed() {
     }
 }
 
-fn row(checkpoint: &Checkpoint) -> Row {
+fn row(checkpoint: &Json) -> Row {
     Row {
-        agent: checkpoint.agent.clone(),
-        task: checkpoint.task_id.clone(),
-        percent: checkpoint.percent(),
-        last_update: checkpoint.last_update(),
-        status: checkpoint.status.as_str().to_owned(),
+        agent: checkpoint.word("agent").to_owned(),
+        task: checkpoint.word("task_id").to_owned(),
+        percent: percent(checkpoint),
+        last_update: last_update(checkpoint),
+        status: checkpoint.word("status").to_owned(),
     }
 }
 
@@ -439,7 +382,7 @@ fn rows() -> Vec<Row> {
         last_update: None,
         status: Row::NOT_STARTED.to_owned(),
     };
-    let begun = [SCHEMA, technical].map(|text| row(&read(text).unwrap()));
+    let begun = [SCHEMA, technical].map(|text| row(&read(text)));
     begun.into_iter().chain([not_started]).collect()
 }
 
@@ -525,21 +468,17 @@ proptest! {
 
     #[test]
     fn any_checkpoint_comes_back_as_it_was(document in random::sitebuilder()) {
-        check_round_trip(round_trip, &document.pretty(&[]));
+        check_round_trip(Dialect::Sitebuilder, &document.pretty(&[]));
     }
 
     #[test]
     fn rules_hold_for_any_checkpoint(document in random::sitebuilder(), now in 0i64..4_000_000_000_000) {
-        let checkpoint = read(&document.stringify()).unwrap();
-        let now = Time::from_millis(now);
-        prop_assert!(checkpoint.percent() <= 100);
-        prop_assert_eq!(progress_line(&checkpoint.task_id, 1).lines().count(), 1);
-        let able = checkpoint.resumable == Maybe::Is(true)
-            && matches!(checkpoint.status, TaskStatus::InProgress | TaskStatus::Blocked);
-        prop_assert_eq!(checkpoint.resume().is_ok(), able);
-        let _ = checkpoint.scenario(SESSION_TIMEOUT, now);
+        let checkpoint = read(&document.stringify());
+        prop_assert!(percent(&checkpoint) <= 100);
+        prop_assert_eq!(progress_line(checkpoint.word("task_id"), 1).lines().count(), 1);
+        let _ = scenario(&checkpoint, SESSION_TIMEOUT, Time::from_millis(now));
         let block = status_block(&[self::row(&checkpoint)]);
-        let dated = usize::from(checkpoint.last_update().is_some());
+        let dated = usize::from(last_update(&checkpoint).is_some());
         prop_assert_eq!(block.lines().count(), 7 + 2 * dated);
         let mine = format!("mine\n\n{block}yours");
         let placed = place_in_status(&mine, "").unwrap();
@@ -548,15 +487,18 @@ proptest! {
 
     /// Every update is idempotent, and leaves what it does not name alone.
     #[test]
-    fn an_update_twice_is_an_update_once(document in random::sitebuilder(), update in random::sitebuilder()) {
-        let mut checkpoint = read(&document.stringify()).unwrap();
-        let mut update = read_update(&update.stringify()).unwrap();
-        (update.checkpoint_id, update.agent, update.task_id) = Default::default();
-        checkpoint.apply(update.clone()).unwrap();
+    fn an_update_twice_is_an_update_once(document in random::sitebuilder(), part in random::sitebuilder()) {
+        let mut checkpoint = read(&document.stringify());
+        let mut part = read_part(&part.stringify()).unwrap();
+        for key in ["checkpoint_id", "agent", "task_id"] {
+            part[key] = Json::Null;
+        }
+        apply(&mut checkpoint, part.clone()).unwrap();
         let once = checkpoint.clone();
-        checkpoint.apply(update).unwrap();
+        prop_assert_eq!(&read(&once.write()), &once, "it is still a document");
+        apply(&mut checkpoint, part).unwrap();
         prop_assert_eq!(&checkpoint, &once);
-        checkpoint.apply(Update::default()).unwrap();
+        apply(&mut checkpoint, read_part("{}").unwrap()).unwrap();
         prop_assert_eq!(&checkpoint, &once);
     }
 }

@@ -86,9 +86,8 @@ impl Operation for EndSession {
     fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SessionEnded> {
         let mut agent = own_or_in_charge(desk, self.agent.as_deref(), "end the session of")?;
         let missions = missions_to_save(desk, &agent, false)?;
-        let protocol = desk.policy.token_protocol();
         let mut saved = Saved::default();
-        if protocol.allows(Reason::SessionEnd) {
+        if desk.policy.saves_context_for(Reason::SessionEnd) {
             let tokens = last_figures(desk, &agent)?;
             saved = save(
                 desk,

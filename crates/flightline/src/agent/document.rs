@@ -2,11 +2,12 @@
 //! over and mirrored says the same.
 
 use flightline_core::agent::{Agent, AgentStatus, Role, Step};
-use flightline_core::dialect::epic;
-use flightline_core::dialect::field::{Maybe, Stamp};
+use flightline_core::dialect::epic::{PRIMARY, SECONDARY};
+use flightline_core::dialect::{Dialect, Document};
 use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::{AgentId, Subject, Time};
 use flightline_store::Find;
+use serde_json::json;
 
 use super::{held_sorties, last_sign, unread};
 use crate::desk::Desk;
@@ -26,10 +27,7 @@ pub(crate) fn last_checkpoint(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<
 }
 
 /// The agent's checkpoint; none when it has never taken one.
-pub(crate) fn checkpoint_of(
-    desk: &mut Desk<'_, '_>,
-    agent: &Agent,
-) -> Result<Option<epic::Checkpoint>> {
+pub(crate) fn checkpoint_of(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Document>> {
     let Some(last) = last_checkpoint(desk, agent)? else {
         return Ok(None);
     };
@@ -40,43 +38,41 @@ pub(crate) fn checkpoint_of(
         true => agent.next_checkpoint_expected,
         false => Some(last.plus(desk.policy.heartbeat_ms)),
     };
-    let coordination = epic::Coordination {
-        last_inbox_check: stamp(agent.coordination.last_inbox_check),
-        unread_messages: Maybe::Is(unread(desk, agent.id)?),
-        last_epic_readme_update: stamp(agent.coordination.last_epic_readme_update),
-        last_status_update: stamp(agent.coordination.last_status_update),
-        ..epic::Coordination::default()
-    };
     let status = match agent.status {
-        AgentStatus::Idle if held => epic::AgentStatus::InProgress,
-        AgentStatus::Idle | AgentStatus::Waiting => epic::AgentStatus::Waiting,
-        AgentStatus::InProgress => epic::AgentStatus::InProgress,
-        AgentStatus::Blocked => epic::AgentStatus::Blocked,
-        AgentStatus::Complete => epic::AgentStatus::Complete,
+        AgentStatus::Idle if held => "IN_PROGRESS",
+        AgentStatus::Idle | AgentStatus::Waiting => "WAITING",
+        AgentStatus::InProgress => "IN_PROGRESS",
+        AgentStatus::Blocked => "BLOCKED",
+        AgentStatus::Complete => "COMPLETE",
     };
-    Ok(Some(epic::Checkpoint {
-        agent_type: Maybe::Is(agent_type(agent)),
-        session_id: Maybe::Is(
-            agent
-                .session_id
-                .as_ref()
-                .map_or_else(|| session_of(agent, agent.epoch), ToString::to_string),
-        ),
-        feature: text(agent.feature.as_ref()),
-        stage: text(agent.stage.as_ref()),
-        phase: text(agent.phase.as_ref()),
-        next_checkpoint_expected: stamp(expected),
-        status: Maybe::Is(status),
-        can_resume: Maybe::Is(agent.can_resume),
-        blockers: texts(&agent.blockers),
-        files_modified: texts(&agent.files_modified),
-        recovery_instructions: text(agent.recovery_instructions.as_ref()),
-        current_step: text(agent.current_step.as_ref()),
-        completed_steps: Maybe::Is(steps.iter().map(|step| step.text.to_string()).collect()),
-        next_steps: texts(&agent.next_steps),
-        coordination_state: Maybe::Is(coordination),
-        ..epic::Checkpoint::new(agent.name.to_string(), Stamp::seconds(last))
-    }))
+    let session = agent.session_id.as_ref();
+    let seconds = |time: Option<Time>| time.map(Time::to_seconds);
+    let seen = &agent.coordination;
+    let fields = json!({
+        "agent_id": agent.name,
+        "agent_type": agent_type(agent),
+        "session_id": session.map_or_else(|| session_of(agent, agent.epoch), ToString::to_string),
+        "feature": agent.feature,
+        "stage": agent.stage,
+        "phase": agent.phase,
+        "last_checkpoint": last.to_seconds(),
+        "next_checkpoint_expected": seconds(expected),
+        "status": status,
+        "can_resume": agent.can_resume,
+        "blockers": agent.blockers,
+        "files_modified": agent.files_modified,
+        "recovery_instructions": agent.recovery_instructions,
+        "current_step": agent.current_step,
+        "completed_steps": steps.iter().map(|step| &step.text).collect::<Vec<_>>(),
+        "next_steps": agent.next_steps,
+        "coordination_state": {
+            "last_inbox_check": seconds(seen.last_inbox_check),
+            "unread_messages": unread(desk, agent.id)?,
+            "last_epic_readme_update": seconds(seen.last_epic_readme_update),
+            "last_status_update": seconds(seen.last_status_update),
+        },
+    });
+    Ok(Some(Document::new(Dialect::Epic, fields)))
 }
 
 /// What a session is called whose client gave it no id: by its agent and incarnation.
@@ -119,22 +115,10 @@ pub(crate) fn current_state(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Ve
 }
 
 /// In its own words, else in the seed's.
-fn agent_type(agent: &Agent) -> epic::AgentType {
+fn agent_type(agent: &Agent) -> &str {
     match (&agent.kind, agent.role) {
-        (Some(kind), _) => epic::AgentType::from_word(kind.as_str()),
-        (None, Role::Dispatch) => epic::AgentType::Primary,
-        (None, Role::Specialist) => epic::AgentType::Secondary,
+        (Some(kind), _) => kind.as_str(),
+        (None, Role::Dispatch) => PRIMARY,
+        (None, Role::Specialist) => SECONDARY,
     }
-}
-
-fn stamp(time: Option<Time>) -> Maybe<Stamp> {
-    Maybe::from(time.map(Stamp::seconds))
-}
-
-fn text<T: ToString>(text: Option<&T>) -> Maybe<String> {
-    Maybe::from(text.map(ToString::to_string))
-}
-
-fn texts<T: ToString>(items: &[T]) -> Maybe<Vec<String>> {
-    Maybe::Is(items.iter().map(ToString::to_string).collect())
 }

@@ -149,8 +149,7 @@ impl Heartbeat {
 }
 
 fn beaten(desk: &Desk<'_, '_>, agent: &Agent, figures: Option<Figures>) -> Beaten {
-    let protocol = desk.policy.token_protocol();
-    let full = figures.is_some_and(|it| it.percent >= protocol.critical_percent);
+    let full = figures.is_some_and(|it| it.percent >= desk.policy.token_critical);
     Beaten {
         agent: agent.name.clone(),
         epoch: agent.epoch,
@@ -158,7 +157,7 @@ fn beaten(desk: &Desk<'_, '_>, agent: &Agent, figures: Option<Figures>) -> Beate
         context_percent: figures.map(|it| it.percent),
         crossed: Vec::new(),
         mode: agent.mode,
-        stop: full && protocol.allows(Reason::TokenCritical),
+        stop: full && desk.policy.saves_context_for(Reason::TokenCritical),
         sortie_id: None,
         remaining: Vec::new(),
         instructions: None,

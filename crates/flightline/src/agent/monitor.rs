@@ -2,12 +2,11 @@
 //! once: to the agent itself, then to the coordinator.
 
 use flightline_core::agent::{Agent, AgentStatus, Role};
-use flightline_core::dialect::Dialect;
 use flightline_core::dialect::epic::{
-    self, AgentType, Escalation, Standing, Thresholds, escalation, judge, warning_message,
-    warning_subject,
+    Escalation, PRIMARY, SECONDARY, Standing, Thresholds, escalation, is_monitored, judge,
+    warning_message, warning_subject,
 };
-use flightline_core::dialect::field::Maybe;
+use flightline_core::dialect::{Dialect, Document};
 use flightline_core::event::EventType;
 use flightline_core::liveness::{Life, Liveness};
 use flightline_core::policy::Preset;
@@ -137,7 +136,7 @@ fn look(
     thresholds: &Thresholds,
     sightings: &[Sighting],
 ) -> Result<Option<MonitoredAgent>> {
-    let checkpoint = checkpoint_of(desk, agent)?.filter(|it| is_looked_at(agent, it));
+    let checkpoint = checkpoint_of(desk, agent)?.filter(|_| is_looked_at(agent));
     let (Some(checkpoint), Some(last)) = (checkpoint, last_checkpoint(desk, agent)?) else {
         return Ok(None);
     };
@@ -186,7 +185,7 @@ fn look(
 /// The observation of an agent.
 struct Look<'a> {
     agent: &'a Agent,
-    checkpoint: &'a epic::Checkpoint,
+    checkpoint: &'a Document,
     /// Its own last act.
     since: Time,
     standing: Standing,
@@ -198,14 +197,13 @@ fn said(liveness: &Liveness) -> String {
 }
 
 /// Whatever else it calls itself, who coordinates is the primary.
-fn is_looked_at(agent: &Agent, checkpoint: &epic::Checkpoint) -> bool {
-    let mut checkpoint = checkpoint.clone();
-    if matches!(checkpoint.agent_type.get(), Some(AgentType::Other(_)))
-        && agent.role == Role::Dispatch
-    {
-        checkpoint.agent_type = Maybe::Is(AgentType::Primary);
-    }
-    checkpoint.is_monitored()
+fn is_looked_at(agent: &Agent) -> bool {
+    let is_primary = match agent.kind.as_ref().map(Name::as_str) {
+        Some(PRIMARY) => true,
+        Some(SECONDARY) => false,
+        Some(_) | None => agent.role == Role::Dispatch,
+    };
+    is_monitored(agent.name.as_str(), is_primary)
 }
 
 /// Says what is to be said of an agent's silence, and was not said yet. Writers take turns, so of two

@@ -1,7 +1,7 @@
 //! An agent continues in a new session: seed C's first way to recover.
 
 use flightline_core::agent::{Agent, AgentStatus, Process};
-use flightline_core::dialect::{Dialect, epic};
+use flightline_core::dialect::{Dialect, Json, epic};
 use flightline_core::event::EventType;
 use flightline_core::{Code, Refusal, SortieId, Title};
 use serde::{Deserialize, Serialize};
@@ -100,7 +100,7 @@ impl Operation for ResumeAgent {
         desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
         let mut resumed = ResumedAgent {
             message,
-            checkpoint: json_of(&last)?,
+            checkpoint: json_of(&last),
             sorties: Vec::new(),
             locks: Vec::new(),
             blockers: Vec::new(),
@@ -110,8 +110,8 @@ impl Operation for ResumeAgent {
         if same {
             return resumed.with_what_it_held(desk);
         }
-        let since = last.last_checkpoint.time();
-        let followed = follow(desk, &before, &resumed.agent, Some(since))?;
+        let since = last.time("last_checkpoint");
+        let followed = follow(desk, &before, &resumed.agent, since)?;
         lose_context(desk, &resumed.agent, CompactionEvidence::NewEpoch)?;
         resumed.sorties = followed.sorties.iter().map(|sortie| sortie.id).collect();
         resumed.blockers = followed.blockers;
@@ -137,14 +137,8 @@ impl ResumedAgent {
 }
 
 /// A checkpoint as JSON, to the letter of its file.
-pub(super) fn json_of(checkpoint: &epic::Checkpoint) -> Result<Value> {
-    serde_json::from_str(&epic::write(checkpoint)).map_err(|error| {
-        Refusal::new(
-            Code::Failed,
-            format!("cannot write a checkpoint as JSON: {error}"),
-        )
-        .into()
-    })
+pub(super) fn json_of(checkpoint: &Json) -> Value {
+    checkpoint.clone().into()
 }
 
 fn refuse_unresumable(agent: &Agent) -> Result<()> {

@@ -1,10 +1,10 @@
 //! Another agent takes over from one that crashed: seed C's second way to recover.
 
 use flightline_core::agent::{Agent, AgentStatus, Role, Step};
-use flightline_core::dialect::Dialect;
 use flightline_core::dialect::epic::{
     self, ARCHIVE_FOLDER, Ended, FOLDER, archive_name, file_name,
 };
+use flightline_core::dialect::{Dialect, Document};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::{Code, Kind, Name, Refusal, Subject, Time, Title};
@@ -124,8 +124,8 @@ impl Operation for TakeOver {
         let checkpoint = begun(&old, checkpoint_of(desk, &old)?)?;
 
         let new = self.begin(desk, &old, new, is_new)?;
-        let since = checkpoint.last_checkpoint.time();
-        let followed = follow(desk, &old, &new, Some(since))?;
+        let since = checkpoint.time("last_checkpoint");
+        let followed = follow(desk, &old, &new, since)?;
         let messages = move_mail(desk, &old, &new)?;
         pass_on_missions(desk, &old, &new)?;
         let archive = archive_name(old.name.as_str(), Ended::Crashed, desk.now()).ok();
@@ -133,7 +133,7 @@ impl Operation for TakeOver {
         end_session(desk.tx, &mut crashed)?;
         crashed.retired_at = Some(desk.now());
         // With what the agent last said, so that the same package can be given again at any time.
-        let data = json!({ "to": new.name, "archive": archive, "reason": evidence, "checkpoint": json_of(&checkpoint)? });
+        let data = json!({ "to": new.name, "archive": archive, "reason": evidence, "checkpoint": json_of(&checkpoint) });
         desk.tx.set(EventType::AgentCrashed, &crashed, &data)?;
         let held = Held {
             to: Some(new.name.clone()),
@@ -259,7 +259,8 @@ impl Operation for ShowHandoff {
         let old = desk.find_agent(&self.agent)?;
         if let Some(taken) = taken_over(desk, &old)? {
             let archive = taken.data["archive"].as_str();
-            let checkpoint = epic::read(&taken.data["checkpoint"].to_string()).ok();
+            let text = taken.data["checkpoint"].to_string();
+            let checkpoint = Document::read(Dialect::Epic, &text).ok();
             let (sorties, locks, messages) = given_in(desk, taken.step)?;
             let held = Held {
                 to: successor(&taken),
@@ -293,7 +294,7 @@ struct Held {
 }
 
 /// The checkpoint of an agent that has begun.
-fn begun(old: &Agent, checkpoint: Option<epic::Checkpoint>) -> Result<epic::Checkpoint> {
+fn begun(old: &Agent, checkpoint: Option<Document>) -> Result<Document> {
     let name = old.name.as_str();
     checkpoint.ok_or_else(|| {
         Refusal::new(
@@ -308,7 +309,7 @@ fn begun(old: &Agent, checkpoint: Option<epic::Checkpoint>) -> Result<epic::Chec
 fn package(
     desk: &mut Desk<'_, '_>,
     old: &Agent,
-    checkpoint: &epic::Checkpoint,
+    checkpoint: &Document,
     archive: Option<&str>,
     held: Held,
 ) -> Result<Handoff> {
@@ -325,7 +326,7 @@ fn package(
         text: String::new(),
         hint: None,
         checkpoint_file: file.filter(|_| desk.policy.mirrors.has(Dialect::Epic)),
-        checkpoint: json_of(checkpoint)?,
+        checkpoint: json_of(checkpoint),
         sorties: held.sorties,
         locks: held.locks,
         messages: held.messages,

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use flightline_core::Name;
 use flightline_core::agent::Agent;
-use flightline_core::dialect::epic::Checkpoint;
-use flightline_core::dialect::field::Maybe;
+use flightline_core::dialect::Json;
 use flightline_core::sortie::Sortie;
 
 use super::held_sorties;
@@ -22,18 +21,18 @@ const NAMED: usize = 10;
 /// What an agent said of its work, and what it holds or held.
 pub(super) fn handed_over(
     desk: &mut Desk<'_, '_>,
-    checkpoint: &Checkpoint,
+    checkpoint: &Json,
     handoff: &Handoff,
 ) -> Result<String> {
     let from = &handoff.from;
     let mut lines = Lines::of(checkpoint);
-    lines.one("Instructions", checkpoint.recovery_instructions.get());
+    lines.one("Instructions", checkpoint.text("recovery_instructions"));
     lines.all("Sorties", ", ", &named(desk, &handoff.sorties)?);
     lines.all("Locks", ", ", &handoff.locks);
     if handoff.messages > 0 {
         lines.one("Messages", Some(&handoff.messages.to_string()));
     }
-    lines.one("File", handoff.checkpoint_file.as_ref());
+    lines.one("File", handoff.checkpoint_file.as_deref());
     let first = match (&handoff.to, lines.0.is_empty()) {
         (None, true) => format!("{from} has said nothing of its work, and holds nothing."),
         (None, false) => format!("The work of {from}:"),
@@ -74,7 +73,7 @@ fn is_gone(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<bool> {
 }
 
 /// An agent is back, with what it said of its work and the sorties that it holds.
-pub(super) fn gone_on(desk: &mut Desk<'_, '_>, agent: &Agent, last: &Checkpoint) -> Result<String> {
+pub(super) fn gone_on(desk: &mut Desk<'_, '_>, agent: &Agent, last: &Json) -> Result<String> {
     let mut lines = Lines::of(last);
     let held = held_sorties(desk, agent.id)?;
     lines.all("Sorties", ", ", &named(desk, &held)?);
@@ -113,35 +112,32 @@ fn named(desk: &mut Desk<'_, '_>, ids: &[String]) -> Result<Vec<String>> {
 struct Lines(String);
 
 impl Lines {
-    fn of(checkpoint: &Checkpoint) -> Self {
+    fn of(checkpoint: &Json) -> Self {
         let mut lines = Self(String::new());
-        lines.one("Feature", checkpoint.feature.get());
-        lines.one("Stage", checkpoint.stage.get());
-        lines.one("Phase", checkpoint.phase.get());
-        lines.one("At", checkpoint.current_step.get());
-        lines.all("Done", "; ", list(&checkpoint.completed_steps));
-        lines.all("Next", "; ", list(&checkpoint.next_steps));
-        lines.all("Blocked by", "; ", list(&checkpoint.blockers));
-        lines.all("Files", ", ", list(&checkpoint.files_modified));
+        lines.one("Feature", checkpoint.text("feature"));
+        lines.one("Stage", checkpoint.text("stage"));
+        lines.one("Phase", checkpoint.text("phase"));
+        lines.one("At", checkpoint.text("current_step"));
+        lines.all("Done", "; ", &checkpoint.texts("completed_steps"));
+        lines.all("Next", "; ", &checkpoint.texts("next_steps"));
+        lines.all("Blocked by", "; ", &checkpoint.texts("blockers"));
+        lines.all("Files", ", ", &checkpoint.texts("files_modified"));
         lines
     }
 
-    fn one(&mut self, what: &str, said: Option<&String>) {
+    fn one(&mut self, what: &str, said: Option<&str>) {
         if let Some(said) = said {
             // Writing to a String cannot fail.
             let _ = writeln!(self.0, "- {what}: {}", said.replace(['\n', '\t'], " "));
         }
     }
 
-    fn all(&mut self, what: &str, between: &str, said: &[String]) {
-        let mut some = said[..said.len().min(NAMED)].join(between);
+    fn all(&mut self, what: &str, between: &str, said: &[impl AsRef<str>]) {
+        let some: Vec<&str> = said.iter().take(NAMED).map(AsRef::as_ref).collect();
+        let mut some = some.join(between);
         if said.len() > NAMED {
             let _ = write!(some, "{between}and {} more", said.len() - NAMED);
         }
-        self.one(what, Some(&some).filter(|some| !some.is_empty()));
+        self.one(what, Some(some.as_str()).filter(|some| !some.is_empty()));
     }
-}
-
-fn list(field: &Maybe<Vec<String>>) -> &[String] {
-    field.get().map_or(&[], Vec::as_slice)
 }

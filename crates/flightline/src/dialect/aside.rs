@@ -80,10 +80,10 @@ impl TellPutAside {
     fn writer(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Agent>> {
         let text = self.text.as_deref();
         let document = text.and_then(|text| Document::read(self.dialect, text).ok());
-        let named = match &document {
-            Some(Document::Epic(document)) => agent_named(desk.tx, &document.agent_id)?,
-            Some(Document::Sitebuilder(document)) => sitebuilder::owner(desk, document)?,
-            Some(Document::Recovery(_) | Document::Orchestrator(_)) | None => None,
+        let named = match (self.dialect, &document) {
+            (Dialect::Epic, Some(document)) => agent_named(desk.tx, document.word("agent_id"))?,
+            (Dialect::Sitebuilder, Some(document)) => sitebuilder::owner(desk, document)?,
+            (_, _) => None,
         };
         if named.is_some() {
             return Ok(named);

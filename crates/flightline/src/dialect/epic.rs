@@ -1,9 +1,8 @@
 //! Seed C's documents: one for each agent.
 
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Role, Step};
-use flightline_core::dialect::Document;
-use flightline_core::dialect::epic::{self, AgentType, Checkpoint, Ended};
-use flightline_core::dialect::field::{Maybe, Stamp};
+use flightline_core::dialect::epic::{self, Ended, PRIMARY};
+use flightline_core::dialect::{Document, Json};
 use flightline_core::event::EventType;
 use flightline_core::{Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
 use flightline_store::Find;
@@ -40,8 +39,8 @@ pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
     Ok(things)
 }
 
-pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Thing>> {
-    let agent = agent_named(desk.tx, &checkpoint.agent_id)?;
+pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Document) -> Result<Option<Thing>> {
+    let agent = agent_named(desk.tx, checkpoint.word("agent_id"))?;
     agent.map_or(Ok(None), |agent| of_agent(desk, &agent))
 }
 
@@ -51,13 +50,13 @@ pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> 
 }
 
 fn of_agent(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Thing>> {
-    let Some(checkpoint) = checkpoint_of(desk, agent)? else {
+    let Some(document) = checkpoint_of(desk, agent)? else {
         return Ok(None);
     };
     Ok(Some(Thing {
         of: agent.key(),
         file: epic::file_name(agent.name.as_str())?,
-        document: Document::Epic(Box::new(checkpoint)),
+        document,
         replaces: None,
     }))
 }
@@ -95,19 +94,19 @@ pub(super) fn ended(desk: &mut Desk<'_, '_>, since: Option<u64>) -> Result<Vec<E
 }
 
 /// When what is known of a document's agent was said: with its own checkpoints, not with mere signs of life.
-pub(super) fn known(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Time>> {
-    let agent = agent_named(desk.tx, &document.agent_id)?;
+pub(super) fn known(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Option<Time>> {
+    let agent = agent_named(desk.tx, document.word("agent_id"))?;
     Ok(agent.and_then(|agent| agent.last_checkpoint))
 }
 
 /// Refuses a document whose writer may not say this any more.
-pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<()> {
-    let Some(agent) = agent_named(desk.tx, &document.agent_id)? else {
+pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Json) -> Result<()> {
+    let Some(agent) = agent_named(desk.tx, document.word("agent_id"))? else {
         return Ok(());
     };
     refuse_retired(&agent)?;
     refuse_others(desk, &agent)?;
-    let mut session = title(&document.session_id, "session_id")?;
+    let mut session = title(document, "session_id")?;
     // A name of ours tells which incarnation wrote this, and is no session's own.
     let named = session.as_ref();
     let named = named.and_then(|session| epoch_named(&agent, session.as_str()));
@@ -132,7 +131,7 @@ pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<()
 }
 
 /// What the document says becomes what the store knows of the agent, as of `at`.
-pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint, at: Time) -> Result<Stored> {
+pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Json, at: Time) -> Result<Stored> {
     let mut warnings = Vec::new();
     let (agent, resumed) = desk.as_of(at, |desk| record(desk, document, &mut warnings))?;
     if resumed {
@@ -148,17 +147,17 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Checkpoint, at: Time) ->
 /// Records what a document says, and that its agent gave a sign of life. Whether that is in a new session.
 fn record(
     desk: &mut Desk<'_, '_>,
-    document: &Checkpoint,
+    document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<(Agent, bool)> {
-    let before = agent_named(desk.tx, &document.agent_id)?;
+    let before = agent_named(desk.tx, document.word("agent_id"))?;
     let mut agent = match before.clone() {
         Some(agent) => agent,
         None => unknown(desk, document)?,
     };
     let is_new = before.is_none();
     // A file says what its agent is called and does; who coordinates is said by a person or dispatch.
-    if is_new && document.agent_type.get() == Some(&AgentType::Primary) {
+    if is_new && document.text("agent_type") == Some(PRIMARY) {
         warnings.push(format!(
             "{0} says that it is the primary, and is taken in as a specialist: `fleet agents register {0} --role dispatch` \
              has it coordinate",
@@ -166,7 +165,7 @@ fn record(
         ));
     }
     let written = desk.now();
-    let mut session = title(&document.session_id, "session_id")?;
+    let mut session = title(document, "session_id")?;
     // A name of ours tells which incarnation wrote this, and is no session's own.
     let named = session.as_ref();
     if named.is_some_and(|session| epoch_named(&agent, session.as_str()).is_some()) {
@@ -186,19 +185,19 @@ fn record(
     if session.is_some() {
         agent.session_id = session;
     }
-    if let Maybe::Is(kind) = &document.agent_type {
-        agent.kind = Some(Name::parse("agent_type", kind.as_str())?);
+    if let Some(kind) = document.text("agent_type") {
+        agent.kind = Some(Name::parse("agent_type", kind)?);
     }
-    agent.feature = title(&document.feature, "feature")?;
-    agent.stage = title(&document.stage, "stage")?;
-    agent.phase = title(&document.phase, "phase")?;
-    agent.status = match document.status.get() {
-        Some(epic::AgentStatus::InProgress) => AgentStatus::InProgress,
-        Some(epic::AgentStatus::Waiting) if agent.status == AgentStatus::Idle => AgentStatus::Idle,
-        Some(epic::AgentStatus::Waiting) => AgentStatus::Waiting,
-        Some(epic::AgentStatus::Blocked) => AgentStatus::Blocked,
-        Some(epic::AgentStatus::Complete) => AgentStatus::Complete,
-        Some(epic::AgentStatus::Other(word)) => {
+    agent.feature = title(document, "feature")?;
+    agent.stage = title(document, "stage")?;
+    agent.phase = title(document, "phase")?;
+    agent.status = match document.text("status") {
+        Some("IN_PROGRESS") => AgentStatus::InProgress,
+        Some("WAITING") if agent.status == AgentStatus::Idle => AgentStatus::Idle,
+        Some("WAITING") => AgentStatus::Waiting,
+        Some("BLOCKED") => AgentStatus::Blocked,
+        Some("COMPLETE") => AgentStatus::Complete,
+        Some(word) => {
             warnings.push(format!(
                 "the status `{word}` is kept, and means nothing here"
             ));
@@ -206,29 +205,25 @@ fn record(
         }
         None => agent.status,
     };
-    agent.can_resume = document
-        .can_resume
-        .get()
-        .copied()
-        .unwrap_or(agent.can_resume);
-    agent.blockers = titles(&document.blockers, "blockers")?;
-    agent.next_steps = titles(&document.next_steps, "next_steps")?;
-    agent.current_step = title(&document.current_step, "current_step")?;
+    agent.can_resume = document.flag("can_resume").unwrap_or(agent.can_resume);
+    agent.blockers = titles(document, "blockers")?;
+    agent.next_steps = titles(document, "next_steps")?;
+    agent.current_step = title(document, "current_step")?;
     agent.files_modified.clear();
-    for file in document.files_modified.get().into_iter().flatten() {
+    for file in document.texts("files_modified") {
         match RepoPath::parse(file) {
             Ok(path) => agent.files_modified.push(path),
             Err(refusal) => warnings.push(format!("{}; it is only kept", refusal.message)),
         }
     }
-    agent.recovery_instructions = note(&document.recovery_instructions, "recovery_instructions")?;
+    agent.recovery_instructions = note(document, "recovery_instructions")?;
     agent.last_checkpoint = Some(written);
-    agent.next_checkpoint_expected = time(&document.next_checkpoint_expected);
-    if let Maybe::Is(coordination) = &document.coordination_state {
+    agent.next_checkpoint_expected = document.time("next_checkpoint_expected");
+    if let Some(coordination) = document.given("coordination_state") {
         agent.coordination = Coordination {
-            last_inbox_check: time(&coordination.last_inbox_check),
-            last_epic_readme_update: time(&coordination.last_epic_readme_update),
-            last_status_update: time(&coordination.last_status_update),
+            last_inbox_check: coordination.time("last_inbox_check"),
+            last_epic_readme_update: coordination.time("last_epic_readme_update"),
+            last_status_update: coordination.time("last_status_update"),
         };
     }
     if before.as_ref() != Some(&agent) {
@@ -268,8 +263,8 @@ fn was_before(desk: &mut Desk<'_, '_>, agent: &Agent, session: Option<&Title>) -
 }
 
 /// An agent that the store does not know.
-fn unknown(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
-    let name = Name::parse("agent_id", &document.agent_id)?;
+fn unknown(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Agent> {
+    let name = Name::parse("agent_id", document.word("agent_id"))?;
     crate::desk::check_new_name(desk.tx, &name)?;
     let mut agent = new_agent(desk.tx, name, Role::Specialist);
     agent.epoch = first_epoch(desk.tx)?;
@@ -278,9 +273,9 @@ fn unknown(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
 }
 
 /// The agent's completed steps become those of the document.
-fn steps(desk: &mut Desk<'_, '_>, agent: &Agent, document: &Checkpoint) -> Result<()> {
+fn steps(desk: &mut Desk<'_, '_>, agent: &Agent, document: &Json) -> Result<()> {
     let known = desk.tx.find::<Step>(Find::Parent(&agent.key()))?;
-    let texts = titles(&document.completed_steps, "completed_steps")?;
+    let texts = titles(document, "completed_steps")?;
     for (index, text) in texts.iter().enumerate() {
         if known.get(index).is_some_and(|step| step.text == *text) {
             continue;
@@ -313,14 +308,10 @@ fn steps(desk: &mut Desk<'_, '_>, agent: &Agent, document: &Checkpoint) -> Resul
     Ok(())
 }
 
-fn titles(field: &Maybe<Vec<String>>, what: &str) -> Result<Vec<Title>> {
-    let texts = field.get().into_iter().flatten();
+fn titles(json: &Json, key: &str) -> Result<Vec<Title>> {
+    let texts = json.texts(key).into_iter();
     let filled = texts.filter(|text| !text.trim().is_empty());
     Ok(filled
-        .map(|text| Title::parse(what, text))
+        .map(|text| Title::parse(key, text))
         .collect::<std::result::Result<_, _>>()?)
-}
-
-fn time(field: &Maybe<Stamp>) -> Option<Time> {
-    field.get().map(Stamp::time)
 }

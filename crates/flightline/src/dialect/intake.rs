@@ -132,10 +132,10 @@ impl ImportDocuments {
                 None => return Err(refusal.into()),
             },
         };
-        match &document {
-            Document::Sitebuilder(document) if was.is_none() => sitebuilder::check(desk, document)?,
-            Document::Epic(document) => epic::check(desk, document)?,
-            Document::Sitebuilder(_) | Document::Recovery(_) | Document::Orchestrator(_) => {}
+        match dialect {
+            Dialect::Sitebuilder if was.is_none() => sitebuilder::check(desk, &document)?,
+            Dialect::Epic => epic::check(desk, &document)?,
+            Dialect::Sitebuilder | Dialect::Recovery | Dialect::Orchestrator => {}
         }
         let thing = find(desk, &document)?;
         let before = match &thing {
@@ -153,7 +153,7 @@ impl ImportDocuments {
                 at,
             },
             None => {
-                let theirs = parsed(&document.write())?.cleaned();
+                let theirs = Json::clone(&document).cleaned();
                 let name = document.name();
                 let arriving = self.arriving(desk, incoming, document, thing.as_ref());
                 match (arriving, thing, &before) {
@@ -170,19 +170,19 @@ impl ImportDocuments {
         // The kept text stays as it was written; its times are limited to now.
         let mut limited = document.clone();
         limited.not_after(desk.now());
-        let stored = match &limited {
-            Document::Epic(checkpoint) => epic::store(desk, checkpoint, at)?,
-            Document::Sitebuilder(checkpoint) => {
-                sitebuilder::store(desk, checkpoint, is_whole, self.mission.as_deref(), at)?
+        let stored = match dialect {
+            Dialect::Epic => epic::store(desk, &limited, at)?,
+            Dialect::Sitebuilder => {
+                sitebuilder::store(desk, &limited, is_whole, self.mission.as_deref(), at)?
             }
-            Document::Recovery(checkpoint) => {
+            Dialect::Recovery => {
                 let before = incoming.before.as_deref();
-                match recovery::store(desk, checkpoint, before, self.mission.as_deref())? {
+                match recovery::store(desk, &limited, before, self.mission.as_deref())? {
                     Some(stored) => stored,
                     None => return Ok(TakenIn::nothing(incoming)),
                 }
             }
-            Document::Orchestrator(_) => {
+            Dialect::Orchestrator => {
                 return Err(Refusal::new(
                     Code::InvalidInput,
                     format!("`{}` is not taken in yet", dialect.as_str()),
@@ -228,7 +228,7 @@ impl ImportDocuments {
         };
         let known = completed.known;
         let at = self.judge(desk, incoming, completed.written, known)?.1;
-        Ok(Some((Document::Sitebuilder(Box::new(completed.whole)), at)))
+        Ok(Some((completed.whole, at)))
     }
 
     /// A document as it arrives, put together with what is known of the same thing.
@@ -243,11 +243,11 @@ impl ImportDocuments {
             Some(thing) => Some(outgoing(desk, thing)?),
             None => None,
         };
-        let known = match &document {
-            Document::Epic(document) => epic::known(desk, document)?,
-            Document::Recovery(_) => recovery::known(desk)?,
-            Document::Sitebuilder(document) => sitebuilder::last_update(desk, document)?,
-            Document::Orchestrator(_) => None,
+        let known = match self.dialect {
+            Dialect::Epic => epic::known(desk, &document)?,
+            Dialect::Recovery => recovery::known(desk)?,
+            Dialect::Sitebuilder => sitebuilder::last_update(desk, &document)?,
+            Dialect::Orchestrator => None,
         };
         let (arrival, at) = self.judge(desk, incoming, document.written(), known)?;
         let mut is_whole = false;
@@ -255,10 +255,9 @@ impl ImportDocuments {
             document.not_before(at);
         } else if let (Some(before), Some(now)) = (&incoming.before, &now) {
             let (before, now) = (parsed(before)?, parsed(now)?);
-            let theirs = parsed(&document.write())?;
             let merged = match arrival {
-                Arrival::Alongside => merge(&before, &now, &theirs),
-                Arrival::Newest | Arrival::Older => merge(&before, &theirs, &now),
+                Arrival::Alongside => merge(&before, &now, &document),
+                Arrival::Newest | Arrival::Older => merge(&before, &document, &now),
             };
             document = read(self.dialect, &merged.pretty(&[]), &incoming.file)?;
             is_whole = true;
@@ -299,7 +298,7 @@ impl ImportDocuments {
         stored: &super::Stored,
     ) -> Result<()> {
         let dialect = self.dialect;
-        let text = parsed(&document.write())?.cleaned().pretty(&[]);
+        let text = Json::clone(document).cleaned().pretty(&[]);
         // Cleaning can make two keys one: an unreadable result is not kept.
         read(dialect, &text, &incoming.file)?;
         let ours = thing(desk, dialect, &stored.of)?

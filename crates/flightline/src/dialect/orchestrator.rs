@@ -8,20 +8,15 @@ use std::collections::BTreeMap;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
-use flightline_core::dialect::Json;
 use flightline_core::dialect::compress::Compression;
-use flightline_core::dialect::field::{Extra, Named, Stamp};
-use flightline_core::dialect::orchestrator::{
-    self, AgentStatus, Artifact, Checksums, Context, Decision, FileSystem, GitStatus, Happening,
-    Id, Metadata, ModifiedFile, StateEntry, TokenUsage, Trigger, VERSION, Workflow, analyze,
-};
+use flightline_core::dialect::orchestrator::{Happening, VERSION, analyze, seal, trigger_of};
+use flightline_core::dialect::{Dialect, Document};
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::analysis::{COMPLETE, agents_of};
 use flightline_core::sortie::{FileChange, Sortie, SortieFile, SortieStatus, Subtask};
 use flightline_core::text::read_stored;
-use flightline_core::{Code, Kind, Refusal, RepoPath, Time, file_system};
-use serde::Serialize;
+use flightline_core::{Code, Data, Kind, Name, Refusal, Time, file_system};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -36,7 +31,7 @@ pub struct Beside<'a> {
     /// left out.
     pub history: &'a [PastState],
     /// The work tree as it was seen; the sorties' reports of files where there was no look.
-    pub file_system: Option<FileSystem>,
+    pub file_system: Option<Value>,
     /// How the document's file is compressed.
     pub compression: Compression,
 }
@@ -45,10 +40,7 @@ pub struct Beside<'a> {
 ///
 /// # Errors
 /// When a value of the checkpoint cannot be read, or its mission is not in it.
-pub fn orchestrator_document(
-    state: &State,
-    beside: &Beside<'_>,
-) -> Result<orchestrator::Checkpoint> {
+pub fn orchestrator_document(state: &State, beside: &Beside<'_>) -> Result<Document> {
     let (checkpoint, cut) = (&state.checkpoint, &state.checkpoint.cut);
     let missions: Vec<Mission> = values(state, Kind::Mission)?;
     let mission = missions.first().ok_or_else(|| {
@@ -60,39 +52,36 @@ pub fn orchestrator_document(
     sorties.sort_by_key(|sortie| sortie.position);
     let names = agents_of(&sorties, &registry);
     let workflow = workflow(mission, beside.history);
-    let agents: Vec<orchestrator::Agent> = sorties
-        .iter()
-        .zip(&names)
-        .map(|(sortie, name)| agent(sortie, name))
-        .collect();
-    let recovery = analyze(&workflow, &agents);
+    let agents = sorties.iter().zip(&names);
+    let agents: Vec<Value> = agents.map(|(sortie, name)| agent(sortie, name)).collect();
     let id = checkpoint.id.to_string();
-    let id = id.split_once('-').and_then(|(_, uuid)| Id::parse(uuid));
-    let mut document = orchestrator::Checkpoint {
-        id: id.ok_or_else(|| Refusal::invalid("a checkpoint has an id that is no UUID"))?,
-        version: VERSION.to_owned(),
-        created_at: Stamp::millis(cut.timestamp),
-        trigger: Trigger::nearest(cut.reason),
-        trigger_reason: reason(state, mission, &sorties, &names, &workflow),
-        status: checkpoint.status,
-        context: context(state, mission, &sorties, &registry)?,
-        workflow,
-        agents,
-        file_system: match &beside.file_system {
-            Some(found) => found.clone(),
-            None => told_files(&values(state, Kind::File)?),
-        },
-        metadata: Metadata {
-            orchestrator_version: VERSION.to_owned(),
-            checkpoint_size: 0.into(),
-            compression_type: beside.compression,
-            checksums: Checksums::default(),
-            extra: Extra::default(),
-        },
-        recovery,
-        extra: Extra::default(),
-    };
-    document.seal();
+    let id = id.split_once('-').map(|(_, uuid)| uuid);
+    let mut document = Document::new(
+        Dialect::Orchestrator,
+        json!({
+            "id": id,
+            "version": VERSION,
+            "createdAt": cut.timestamp.to_string(),
+            "trigger": trigger_of(cut.reason),
+            "triggerReason": reason(state, mission, &sorties, &names, &workflow),
+            "status": checkpoint.status.as_str(),
+            "context": context(state, mission, &sorties, &registry)?,
+            "workflow": workflow,
+            "agents": agents,
+            "fileSystem": match &beside.file_system {
+                Some(found) => found.clone(),
+                None => told_files(&values(state, Kind::File)?),
+            },
+            "metadata": {
+                "orchestratorVersion": VERSION,
+                "checkpointSize": 0,
+                "compressionType": beside.compression.as_str(),
+                "checksums": {},
+            },
+        }),
+    );
+    document.set("recovery", analyze(&document));
+    seal(&mut document);
     Ok(document)
 }
 
@@ -108,7 +97,7 @@ fn values<T: DeserializeOwned>(state: &State, kind: Kind) -> Result<Vec<T>> {
         .collect()
 }
 
-fn workflow(mission: &Mission, history: &[PastState]) -> Workflow {
+fn workflow(mission: &Mission, history: &[PastState]) -> Value {
     let workflow = &mission.workflow;
     let current = workflow.current.as_ref().map(ToString::to_string);
     // States after the checkpoint are not in it: the last one in it is where the workflow was.
@@ -116,62 +105,54 @@ fn workflow(mission: &Mission, history: &[PastState]) -> Workflow {
         Some(&past.state) == current.as_ref() && Some(past.entered_at) == workflow.entered_at
     };
     let known = history.iter().rposition(here).map_or(0, |last| last + 1);
-    let mut entries: Vec<StateEntry> = history[..known]
-        .iter()
-        .map(|past| StateEntry {
-            state: past.state.clone(),
-            entered_at: Stamp::millis(past.entered_at),
-            exited_at: past.exited_at.map(Stamp::millis),
-            trigger: past.trigger.clone(),
-            extra: Extra::default(),
+    let entries = history[..known].iter().zip(1..).map(|(past, number)| {
+        let exited = past.exited_at.filter(|_| number < known);
+        json!({
+            "state": past.state,
+            "enteredAt": past.entered_at.to_string(),
+            "exitedAt": exited.map(|at| at.to_string()),
+            "trigger": past.trigger,
         })
-        .collect();
-    if let Some(last) = entries.last_mut() {
-        last.exited_at = None;
-    }
-    Workflow {
-        current_state: current.unwrap_or_else(|| match mission.status {
+    });
+    json!({
+        "stateHistory": entries.collect::<Vec<_>>(),
+        "currentState": current.unwrap_or_else(|| match mission.status {
             MissionStatus::Completed => COMPLETE.to_owned(),
             status => status.as_str().to_owned(),
         }),
-        previous_state: workflow.previous.as_ref().map(ToString::to_string),
-        state_history: entries,
-        pending_transitions: workflow.pending.iter().map(ToString::to_string).collect(),
-        extra: Extra::default(),
-    }
+        "previousState": workflow.previous,
+        "pendingTransitions": workflow.pending,
+    })
 }
 
-fn agent(sortie: &Sortie, name: &str) -> orchestrator::Agent {
+fn agent(sortie: &Sortie, name: &str) -> Value {
     let usage = sortie.token_usage;
     let failure = sortie.failure.as_ref().or(sortie.blocked_reason.as_ref());
-    orchestrator::Agent {
-        agent_id: name.to_owned(),
-        status: match sortie.status {
-            SortieStatus::Pending | SortieStatus::Assigned | SortieStatus::Blocked => {
-                AgentStatus::Pending
-            }
-            SortieStatus::InProgress => AgentStatus::Running,
-            SortieStatus::Completed => AgentStatus::Completed,
-            SortieStatus::Failed => AgentStatus::Failed,
-            SortieStatus::Skipped => AgentStatus::Skipped,
+    json!({
+        "agentId": name,
+        "status": match sortie.status {
+            SortieStatus::Pending | SortieStatus::Assigned | SortieStatus::Blocked => "pending",
+            SortieStatus::InProgress => "running",
+            SortieStatus::Completed => "completed",
+            SortieStatus::Failed => "failed",
+            SortieStatus::Skipped => "skipped",
         },
-        started_at: sortie.started_at.map(Stamp::millis),
-        completed_at: sortie.completed_at.map(Stamp::millis),
-        input: sortie.input.as_ref().map(record),
-        output: sortie.output.as_ref().map(record),
-        error: failure.map(ToString::to_string),
-        attempts: sortie.attempts.into(),
-        token_usage: (usage.input > 0 || usage.output > 0)
-            .then(|| TokenUsage::new(usage.input, usage.output)),
-        extra: Extra::default(),
-    }
+        "startedAt": sortie.started_at.map(|at| at.to_string()),
+        "completedAt": sortie.completed_at.map(|at| at.to_string()),
+        "input": sortie.input.as_ref().map(record),
+        "output": sortie.output.as_ref().map(record),
+        "error": failure,
+        "attempts": sortie.attempts,
+        "tokenUsage": (usage.input > 0 || usage.output > 0)
+            .then(|| json!({ "input": usage.input, "output": usage.output })),
+    })
 }
 
 /// The seed wants named values: anything else becomes the one named `value`.
-fn record(data: &impl Serialize) -> Named<Json> {
-    match serde_json::to_value(data).unwrap_or(Value::Null) {
-        Value::Object(fields) => Named(fields.into_iter().map(|(k, v)| (k, v.into())).collect()),
-        other => Named(vec![("value".to_owned(), other.into())]),
+fn record(data: &Data) -> Value {
+    match json!(data) {
+        fields @ Value::Object(_) => fields,
+        other => json!({ "value": other }),
     }
 }
 
@@ -180,60 +161,49 @@ fn context(
     mission: &Mission,
     sorties: &[Sortie],
     agents: &[Agent],
-) -> Result<Context> {
+) -> Result<Value> {
     let mut notes: Vec<Note> = values(state, Kind::Note)?;
     notes.retain(Note::holds);
     notes.sort_by_key(|note| (note.at, note.id));
     let of = |kind: NoteKind| notes.iter().filter(move |note| note.kind == kind);
     let dispatch = agents.iter().find(|it| Some(it.id) == mission.dispatch);
     let session = dispatch.and_then(|agent| agent.session_id.as_ref());
-    Ok(Context {
-        project_id: state.project.clone(),
-        session_id: session.map_or_else(|| state.history.clone(), ToString::to_string),
-        task_description: match &mission.objective {
-            Some(objective) => objective.to_string(),
-            None => mission.title.to_string(),
+    let artifacts = of(NoteKind::Artifact).map(|note| {
+        json!({
+            "id": note.id,
+            "type": note.artifact_type.as_ref().map_or("file", Name::as_str),
+            "path": note.path.as_ref().map_or_else(String::new, ToString::to_string),
+            "checksum": note.checksum.as_deref().unwrap_or_default(),
+        })
+    });
+    let decisions = of(NoteKind::Decision).map(|note| {
+        json!({
+            "id": note.id,
+            "decision": note.text,
+            "rationale": note.rationale.as_deref().unwrap_or_default(),
+            "madeAt": note.at.to_string(),
+        })
+    });
+    // A dead end is a lesson, too.
+    let lessons = notes
+        .iter()
+        .filter(|note| matches!(note.kind, NoteKind::Lesson | NoteKind::DeadEnd));
+    Ok(json!({
+        "projectId": state.project,
+        "sessionId": session.map_or(state.history.as_str(), |session| session.as_str()),
+        "taskDescription": match &mission.objective {
+            Some(objective) => objective.as_str(),
+            None => mission.title.as_str(),
         },
-        work_breakdown: Some(breakdown(state, mission, sorties)?),
-        artifacts: of(NoteKind::Artifact)
-            .map(|note| Artifact {
-                id: note.id.to_string(),
-                kind: match &note.artifact_type {
-                    Some(kind) => kind.to_string(),
-                    None => "file".to_owned(),
-                },
-                path: note
-                    .path
-                    .as_ref()
-                    .map_or_else(String::new, ToString::to_string),
-                checksum: note.checksum.clone().unwrap_or_default(),
-                extra: Extra::default(),
-            })
-            .collect(),
-        // A dead end is a lesson, too.
-        lessons: notes
-            .iter()
-            .filter(|note| matches!(note.kind, NoteKind::Lesson | NoteKind::DeadEnd))
-            .map(|note| note.text.to_string())
-            .collect(),
-        decisions: of(NoteKind::Decision)
-            .map(|note| Decision {
-                id: note.id.to_string(),
-                decision: note.text.to_string(),
-                rationale: note
-                    .rationale
-                    .as_ref()
-                    .map_or_else(String::new, ToString::to_string),
-                made_at: Stamp::millis(note.at),
-                extra: Extra::default(),
-            })
-            .collect(),
-        extra: Extra::default(),
-    })
+        "workBreakdown": breakdown(state, mission, sorties)?,
+        "artifacts": artifacts.collect::<Vec<_>>(),
+        "lessons": lessons.map(|note| &note.text).collect::<Vec<_>>(),
+        "decisions": decisions.collect::<Vec<_>>(),
+    }))
 }
 
 /// The mission in parts: each sortie, what it waits for, and its own parts.
-fn breakdown(state: &State, mission: &Mission, sorties: &[Sortie]) -> Result<Named<Json>> {
+fn breakdown(state: &State, mission: &Mission, sorties: &[Sortie]) -> Result<Value> {
     let mut parts: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for part in values::<Subtask>(state, Kind::Subtask)? {
         parts
@@ -256,16 +226,16 @@ fn breakdown(state: &State, mission: &Mission, sorties: &[Sortie]) -> Result<Nam
             "subtasks": parts.remove(&sortie.id.to_string()).unwrap_or_default(),
         })
     });
-    Ok(record(&json!({
+    Ok(json!({
         "mission": mission.id,
         "title": mission.title,
         "sorties": sorties.collect::<Vec<_>>(),
-    })))
+    }))
 }
 
 /// What the sorties say of files. Of those that were changed the seed wants a checksum and a size, which
 /// only who looks can tell.
-fn told_files(files: &[SortieFile]) -> FileSystem {
+fn told_files(files: &[SortieFile]) -> Value {
     let of = |change: FileChange| {
         let same = files.iter().filter(|file| file.change == change);
         let mut paths: Vec<String> = same.map(|file| file.path.to_string()).collect();
@@ -273,53 +243,42 @@ fn told_files(files: &[SortieFile]) -> FileSystem {
         paths.dedup();
         paths
     };
-    FileSystem {
-        created_files: of(FileChange::Created),
-        deleted_files: of(FileChange::Deleted),
-        ..FileSystem::default()
-    }
+    json!({
+        "modifiedFiles": [],
+        "createdFiles": of(FileChange::Created),
+        "deletedFiles": of(FileChange::Deleted),
+    })
 }
 
 /// The work tree in the seed's words. Outside a git work tree there is no status; where HEAD is on no branch, the branch
 /// says so.
-fn seen_files(seen: &file_system::FileSystem) -> FileSystem {
-    let paths = |paths: &[RepoPath]| paths.iter().map(ToString::to_string).collect();
-    let modified = seen.modified_files.iter().map(|file| ModifiedFile {
-        path: file.path.to_string(),
-        checksum: file.checksum.clone().unwrap_or_default(),
-        size: file.size.unwrap_or_default().into(),
-        modified_at: Stamp::millis(
-            file.modified_at
-                .or(seen.seen_at)
-                .unwrap_or(Time::from_millis(0)),
-        ),
-        extra: Extra::default(),
+fn seen_files(seen: &file_system::FileSystem) -> Value {
+    let modified = seen.modified_files.iter().map(|file| {
+        let at = file.modified_at.or(seen.seen_at);
+        json!({
+            "path": file.path,
+            "checksum": file.checksum.as_deref().unwrap_or_default(),
+            "size": file.size.unwrap_or_default(),
+            "modifiedAt": at.unwrap_or(Time::from_millis(0)).to_string(),
+        })
     });
-    FileSystem {
-        modified_files: modified.collect(),
-        created_files: seen
-            .created_files
-            .iter()
-            .map(|file| file.path.to_string())
-            .collect(),
-        deleted_files: paths(&seen.deleted_files),
-        git_status: seen.git_status.as_ref().map(|git| GitStatus {
-            branch: git
-                .branch
-                .as_ref()
-                .map_or_else(|| "HEAD".to_owned(), ToString::to_string),
-            commit_hash: git
-                .commit_hash
-                .as_ref()
-                .map(|commit| commit.as_str().to_owned())
-                .unwrap_or_default(),
-            is_dirty: git.is_dirty.unwrap_or(true),
-            staged_files: paths(&git.staged_files),
-            unstaged_files: paths(&git.unstaged_files),
-            extra: Extra::default(),
-        }),
-        ..FileSystem::default()
-    }
+    let created = seen.created_files.iter().map(|file| &file.path);
+    let git = seen.git_status.as_ref().map(|git| {
+        let commit = git.commit_hash.as_ref();
+        json!({
+            "branch": git.branch.as_ref().map_or("HEAD", |branch| branch.as_str()),
+            "commitHash": commit.map_or("", |commit| commit.as_str()),
+            "isDirty": git.is_dirty.unwrap_or(true),
+            "stagedFiles": git.staged_files,
+            "unstagedFiles": git.unstaged_files,
+        })
+    });
+    json!({
+        "modifiedFiles": modified.collect::<Vec<_>>(),
+        "createdFiles": created.collect::<Vec<_>>(),
+        "deletedFiles": seen.deleted_files,
+        "gitStatus": git,
+    })
 }
 
 /// Why the checkpoint was taken, in the seed's words where it has some.
@@ -328,18 +287,20 @@ fn reason(
     mission: &Mission,
     sorties: &[Sortie],
     names: &[String],
-    workflow: &Workflow,
+    workflow: &Value,
 ) -> String {
     let cut = &state.checkpoint.cut;
     let details = cut
         .trigger_details
         .as_deref()
         .unwrap_or(cut.reason.as_str());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let last = workflow["stateHistory"].as_array().and_then(|it| it.last());
     match cut.reason {
         Reason::StateTransition => Happening::StateTransition {
-            from: workflow.previous_state.as_deref().unwrap_or_default(),
-            to: &workflow.current_state,
-            trigger: workflow.state_history.last().map_or("", |it| &it.trigger),
+            from: &text(&workflow["previousState"]),
+            to: &text(&workflow["currentState"]),
+            trigger: &last.map(|it| text(&it["trigger"])).unwrap_or_default(),
         }
         .reason(),
         Reason::AgentComplete | Reason::TaskComplete => {

@@ -3,9 +3,9 @@
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
 use flightline_core::context::{recovery_document, task_label};
 use flightline_core::dialect::recovery::{
-    self, CleanUp, LATEST_FILE, Timestamp, backup_name, emergency_name,
+    CleanUp, LATEST_FILE, backlog, backup_name, emergency_name, in_progress, reason_of,
 };
-use flightline_core::dialect::{Dialect, Document, Original};
+use flightline_core::dialect::{Dialect, Document, Json, Original};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note as Remembered, NoteKind};
@@ -107,7 +107,7 @@ fn own_file(checkpoint: &Checkpoint) -> String {
     }
 }
 
-fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<recovery::Checkpoint> {
+fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Document> {
     let contents = load(desk, checkpoint)?;
     let missions: Vec<Mission> = contents.of()?;
     let sorties: Vec<Sortie> = contents.of()?;
@@ -118,11 +118,11 @@ fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<recovery
     Ok(recovery_document(checkpoint, &mission, &sorties))
 }
 
-fn thing_of(checkpoint: &Checkpoint, file: String, document: &recovery::Checkpoint) -> Thing {
+fn thing_of(checkpoint: &Checkpoint, file: String, document: &Document) -> Thing {
     Thing {
         of: checkpoint.key(),
         file,
-        document: Document::Recovery(Box::new(document.clone())),
+        document: document.clone(),
         replaces: None,
     }
 }
@@ -171,35 +171,29 @@ fn latest(desk: &mut Desk<'_, '_>) -> Result<Option<Thing>> {
 /// What the document says becomes what the store knows, and a checkpoint holds it.
 pub(super) fn store(
     desk: &mut Desk<'_, '_>,
-    document: &recovery::Checkpoint,
+    document: &Json,
     before: Option<&str>,
     mission: Option<&str>,
 ) -> Result<Option<Stored>> {
-    let before = before.and_then(|text| recovery::read(text).ok());
-    let Timestamp::At(stamp) = &document.timestamp else {
+    let before = before.and_then(|text| Document::read(Dialect::Recovery, text).ok());
+    let Some(written) = document.time("timestamp") else {
         // An empty timestamp: there is no checkpoint. An agent that took it out of the file has used it up.
-        let took_out = before.is_some_and(|it| matches!(it.timestamp, Timestamp::At(_)));
+        let took_out = before.is_some_and(|it| it.written().is_some());
         if took_out {
             use_up(desk)?;
         }
         return Ok(None);
     };
     let mut warnings = Vec::new();
-    let mission = desk.as_of(stamp.time(), |desk| {
+    let mission = desk.as_of(written, |desk| {
         let mission = mission_of(desk, document, mission)?;
-        tasks(desk, &mission, document, before.as_ref())?;
+        tasks(desk, &mission, document, before.as_deref())?;
         instructions(desk, &mission, document)?;
         Ok(mission)
     })?;
     let mission = desk.mission_of(mission.id)?;
-    for (outcome, delta) in apply(
-        desk,
-        &mission,
-        document.delta_changes.get().map_or(&[], Vec::as_slice),
-    )?
-    .into_iter()
-    .zip(1..)
-    {
+    let outcomes = apply(desk, &mission, document.items("deltaChanges"))?;
+    for (outcome, delta) in outcomes.into_iter().zip(1..) {
         if outcome.result == DeltaResult::Kept {
             let why = outcome.why.unwrap_or_default();
             warnings.push(format!("change {delta} is only kept: {why}"));
@@ -208,19 +202,22 @@ pub(super) fn store(
     next_steps(desk, &mission, document)?;
     catch_up(desk, mission.id)?;
     milestones(desk, &mission)?;
-    let reason = document.reason.get().and_then(|reason| reason.to_reason());
+    let reason = document.text("reason").and_then(reason_of);
     let mut reason = reason.unwrap_or(Reason::Manual);
-    if desk.now().since(stamp.time()) > desk.policy.valid_ms {
+    if desk.now().since(written) > desk.policy.valid_ms {
         warnings.push(format!(
             "it is of {}, too old to be resumed from by itself",
-            stamp.time().to_seconds()
+            written.to_seconds()
         ));
         reason = Reason::Manual;
     }
     let taking = Taking {
         mission: &mission,
         reason,
-        details: Some(format!("Taken in; written at {}", stamp.as_str())),
+        details: Some(format!(
+            "Taken in; written at {}",
+            document.word("timestamp")
+        )),
         note: None,
         blockers: Vec::new(),
     };
@@ -233,13 +230,9 @@ pub(super) fn store(
 }
 
 /// The mission a document is about, with what it says of it.
-fn mission_of(
-    desk: &mut Desk<'_, '_>,
-    document: &recovery::Checkpoint,
-    mission: Option<&str>,
-) -> Result<Mission> {
-    let context = document.context.get();
-    let objective = context.and_then(|context| filled(&context.active_objective));
+fn mission_of(desk: &mut Desk<'_, '_>, document: &Json, mission: Option<&str>) -> Result<Mission> {
+    let context = &document["context"];
+    let objective = filled(context, "activeObjective");
     let before = match (mission, desk.current_mission()?) {
         (Some(mission), _) => desk.mission(Some(mission))?,
         (None, Some(mission)) if mission.status.is_open() => mission,
@@ -254,20 +247,16 @@ fn mission_of(
         after.objective = Some(Note::parse("activeObjective", text)?);
     }
     // What the project or the mission is built on is compared with what the checkpoint says, and not changed by it.
-    if let Some(text) = context.and_then(|context| filled(&context.stack_id))
+    if let Some(text) = filled(context, "STACK_ID")
         && stack_of(desk, &before).is_none()
     {
         after.stack_id = Some(Name::parse("STACK_ID", text)?);
     }
-    if let Some(text) = context.and_then(|context| filled(&context.current_sprint)) {
+    if let Some(text) = filled(context, "currentSprint") {
         after.sprint = Some(Title::parse("currentSprint", text)?);
     }
-    if let Some(phase) = document
-        .state
-        .get()
-        .and_then(|state| state.current_phase.get())
-    {
-        after.phase = Some(Title::parse("currentPhase", phase.as_str())?);
+    if let Some(phase) = document["state"].text("currentPhase") {
+        after.phase = Some(Title::parse("currentPhase", phase)?);
     }
     if after != before {
         after.updated_at = desk.now();
@@ -284,8 +273,8 @@ fn mission_of(
 fn tasks(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    document: &recovery::Checkpoint,
-    before: Option<&recovery::Checkpoint>,
+    document: &Json,
+    before: Option<&Json>,
 ) -> Result<()> {
     let mut wanted = columns(document);
     let known_before = before.map(columns).unwrap_or_default();
@@ -311,10 +300,8 @@ fn tasks(
     for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
         let label = task_label(&sortie);
         if let Some((_, _, status)) = wanted.iter().find(|(id, ..)| *id == label) {
-            let written = match &document.timestamp {
-                Timestamp::At(stamp) => stamp.time().min(desk.now()),
-                Timestamp::Empty | Timestamp::Null => desk.now(),
-            };
+            let written = document.time("timestamp").unwrap_or(desk.now());
+            let written = written.min(desk.now());
             put(desk, sortie, *status, (written, before.is_some()))?;
         }
     }
@@ -322,20 +309,16 @@ fn tasks(
 }
 
 /// Every task a document names, and where it stands there.
-fn columns(document: &recovery::Checkpoint) -> Vec<(&str, &str, SortieStatus)> {
+fn columns(document: &Json) -> Vec<(&str, &str, SortieStatus)> {
     let mut columns: Vec<(&str, &str, SortieStatus)> = Vec::new();
-    let Some(state) = document.state.get() else {
-        return columns;
-    };
-    for id in state.completed_tasks.get().into_iter().flatten() {
+    for id in document["state"].texts("completedTasks") {
         columns.push((id, id, SortieStatus::Completed));
     }
-    for id in document.in_progress() {
+    for id in in_progress(document) {
         columns.push((id, id, SortieStatus::InProgress));
     }
-    for item in state.backlog_snapshot.get().into_iter().flatten() {
-        let title = item.title().unwrap_or_else(|| item.id());
-        columns.push((item.id(), title, SortieStatus::Pending));
+    for (id, title) in backlog(document) {
+        columns.push((id, title.unwrap_or(id), SortieStatus::Pending));
     }
     columns
 }
@@ -441,19 +424,15 @@ fn put(
 }
 
 /// The instructions go to the agent that takes up the task at hand, unless the task has its own.
-fn instructions(
-    desk: &mut Desk<'_, '_>,
-    mission: &Mission,
-    document: &recovery::Checkpoint,
-) -> Result<()> {
+fn instructions(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> Result<()> {
     let (Some(text), Some(task)) = (
-        filled(&document.resume_instructions),
-        document.in_progress().first(),
+        filled(document, "resumeInstructions"),
+        in_progress(document).first().copied(),
     ) else {
         return Ok(());
     };
     let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-    let found = sorties.into_iter().find(|it| task_label(it) == *task);
+    let found = sorties.into_iter().find(|it| task_label(it) == task);
     let Some(mut sortie) = found.filter(|it| !it.status.is_settled()) else {
         return Ok(());
     };
@@ -471,13 +450,9 @@ fn instructions(
 }
 
 /// The next steps become notes, except those that are noted already.
-fn next_steps(
-    desk: &mut Desk<'_, '_>,
-    mission: &Mission,
-    document: &recovery::Checkpoint,
-) -> Result<()> {
+fn next_steps(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> Result<()> {
     let known = desk.tx.find::<Remembered>(Find::Mission(mission.id))?;
-    for step in document.next_steps.get().into_iter().flatten() {
+    for step in document.texts("nextSteps") {
         let text = Note::parse("nextSteps", step)?;
         let noted = known
             .iter()

@@ -4,11 +4,11 @@ mod parts;
 
 use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::Reason;
-use flightline_core::dialect::field::{Maybe, Stamp};
 use flightline_core::dialect::sitebuilder::{
-    Checkpoint, Subtasks, TaskStatus, archive_name, file_name, is_archive, read_update,
+    apply, archive_name, declared, file_name, is_archive, last_update as written_last,
+    part_written as written_then, percent, read_part,
 };
-use flightline_core::dialect::{Dialect, Document};
+use flightline_core::dialect::{Dialect, Document, Json};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Cursor, Declared, Sortie, SortieStatus};
@@ -98,21 +98,23 @@ fn of_sortie(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Option<Thing>> {
     let Some(document) = task.document()? else {
         return Ok(None);
     };
-    let checkpoint = document.checkpoint;
+    let [current, archive] = files_of(&document.checkpoint)?;
     let done = is_archive(&document.file);
     Ok(Some(Thing {
         of: task.view.sortie.key(),
-        replaces: Some(if done {
-            file_name(&checkpoint.agent, &checkpoint.task_id)?
-        } else {
-            archive_name(&checkpoint.agent, &checkpoint.task_id)?
-        }),
+        replaces: Some(if done { current } else { archive }),
         file: document.file,
-        document: Document::Sitebuilder(Box::new(checkpoint)),
+        document: document.checkpoint,
     }))
 }
 
-pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Thing>> {
+/// The names of a task's file while it is worked on, and when it is complete.
+fn files_of(document: &Json) -> Result<[String; 2]> {
+    let (agent, task) = (document.word("agent"), document.word("task_id"));
+    Ok([file_name(agent, task)?, archive_name(agent, task)?])
+}
+
+pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Json) -> Result<Option<Thing>> {
     match known(desk, checkpoint)? {
         Some((Standing::Open, sortie)) => of_sortie(desk, sortie),
         Some((Standing::Closed, _)) | None => Ok(None),
@@ -120,7 +122,7 @@ pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<O
 }
 
 /// When a document's task was last reported on.
-pub(super) fn last_update(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Time>> {
+pub(super) fn last_update(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Option<Time>> {
     match known(desk, document)? {
         Some((Standing::Open, sortie)) => Ok(Some(task::load(desk, sortie)?.last_update())),
         Some((Standing::Closed, _)) | None => Ok(None),
@@ -137,12 +139,12 @@ pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> 
 /// When a part of a document was written, if it is one and says so.
 pub(super) fn part_written(dialect: Dialect, text: &str) -> Option<Time> {
     let is_ours = dialect == Dialect::Sitebuilder;
-    read_update(text).ok().filter(|_| is_ours)?.written()
+    written_then(&read_part(text).ok().filter(|_| is_ours)?)
 }
 
 /// A whole document, with a part of one applied.
 pub(super) struct Completed {
-    pub(super) whole: Checkpoint,
+    pub(super) whole: Document,
     /// When the part was written, if it says so.
     pub(super) written: Option<Time>,
     /// When the rest was.
@@ -156,7 +158,7 @@ pub(super) fn completed(
     file: &str,
     text: &str,
 ) -> Result<Option<Completed>> {
-    let Ok(update) = read_update(text) else {
+    let Ok(part) = read_part(text) else {
         return Ok(None);
     };
     let name = file.rsplit('/').next().unwrap_or(file);
@@ -165,19 +167,13 @@ pub(super) fn completed(
             let Ok(Some(thing)) = of_sortie(desk, sortie) else {
                 continue;
             };
-            let Document::Sitebuilder(fresh) = &thing.document else {
-                continue;
-            };
-            let archive = archive_name(&fresh.agent, &fresh.task_id)?;
-            let current = file_name(&fresh.agent, &fresh.task_id)?;
-            if name != archive && name != current {
+            if !files_of(&thing.document)?.iter().any(|it| it == name) {
                 continue;
             }
             let whole = super::outgoing(desk, &thing)?;
-            let mut whole = flightline_core::dialect::sitebuilder::read(&whole)
-                .map_err(|why| why.refusal(file))?;
-            let (known, written) = (last_update(desk, &whole)?, update.written());
-            whole.apply(update)?;
+            let mut whole = super::read(Dialect::Sitebuilder, &whole, file)?;
+            let (known, written) = (last_update(desk, &whole)?, written_then(&part));
+            apply(&mut whole, part)?;
             return Ok(Some(Completed {
                 whole,
                 written,
@@ -189,13 +185,14 @@ pub(super) fn completed(
 }
 
 /// The sortie of a task: of several, the one its agent has, else one that is not done, else the last.
-fn known(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<(Standing, Sortie)>> {
+fn known(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Option<(Standing, Sortie)>> {
     let agent = owner(desk, document)?.map(|agent| agent.id);
+    let task = document.word("task_id");
     let mut best: Option<(bool, bool, bool, Sortie)> = None;
     for mission in desk.tx.find::<Mission>(Find::All)? {
         for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
-            if sortie.task_id.as_ref().map(Name::as_str) != Some(&document.task_id)
-                && sortie.id.to_string() != document.task_id
+            if sortie.task_id.as_ref().map(Name::as_str) != Some(task)
+                && sortie.id.to_string() != task
             {
                 continue;
             }
@@ -233,9 +230,9 @@ fn refuse_taken(
     desk: &mut Desk<'_, '_>,
     sortie: &Sortie,
     agent: &Agent,
-    document: &Checkpoint,
+    document: &Json,
 ) -> Result<()> {
-    let task = &document.task_id;
+    let task = document.word("task_id");
     if let Some(other) = sortie.assigned_to.filter(|owner| *owner != agent.id)
         && sortie.status.is_held()
         && let Some(other) = desk.tx.get::<Agent>(&other.to_string())?
@@ -251,11 +248,9 @@ fn refuse_taken(
         ))
         .into());
     }
-    if let Some(done) = sortie
-        .completed_at
-        .filter(|_| document.status != TaskStatus::Complete)
+    if let Some(done) = sortie.completed_at.filter(|_| !is_complete(document))
         && sortie.status == SortieStatus::Completed
-        && document.last_update().is_none_or(|written| written <= done)
+        && written_last(document).is_none_or(|written| written <= done)
     {
         return Err(Refusal::new(
             Code::IllegalTransition,
@@ -270,18 +265,22 @@ fn refuse_taken(
 }
 
 /// The agent a document names: by its own name, else by what it is.
-pub(super) fn owner(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Option<Agent>> {
-    if let Some(name) = document.agent_name.get()
+pub(super) fn owner(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Option<Agent>> {
+    if let Some(name) = document.text("agent_name")
         && let Some(agent) = agent_named(desk.tx, name)?
     {
         return Ok(Some(agent));
     }
-    agent_named(desk.tx, &document.agent)
+    agent_named(desk.tx, document.word("agent"))
+}
+
+fn is_complete(document: &Json) -> bool {
+    document.word("status") == "complete"
 }
 
 /// Refuses a document whose writer may not say this any more. As it was written: once merged with the store's
 /// knowledge, it names the task's present owner.
-pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<()> {
+pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Json) -> Result<()> {
     let Some(agent) = owner(desk, document)? else {
         return Ok(());
     };
@@ -311,22 +310,23 @@ struct Recorded {
 /// with what is known here: what it does not list was taken out.
 pub(super) fn store(
     desk: &mut Desk<'_, '_>,
-    document: &Checkpoint,
+    document: &Json,
     is_whole: bool,
     mission: Option<&str>,
     at: Time,
 ) -> Result<Stored> {
     let mut warnings = Vec::new();
+    let name = document.word("task_id");
     let stored = |sortie: &Sortie, agent: &str, warnings| Stored {
         of: sortie.key(),
-        name: format!("{} of {agent}", document.task_id),
+        name: format!("{name} of {agent}"),
         warnings,
     };
-    if document.status == TaskStatus::Complete
+    if is_complete(document)
         && let Some((Standing::Closed, sortie)) = known(desk, document)?
     {
         // Its mission is over, and so is it: the file is only kept.
-        return Ok(stored(&sortie, &document.agent, warnings));
+        return Ok(stored(&sortie, document.word("agent"), warnings));
     }
     let recorded = desk.as_of(at, |desk| {
         record(desk, document, is_whole, mission, &mut warnings)
@@ -353,7 +353,6 @@ pub(super) fn store(
         post_progress(desk, &sortie)?;
     }
     catch_up(desk, mission.id)?;
-    let name = &document.task_id;
     if before.status != SortieStatus::Completed && sortie.status == SortieStatus::Completed {
         synced_by(desk, &sortie)?;
         milestones(desk, &mission)?;
@@ -374,7 +373,7 @@ pub(super) fn store(
 /// Records what a document says, and the sign of life of its agent.
 fn record(
     desk: &mut Desk<'_, '_>,
-    document: &Checkpoint,
+    document: &Json,
     is_whole: bool,
     mission: Option<&str>,
     warnings: &mut Vec<String>,
@@ -404,15 +403,11 @@ fn record(
             (_, SortieStatus::Failed) => EventType::SortieFailed,
             _ => EventType::SortieStarted,
         };
-        let percent = document.percent();
-        desk.tx.set(
-            event,
-            &sortie,
-            &json!({ "dialect": "sitebuilder", "percent": percent }),
-        )?;
+        let data = json!({ "dialect": "sitebuilder", "percent": percent(document) });
+        desk.tx.set(event, &sortie, &data)?;
     }
     // It wrote this itself, and then.
-    let beat = document.heartbeat.get().map(|beat| beat.last_beat.time());
+    let beat = document["heartbeat"].time("last_beat");
     let sign = desk.now().max(beat.unwrap_or(Time::EARLIEST));
     desk.as_of(sign, |desk| Ok(desk.tx.beat_then(agent.id, agent.epoch)?))?;
     Ok(Recorded {
@@ -431,19 +426,19 @@ fn changed_sortie(
     desk: &Desk<'_, '_>,
     mut sortie: Sortie,
     agent: &Agent,
-    document: &Checkpoint,
+    document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Sortie> {
     let before = sortie.clone();
-    if let Some(text) = filled(&document.task_title) {
+    if let Some(text) = filled(document, "task_title") {
         sortie.title = Title::parse("task_title", text)?;
     }
-    sortie.status = match &document.status {
-        TaskStatus::InProgress => SortieStatus::InProgress,
-        TaskStatus::Complete => SortieStatus::Completed,
-        TaskStatus::Blocked => SortieStatus::Blocked,
-        TaskStatus::Other(word) if word == "failed" => SortieStatus::Failed,
-        TaskStatus::Other(word) => {
+    sortie.status = match document.word("status") {
+        "in_progress" => SortieStatus::InProgress,
+        "complete" => SortieStatus::Completed,
+        "blocked" => SortieStatus::Blocked,
+        "failed" => SortieStatus::Failed,
+        word => {
             warnings.push(format!(
                 "the status `{word}` is kept, and means nothing here"
             ));
@@ -478,36 +473,35 @@ fn changed_sortie(
         SortieStatus::Failed => Some(why_blocked(document)?),
         _ => None,
     };
-    if let Maybe::Is(counts) = &document.subtasks {
-        sortie.declared = declared(counts);
+    if let Some(counts) = document.given("subtasks") {
+        sortie.declared = Some(declared(counts)).filter(|counts| *counts != Declared::default());
     }
-    if let Maybe::Is(criteria) = &document.acceptance_criteria_met {
+    if document.given("acceptance_criteria_met").is_some() {
+        let criteria = document.fields("acceptance_criteria_met").iter();
         sortie.acceptance_criteria = criteria
-            .0
-            .iter()
-            .map(|(name, met)| Ok((Name::parse("criterion", name)?, *met)))
+            .map(|(name, met)| Ok((Name::parse("criterion", name)?, *met == Json::Bool(true))))
             .collect::<Result<_>>()?;
     }
-    if let Maybe::Is(context) = &document.context {
+    if let Some(context) = document.given("context") {
         sortie.cursor = Cursor {
-            last_processed: title(&context.last_processed, "last_processed")?,
-            next_to_process: title(&context.next_to_process, "next_to_process")?,
-            notes: note(&context.notes, "notes")?,
+            last_processed: title(context, "last_processed")?,
+            next_to_process: title(context, "next_to_process")?,
+            notes: note(context, "notes")?,
         };
     }
-    if let Some(resumable) = document.resumable.get() {
+    if let Some(resumable) = document.flag("resumable") {
         // A complete task has nothing left to resume, and stays resumable if it comes back.
         sortie.resumable =
-            *resumable || (sortie.status == SortieStatus::Completed && sortie.resumable);
+            resumable || (sortie.status == SortieStatus::Completed && sortie.resumable);
     }
-    if document.resume_instructions != Maybe::Absent {
-        sortie.resume_instructions = note(&document.resume_instructions, "resume_instructions")?;
+    if document.get("resume_instructions").is_some() {
+        sortie.resume_instructions = note(document, "resume_instructions")?;
     }
-    let time = |stamp: &Maybe<Stamp>| stamp.get().map(Stamp::time);
-    let written = document.last_update();
-    sortie.started_at = time(&document.started_at).or(sortie.started_at).or(written);
+    let (started, written) = (document.time("started_at"), written_last(document));
+    sortie.started_at = started.or(sortie.started_at).or(written);
     sortie.completed_at = match sortie.status {
-        SortieStatus::Completed => time(&document.completed_at)
+        SortieStatus::Completed => document
+            .time("completed_at")
             .or(sortie.completed_at)
             .or(written)
             .or(Some(desk.now())),
@@ -517,27 +511,16 @@ fn changed_sortie(
     Ok(sortie)
 }
 
-fn why_blocked(document: &Checkpoint) -> Result<Note> {
-    let errors = document.errors.get().into_iter().flatten();
-    let message = errors
-        .last()
-        .map_or("its file says so", |error| error.message.as_str());
+fn why_blocked(document: &Json) -> Result<Note> {
+    let last = document.items("errors").last();
+    let message = last.map_or("its file says so", |error| error.word("message"));
     Ok(Note::parse("error", message)?)
 }
 
-fn declared(counts: &Subtasks) -> Option<Declared> {
-    let declared = Declared {
-        total: counts.total.get().copied().unwrap_or_default(),
-        completed: counts.completed.get().copied().unwrap_or_default(),
-        failed: counts.failed.get().copied().unwrap_or_default(),
-    };
-    (declared != Declared::default()).then_some(declared)
-}
-
 /// An agent that the store does not know.
-fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent> {
-    let kind = Name::parse("agent", &document.agent)?;
-    let own = filled(&document.agent_name).and_then(|name| Name::parse("agent_name", name).ok());
+fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Agent> {
+    let kind = Name::parse("agent", document.word("agent"))?;
+    let own = filled(document, "agent_name").and_then(|name| Name::parse("agent_name", name).ok());
     let name = own.unwrap_or_else(|| kind.clone());
     check_new_name(desk.tx, &name)?;
     let is_kind = name == kind;
@@ -545,7 +528,7 @@ fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent
     agent.kind = (!is_kind).then_some(kind);
     agent.epoch = first_epoch(desk.tx)?;
     // That its file is taken in now is no sign of life.
-    agent.session_started_at = document.last_update().map(|at| at.min(desk.now()));
+    agent.session_started_at = written_last(document).map(|at| at.min(desk.now()));
     let data =
         json!({ "dialect": "sitebuilder", "epoch": agent.epoch, "role": agent.role.as_str() });
     desk.tx.set(EventType::AgentRegistered, &agent, &data)?;
@@ -553,11 +536,7 @@ fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Checkpoint) -> Result<Agent
 }
 
 /// A task that the store does not know becomes a sortie of a mission.
-fn unknown_task(
-    desk: &mut Desk<'_, '_>,
-    document: &Checkpoint,
-    mission: Option<&str>,
-) -> Result<Sortie> {
+fn unknown_task(desk: &mut Desk<'_, '_>, document: &Json, mission: Option<&str>) -> Result<Sortie> {
     let mission = match (mission, desk.current_mission()?) {
         (Some(mission), _) => desk.mission(Some(mission))?,
         (None, Some(mission)) if mission.status.is_open() => mission,
@@ -567,9 +546,10 @@ fn unknown_task(
                 .mission
         }
     };
-    let title = filled(&document.task_title).unwrap_or(&document.task_id);
+    let task = document.word("task_id");
+    let title = filled(document, "task_title").unwrap_or(task);
     let new = NewSortie {
-        task_id: Some(Name::parse("task_id", &document.task_id)?),
+        task_id: Some(Name::parse("task_id", task)?),
         ..NewSortie::titled(Title::parse("task_title", title)?)
     };
     let added = add_all(desk, &mission, &[new])?;

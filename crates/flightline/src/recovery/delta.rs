@@ -2,7 +2,6 @@
 
 use flightline_core::context::{Decision, decide};
 use flightline_core::dialect::Json;
-use flightline_core::dialect::recovery::Delta;
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::redact::redact;
@@ -84,7 +83,7 @@ impl Operation for ApplyDeltas {
         }
         let mission = desk.mission(self.mission.as_deref())?;
         let changes = self.changes.iter().cloned();
-        let deltas: Vec<Delta> = changes.map(|change| Delta(Json::from(change))).collect();
+        let deltas: Vec<Json> = changes.map(Json::from).collect();
         apply(desk, &mission, &deltas)
     }
 }
@@ -93,7 +92,7 @@ impl Operation for ApplyDeltas {
 pub(crate) fn apply(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    deltas: &[Delta],
+    deltas: &[Json],
 ) -> Result<Vec<DeltaOutcome>> {
     let mut outcomes = Vec::with_capacity(deltas.len());
     for (index, delta) in deltas.iter().enumerate() {

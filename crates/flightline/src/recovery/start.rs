@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::context::{ContextMode, recovery_document, task_label};
+use flightline_core::dialect::Document;
 use flightline_core::dialect::recovery::{
-    self, CONTEXT_TOKENS, Expected, Start, recovery_context, start,
+    CONTEXT_TOKENS, Expected, Start, in_progress, recovery_context, start,
 };
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
@@ -119,10 +120,10 @@ pub(super) fn start_from(
                 .agent_context
                 .as_ref()
                 .and_then(|of| of.sortie_id);
-            let named = document.in_progress();
+            let named = in_progress(&document);
             let fits = |sortie: &&Sortie| match at {
                 Some(at) => sortie.id == at,
-                None => named.contains(&task_label(sortie)),
+                None => named.contains(&task_label(sortie).as_str()),
             };
             let task = now.iter().find(fits).map(told);
             let nonce = nonce(desk, &format!("{}/start", checkpoint.id))?;
@@ -209,7 +210,7 @@ pub(crate) fn start_with(
         return Ok(None);
     };
     let document = told_by(desk, &mission, &checkpoint, &contents)?;
-    if !document.in_progress().contains(&task_label(sortie)) {
+    if !in_progress(&document).contains(&task_label(sortie).as_str()) {
         return Ok(None);
     }
     let agent = Some(agent.clone());
@@ -247,7 +248,7 @@ fn told_by(
     mission: &Mission,
     checkpoint: &Checkpoint,
     contents: &Contents,
-) -> Result<recovery::Checkpoint> {
+) -> Result<Document> {
     if let Some(written) = crate::dialect::as_written(desk, checkpoint)? {
         return Ok(written);
     }
@@ -257,16 +258,12 @@ fn told_by(
 }
 
 /// The task that a checkpoint was at, when it is free or this agent's.
-fn task_at<'a>(
-    agent: &Agent,
-    document: &recovery::Checkpoint,
-    sorties: &'a [Sortie],
-) -> Option<&'a Sortie> {
-    let mut named = document.in_progress().iter();
+fn task_at<'a>(agent: &Agent, document: &Document, sorties: &'a [Sortie]) -> Option<&'a Sortie> {
+    let mut named = in_progress(document).into_iter();
     named.find_map(|task| {
         sorties.iter().find(|sortie| {
             let own = sortie.assigned_to == Some(agent.id) && sortie.status.is_held();
-            task_label(sortie) == *task && (own || sortie.is_interrupted())
+            task_label(sortie) == task && (own || sortie.is_interrupted())
         })
     })
 }
@@ -276,7 +273,7 @@ fn go_on(
     desk: &mut Desk<'_, '_>,
     agent: &mut Agent,
     checkpoint: &Checkpoint,
-    document: &recovery::Checkpoint,
+    document: &Document,
     sorties: &[Sortie],
 ) -> Result<()> {
     if checkpoint.cut.agent_context.is_some() {
@@ -300,7 +297,7 @@ fn go_on(
         });
         desk.tx.set(EventType::SortieClaimed, &sortie, &data)?;
     }
-    let steps = document.next_steps.get().into_iter().flatten();
+    let steps = document.texts("nextSteps").into_iter();
     let steps = steps.filter_map(|step| Title::parse("nextSteps", step).ok());
     agent.next_steps = steps.collect();
     agent.updated_at = now;

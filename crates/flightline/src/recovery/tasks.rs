@@ -1,8 +1,7 @@
 //! Tasks that need a decision, in seed B's three scenarios: the session ended, an error is in the way, or it was
 //! completed before all of its criteria were met.
 
-use flightline_core::dialect::field::{Maybe, Stamp};
-use flightline_core::dialect::sitebuilder::Scenario;
+use flightline_core::dialect::sitebuilder::{Scenario, scenario};
 use flightline_core::event::Event;
 use flightline_core::liveness::Life;
 use flightline_core::mission::Mission;
@@ -115,7 +114,7 @@ fn judge(
     let Some(mut document) = task.document()? else {
         return Ok(None);
     };
-    document.checkpoint.updated_at = Maybe::Is(Stamp::exact(last));
+    document.checkpoint.set("updated_at", last.to_shortest());
     // A process that is gone is proof at once, and one that is seen running is at it, however quiet.
     let gone = fate.is_some_and(|fate| fate.liveness.life == Life::Dead);
     let timeout = match fate {
@@ -126,7 +125,7 @@ fn judge(
     let now = desk.now();
     // One that is gone may have spoken in this very millisecond.
     let judged_at = now.max(last.plus(u64::from(gone)));
-    let Some(scenario) = document.checkpoint.scenario(timeout, judged_at) else {
+    let Some(scenario) = scenario(&document.checkpoint, timeout, judged_at) else {
         return Ok(None);
     };
     let sortie = &task.view.sortie;

@@ -36,7 +36,7 @@ pub(super) fn of_work(
     let mut missions = Missions::default();
     let mut found: Vec<Attention> = agents
         .iter()
-        .flat_map(|view| of_agent(view, desk.policy.token_protocol().critical_percent))
+        .flat_map(|view| of_agent(view, desk.policy.token_critical))
         .collect();
     found.extend(of_sorties(desk, mission, &mut missions)?);
     found.extend(few(

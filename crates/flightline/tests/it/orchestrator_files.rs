@@ -2,8 +2,7 @@
 
 use flightline::core::Name;
 use flightline::core::dialect::compress::Compression;
-use flightline::core::dialect::field::{Named, Stamp};
-use flightline::core::dialect::{Dialect, Json, Original, orchestrator};
+use flightline::core::dialect::{Dialect, Document, Json, Original, orchestrator};
 use flightline::dialect::{
     ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing, TakenIn,
 };
@@ -41,7 +40,7 @@ fn import_all(story: &Story<'_>, documents: &[(&str, &str)]) -> Result<Vec<Taken
 }
 
 fn import(story: &Story<'_>, text: &str) -> Result<TakenIn, Refusal> {
-    let file = format!("{}.json", orchestrator::read(text).unwrap().id.as_str());
+    let file = format!("{}.json", read(text).word("id"));
     Ok(import_all(story, &[(&file, text)])?.remove(0))
 }
 
@@ -65,18 +64,29 @@ fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-fn sound(text: &str) -> orchestrator::Checkpoint {
-    let document = orchestrator::read(text).unwrap();
-    assert_eq!(document.verify(), []);
+fn read(text: &str) -> Document {
+    Document::read(Dialect::Orchestrator, text).unwrap()
+}
+
+fn sound(text: &str) -> Document {
+    let document = read(text);
+    assert!(orchestrator::verify(&document).is_empty());
     document
 }
 
 /// A document with something changed in it, and its checksums right again.
-fn resealed(text: &str, change: impl FnOnce(&mut orchestrator::Checkpoint)) -> String {
-    let mut document = orchestrator::read(text).unwrap();
+fn resealed(text: &str, change: impl FnOnce(&mut Document)) -> String {
+    let mut document = read(text);
     change(&mut document);
-    document.seal();
-    orchestrator::write(&document)
+    orchestrator::seal(&mut document);
+    document.write()
+}
+
+/// The document with one more lesson.
+fn with_lesson(text: &str, lesson: &str) -> String {
+    resealed(text, |it| {
+        it["context"]["lessons"].list_mut().push(lesson.into())
+    })
 }
 
 fn kept(story: &Story<'_>, id: &str) -> Option<Original> {
@@ -180,12 +190,12 @@ both_engines! {
 
     fn documents_of_one_session_are_one_mission_whatever_their_order(world: &World) {
         let later = resealed(RUNNING, |it| {
-            it.id = orchestrator::Id::parse("6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e09").unwrap();
-            it.created_at = Stamp::millis("2026-01-10T09:50:00.000Z".parse().unwrap());
-            it.workflow.previous_state = Some("IMPLEMENTING".to_owned());
-            it.workflow.current_state = "TESTING".to_owned();
-            it.agents[1].status = orchestrator::AgentStatus::Completed;
-            it.context.lessons.push("Cards expire".to_owned());
+            it["id"] = "6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e09".into();
+            it["createdAt"] = "2026-01-10T09:50:00.000Z".into();
+            it["workflow"]["previousState"] = "IMPLEMENTING".into();
+            it["workflow"]["currentState"] = "TESTING".into();
+            it["agents"].list_mut()[1]["status"] = "completed".into();
+            it["context"]["lessons"].list_mut().push("Cards expire".into());
         });
         for order in [[RUNNING, &later], [&later, RUNNING]] {
             let world = World::new(world.engine);
@@ -233,7 +243,7 @@ both_engines! {
         let story = Story::new(world);
         import(&story, RUNNING).unwrap();
         let rev = story.rev();
-        let other = resealed(RUNNING, |it| it.context.lessons.push("Another".to_owned()));
+        let other = with_lesson(RUNNING, "Another");
         let refusal = import(&story, &other).unwrap_err();
         assert_eq!((refusal.code, refusal.code.exit_code()), (Code::AlreadyExists, 4));
         assert_eq!(refusal.message, format!("`{FIRST}.json`: chk-6f9f6b52 is here already, and says something else in `context`"));
@@ -272,7 +282,7 @@ both_engines! {
 
     fn secrets_in_a_document_are_not_kept_and_its_checksums_are_right(world: &World) {
         let story = Story::new(world);
-        let secret = resealed(RUNNING, |it| it.context.lessons.push("the key is sk-ant-REDACTED".to_owned()));
+        let secret = with_lesson(RUNNING, "the key is sk-ant-REDACTED");
         import(&story, &secret).unwrap();
         let out = exported(&story, FIRST);
         assert!(!out.text.contains("abcdefghijkl") && out.text.contains("the key is"));
@@ -284,11 +294,11 @@ both_engines! {
     fn what_does_not_fit_is_kept_and_said(world: &World) {
         let story = Story::new(world);
         let strange = resealed(RUNNING, |it| {
-            it.agents[2].agent_id = "the second tester".to_owned();
-            it.agents[0].output = Some(Named(vec![("long".to_owned(), Json::from("x".repeat(40_000).as_str()))]));
-            it.workflow.pending_transitions = vec!["not a name".to_owned()];
-            it.context.artifacts[0].path = "/etc/passwd".to_owned();
-            it.context.lessons = vec!["y".repeat(9_000)];
+            it["agents"].list_mut()[2]["agentId"] = "the second tester".into();
+            it["agents"].list_mut()[0]["output"]["long"] = "x".repeat(40_000).into();
+            it["workflow"]["pendingTransitions"] = vec!["not a name"].into();
+            it["context"]["artifacts"].list_mut()[0]["path"] = "/etc/passwd".into();
+            it["context"]["lessons"] = vec!["y".repeat(9_000)].into();
         });
         let taken = import(&story, &strange).unwrap();
         let said = taken.warnings.join("\n");
@@ -327,11 +337,11 @@ both_engines! {
         let out = exported(&story, &id);
         assert_eq!(out.file, format!("{id}.json"));
         let document = sound(&out.text);
-        assert_eq!((document.id.as_str(), document.trigger.as_str()), (id.as_str(), "manual"));
+        assert_eq!((document.word("id"), document.word("trigger")), (id.as_str(), "manual"));
         let rev = story.rev();
         assert!(!import(&story, &out.text).unwrap().changed);
         assert_eq!(story.rev(), rev);
-        let refusal = import(&story, &resealed(&out.text, |it| it.trigger_reason = "else".to_owned())).unwrap_err();
+        let refusal = import(&story, &resealed(&out.text, |it| it.set("triggerReason", "else"))).unwrap_err();
         assert_eq!(refusal.code, Code::AlreadyExists);
         archive(&story, &format!("chk-{id}"));
         assert!(export(&story).documents.iter().all(|it| it.file != out.file), "archived ones are not exported");

@@ -8,7 +8,8 @@ use flightline::checkpoint::due::take_due;
 use flightline::checkpoint::files::State;
 use flightline::core::Data;
 use flightline::core::dialect::compress::Compression;
-use flightline::core::dialect::orchestrator::{self, AgentStatus, FileSystem, Trigger};
+use flightline::core::dialect::orchestrator::verify;
+use flightline::core::dialect::{Dialect, Document};
 use flightline::dialect::orchestrator::{Beside, orchestrator_document};
 use flightline::stats::ShowStats;
 use flightline_testkit::prelude::*;
@@ -146,7 +147,7 @@ fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> State {
     story.run("", &whole).unwrap().state.unwrap()
 }
 
-fn document(story: &Story<'_>, id: CheckpointId) -> orchestrator::Checkpoint {
+fn document(story: &Story<'_>, id: CheckpointId) -> Document {
     let history = story
         .run("", &ShowMission { mission: None })
         .unwrap()
@@ -195,7 +196,7 @@ both_engines! {
         let view = story.change("coder", "Code", failing()).unwrap();
         assert_eq!(story.reasons(), [Reason::AgentComplete]);
         let id = view.checkpoint.unwrap();
-        assert_eq!(document(&story, id).trigger_reason, "Agent coder failed");
+        assert_eq!(document(&story, id).word("triggerReason"), "Agent coder failed");
     }
 
     fn what_is_destructive_gets_a_checkpoint_and_the_rest_is_told_why_not(world: &World) {
@@ -317,7 +318,7 @@ both_engines! {
         let story = working(world, orchestrator());
         let taken = story.checkpoint_for("", Reason::Shutdown).unwrap();
         let document = document(&story, taken.id);
-        assert_eq!((document.trigger, document.trigger_reason.as_str()), (Trigger::Manual, "Shutdown checkpoint"));
+        assert_eq!((document.word("trigger"), document.word("triggerReason")), ("manual", "Shutdown checkpoint"));
     }
 
     fn a_whole_mission_becomes_the_seeds_document(world: &World) {
@@ -368,59 +369,61 @@ both_engines! {
         story.run("coder", &lesson("too late")).unwrap();
 
         let document = document(&story, id);
-        assert_eq!(document.verify(), [], "sealed");
-        let text = orchestrator::write(&document);
-        let read = orchestrator::read(&text).unwrap();
+        assert!(verify(&document).is_empty(), "sealed");
+        let text = document.write();
+        let read = Document::read(Dialect::Orchestrator, &text).unwrap();
         assert_eq!(read, document, "it reads back");
-        assert_eq!(read.metadata.checkpoint_size.as_u64(), Some(text.len() as u64));
-        assert_eq!(format!("chk-{}", document.id.as_str()), id.to_string());
-        assert_eq!((document.trigger, document.status, document.metadata.compression_type), (Trigger::Manual, CheckpointStatus::Valid, Compression::Gzip));
+        let metadata = &read["metadata"];
+        assert_eq!((metadata.whole("checkpointSize"), metadata.word("compressionType")), (Some(text.len() as u64), "gzip"));
+        assert_eq!(format!("chk-{}", document.word("id")), id.to_string());
+        assert_eq!((document.word("trigger"), document.word("status")), ("manual", "valid"));
 
-        let workflow = &document.workflow;
-        assert_eq!((workflow.current_state.as_str(), workflow.previous_state.as_deref()), ("CODING", Some("PLANNING")));
-        assert_eq!(workflow.pending_transitions, ["REVIEW"]);
-        let past: Vec<_> = workflow.state_history.iter().map(|it| (it.state.as_str(), it.exited_at.is_some(), it.trigger.as_str())).collect();
+        let workflow = &document["workflow"];
+        assert_eq!((workflow.word("currentState"), workflow.word("previousState")), ("CODING", "PLANNING"));
+        assert_eq!(workflow.texts("pendingTransitions"), ["REVIEW"]);
+        let past: Vec<_> = workflow.items("stateHistory").iter().map(|it| (it.word("state"), it.time("exitedAt").is_some(), it.word("trigger"))).collect();
         assert_eq!(past, [("PLANNING", true, "as planned"), ("CODING", false, "as planned")]);
 
         let docs = story.sortie_id("Docs");
-        let agents: Vec<_> = document.agents.iter().map(|it| (it.agent_id.as_str(), it.status, it.attempts)).collect();
+        let agents: Vec<_> = document.items("agents").iter().map(|it| (it.word("agentId"), it.word("status"), it.whole("attempts").unwrap())).collect();
         assert_eq!(agents, [
-            ("planner", AgentStatus::Completed, 1),
-            ("coder", AgentStatus::Running, 1),
-            ("tester", AgentStatus::Failed, 1),
-            (docs.as_str(), AgentStatus::Pending, 0),
+            ("planner", "completed", 1),
+            ("coder", "running", 1),
+            ("tester", "failed", 1),
+            (docs.as_str(), "pending", 0),
         ]);
-        let [planner, coder, tester, _] = document.agents.as_slice() else { panic!("four of them") };
-        assert_eq!(planner.input.as_ref().unwrap().0, [("goal".to_owned(), "login".into())]);
-        assert_eq!(planner.output.as_ref().unwrap().0[0].0, "steps");
-        assert!(planner.started_at.is_some() && planner.completed_at.is_some());
-        assert_eq!(coder.input.as_ref().unwrap().0[0].0, "value", "the seed wants names");
-        let usage = coder.token_usage.as_ref().unwrap();
-        assert_eq!((usage.input.as_u64(), usage.output.as_u64()), (Some(1_200), Some(340)));
-        assert_eq!((tester.error.as_deref(), &tester.token_usage), (Some("it broke"), &None));
+        let [planner, coder, tester, _] = document.items("agents") else { panic!("four of them") };
+        assert_eq!(planner.fields("input"), [("goal".to_owned(), "login".into())]);
+        assert_eq!(planner.fields("output")[0].0, "steps");
+        assert!(planner.time("startedAt").is_some() && planner.time("completedAt").is_some());
+        assert_eq!(coder.fields("input")[0].0, "value", "the seed wants names");
+        let usage = &coder["tokenUsage"];
+        assert_eq!((usage.whole("input"), usage.whole("output")), (Some(1_200), Some(340)));
+        assert_eq!((tester.text("error"), tester.get("tokenUsage")), (Some("it broke"), None));
 
-        let context = &document.context;
-        assert_eq!((context.project_id.as_str(), context.task_description.as_str()), (world.project.as_str(), "Users can log in"));
-        assert!(!context.session_id.is_empty());
-        let artifact = &context.artifacts[0];
-        assert_eq!((artifact.kind.as_str(), artifact.path.as_str(), artifact.checksum.as_str()), ("spec", "docs/plan.md", sum));
-        assert_eq!(context.lessons, ["measure first"]);
-        let decision = &context.decisions[0];
-        assert_eq!((decision.decision.as_str(), decision.rationale.as_str()), ("use Rust", "it is fast"));
-        let breakdown: serde_json::Value = context.work_breakdown.as_ref().unwrap().0.iter().find(|(key, _)| key == "sorties").unwrap().1.clone().into();
+        let context = &document["context"];
+        assert_eq!((context.word("projectId"), context.word("taskDescription")), (world.project.as_str(), "Users can log in"));
+        assert!(!context.word("sessionId").is_empty());
+        let artifact = &context.items("artifacts")[0];
+        assert_eq!((artifact.word("type"), artifact.word("path"), artifact.word("checksum")), ("spec", "docs/plan.md", sum));
+        assert_eq!(context.texts("lessons"), ["measure first"]);
+        let decision = &context.items("decisions")[0];
+        assert_eq!((decision.word("decision"), decision.word("rationale")), ("use Rust", "it is fast"));
+        let breakdown: serde_json::Value = context["workBreakdown"]["sorties"].clone().into();
         assert_eq!((&breakdown[1]["title"], &breakdown[1]["subtasks"][0]["output"]), (&json!("Code"), &json!("db.sql")));
 
-        assert_eq!((&*document.file_system.created_files, &*document.file_system.deleted_files), (&["src/login.rs".to_owned()][..], &["src/old.rs".to_owned()][..]));
-        assert!(document.recovery.can_resume);
-        assert_eq!(document.recovery.resume_from_agent.as_deref(), Some("coder"));
-        assert_eq!(document.recovery.blockers, ["Agent coder was in progress"]);
+        let files = &document["fileSystem"];
+        assert_eq!((files.texts("createdFiles"), files.texts("deletedFiles")), (vec!["src/login.rs"], vec!["src/old.rs"]));
+        let recovery = &document["recovery"];
+        assert_eq!((recovery.flag("canResume"), recovery.text("resumeFromAgent")), (Some(true), Some("coder")));
+        assert_eq!(recovery.texts("blockers"), ["Agent coder was in progress"]);
 
         // Whoever looked at the files says what became of them.
-        let looked = FileSystem { created_files: vec!["seen.rs".to_owned()], ..FileSystem::default() };
+        let looked = json!({ "modifiedFiles": [], "createdFiles": ["seen.rs"], "deletedFiles": [] });
         let beside = Beside { history: &[], file_system: Some(looked), compression: Compression::None };
         let other = orchestrator_document(&whole(&story, id), &beside).unwrap();
-        assert_eq!((other.file_system.created_files.as_slice(), other.workflow.state_history.len()), (&["seen.rs".to_owned()][..], 0));
-        assert_eq!(other.verify(), []);
+        assert_eq!((other["fileSystem"].texts("createdFiles"), other["workflow"].items("stateHistory").len()), (vec!["seen.rs"], 0));
+        assert!(verify(&other).is_empty());
     }
 
     fn why_it_was_taken_is_told_in_the_seeds_words(world: &World) {
@@ -428,18 +431,18 @@ both_engines! {
         go(&story, "PLANNING");
         go(&story, "CODING");
         let newest = |story: &Story<'_>| story.checkpoints().pop().unwrap().id;
-        assert_eq!(document(&story, newest(&story)).trigger_reason, "State transition: PLANNING → CODING (as planned)");
+        assert_eq!(document(&story, newest(&story)).word("triggerReason"), "State transition: PLANNING → CODING (as planned)");
         before(&story, "git_push", Some("main"));
-        assert_eq!(document(&story, newest(&story)).trigger_reason, "Before git_push: main");
+        assert_eq!(document(&story, newest(&story)).word("triggerReason"), "Before git_push: main");
         story.change("coder", "Code", DONE).unwrap();
-        assert_eq!(document(&story, newest(&story)).trigger_reason, "Agent coder completed");
+        assert_eq!(document(&story, newest(&story)).word("triggerReason"), "Agent coder completed");
         story.pass_minutes(1);
         story.claim("tester", "Test").unwrap();
         story.change("tester", "Test", failing()).unwrap();
         let error = document(&story, newest(&story));
-        assert_eq!((error.trigger, error.trigger_reason.as_str()), (Trigger::ErrorOccurred, "Error in Ship it: \"Test\" failed: it broke"));
+        assert_eq!((error.word("trigger"), error.word("triggerReason")), ("error_occurred", "Error in Ship it: \"Test\" failed: it broke"));
         story.report_on_time(orchestrator());
-        assert_eq!(document(&story, newest(&story)).trigger_reason, "Periodic checkpoint");
+        assert_eq!(document(&story, newest(&story)).word("triggerReason"), "Periodic checkpoint");
     }
 
     fn what_was_left_out_is_skipped_in_the_document(world: &World) {
@@ -447,15 +450,16 @@ both_engines! {
         story.change("coder", "Code", failing()).unwrap();
         story.run("", &Resume { skip_failed: true, ..Resume::default() }).unwrap();
         let document = document(&story, story.checkpoint().id);
-        assert_eq!((document.agents[1].agent_id.as_str(), document.agents[1].status), ("coder", AgentStatus::Skipped));
-        assert_eq!(document.agents[1].error.as_deref(), Some("it broke"));
-        assert!(document.recovery.can_resume);
+        let agent = &document.items("agents")[1];
+        assert_eq!((agent.word("agentId"), agent.word("status"), agent.word("error")), ("coder", "skipped", "it broke"));
+        assert_eq!(document["recovery"].flag("canResume"), Some(true));
     }
 
     fn a_mission_without_a_workflow_has_a_document_too(world: &World) {
         let story = working(world, orchestrator());
         let document = document(&story, story.checkpoint().id);
-        assert_eq!((document.workflow.current_state.as_str(), document.workflow.state_history.len()), ("in_progress", 0));
-        assert_eq!(orchestrator::read(&orchestrator::write(&document)).unwrap(), document);
+        let workflow = &document["workflow"];
+        assert_eq!((workflow.word("currentState"), workflow.items("stateHistory").len()), ("in_progress", 0));
+        assert_eq!(Document::read(Dialect::Orchestrator, &document.write()).unwrap(), document);
     }
 }

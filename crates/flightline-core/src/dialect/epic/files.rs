@@ -1,6 +1,6 @@
 //! Names of files: checkpoints, archives, backups.
 
-use crate::dialect::field::stamped;
+use crate::dialect::stamped;
 use crate::error::Refusal;
 use crate::redact::shown;
 use crate::time::Time;
@@ -9,10 +9,8 @@ use crate::time::Time;
 pub const FOLDER: &str = "agent_checkpoints";
 /// Where those of agents that ended are: apart, so that the seed's monitor does not see them.
 pub const ARCHIVE_FOLDER: &str = "agent_checkpoints/archive";
-/// Where what was there before each update is.
-pub const BACKUP_FOLDER: &str = "agent_checkpoints/backups";
 /// So many backups of an agent stay.
-pub const BACKUPS_KEPT: usize = 10;
+const BACKUPS_KEPT: usize = 10;
 
 const LONGEST: usize = 200;
 
@@ -100,11 +98,11 @@ pub fn latest_backup<'a>(
     Ok(backups(agent_id, files)?.pop())
 }
 
-/// Whether the primary looks at this file: `secondary_*.json`, as in the seed's script.
+/// Whether the primary monitors an agent: every one but itself, and every one whose file is `secondary_*.json`, at
+/// which the seed's script looks.
 #[must_use]
-pub fn is_monitored(file: &str) -> bool {
-    file.strip_prefix("secondary_")
-        .is_some_and(|rest| rest.ends_with(".json"))
+pub fn is_monitored(agent_id: &str, is_primary: bool) -> bool {
+    !is_primary || stem(agent_id).is_ok_and(|stem| stem.starts_with("secondary_"))
 }
 
 /// The agent's backups, oldest first.

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Checkpoint, MINUTE};
-use crate::dialect::field::one_line;
+use super::MINUTE;
+use crate::dialect::json::Json;
+use crate::dialect::one_line;
 use crate::policy::Policy;
 use crate::time::Time;
 
@@ -18,16 +19,6 @@ pub struct Thresholds {
     pub warning_minutes: u64,
     /// After more than this it is taken to have crashed.
     pub failure_minutes: u64,
-}
-
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self {
-            expected_minutes: 15,
-            warning_minutes: 30,
-            failure_minutes: 60,
-        }
-    }
 }
 
 impl From<&Policy> for Thresholds {
@@ -76,6 +67,12 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// When an agent last wrote its checkpoint.
+pub(super) fn last_checkpoint(checkpoint: &Json) -> Time {
+    let last = checkpoint.time("last_checkpoint");
+    last.unwrap_or(Time::EARLIEST)
+}
+
 /// The minutes between two points in time as the seed's script counts them: seconds are dropped first,
 /// then what is left of a minute.
 #[must_use]
@@ -87,8 +84,8 @@ pub const fn age_minutes(last: Time, now: Time) -> i64 {
 /// Judges one agent. Whether one that is `COMPLETE` should be looked at at all is for the caller to say:
 /// the seed's script does.
 #[must_use]
-pub fn judge(checkpoint: &Checkpoint, thresholds: &Thresholds, now: Time) -> Verdict {
-    let minutes = age_minutes(checkpoint.last_checkpoint.time(), now);
+pub fn judge(checkpoint: &Json, thresholds: &Thresholds, now: Time) -> Verdict {
+    let minutes = age_minutes(last_checkpoint(checkpoint), now);
     let age = u64::try_from(minutes).unwrap_or(0);
     let standing = match age {
         age if age > thresholds.failure_minutes => Standing::Stale,
@@ -96,17 +93,8 @@ pub fn judge(checkpoint: &Checkpoint, thresholds: &Thresholds, now: Time) -> Ver
         _ => Standing::Active,
     };
     Verdict {
-        agent_id: checkpoint.agent_id.clone(),
+        agent_id: checkpoint.word("agent_id").to_owned(),
         minutes,
         standing,
     }
-}
-
-/// The report: one line for each, in the order given.
-#[must_use]
-pub fn report(verdicts: &[Verdict]) -> String {
-    verdicts
-        .iter()
-        .map(|verdict| format!("{verdict}\n"))
-        .collect()
 }

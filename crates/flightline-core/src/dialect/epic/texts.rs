@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Checkpoint, Maybe, Thresholds, age_minutes};
-use crate::dialect::field::{one_line, stamped};
+use super::monitor::last_checkpoint;
+use super::{Thresholds, age_minutes, phase_name};
+use crate::dialect::json::Json;
+use crate::dialect::{one_line, stamped};
 use crate::time::Time;
 
 /// The subject of the message to an agent that is silent.
@@ -18,12 +20,12 @@ pub fn warning_subject(thresholds: &Thresholds) -> String {
 /// The message to an agent that is silent; `number` is its place in the inbox.
 #[must_use]
 pub fn warning_message(
-    checkpoint: &Checkpoint,
+    checkpoint: &Json,
     number: &str,
     thresholds: &Thresholds,
     now: Time,
 ) -> String {
-    let last = checkpoint.last_checkpoint.time();
+    let last = last_checkpoint(checkpoint);
     format!(
         "## Message {} ({}) ⏳ UNREAD\n\
          **Subject:** {}\n\
@@ -53,9 +55,9 @@ pub struct Escalation {
 
 /// The texts about an agent that has likely crashed.
 #[must_use]
-pub fn escalation(checkpoint: &Checkpoint, now: Time) -> Escalation {
-    let agent = one_line(&checkpoint.agent_id);
-    let age = age_minutes(checkpoint.last_checkpoint.time(), now);
+pub fn escalation(checkpoint: &Json, now: Time) -> Escalation {
+    let agent = one_line(checkpoint.word("agent_id"));
+    let age = age_minutes(last_checkpoint(checkpoint), now);
     Escalation {
         status: format!("{agent}: STALE (likely crashed)"),
         notice: format!("{agent} hasn't updated checkpoint in {}", minutes(age)),
@@ -65,11 +67,11 @@ pub fn escalation(checkpoint: &Checkpoint, now: Time) -> Escalation {
 /// What an agent says when it goes on in a new session. `current_state` is what it found in the files;
 /// without it, the files are named.
 #[must_use]
-pub fn resume_message(checkpoint: &Checkpoint, current_state: &[String], now: Time) -> String {
-    let last = checkpoint.last_checkpoint.time();
+pub fn resume_message(checkpoint: &Json, current_state: &[String], now: Time) -> String {
+    let last = last_checkpoint(checkpoint);
     let mut text = "✅ Checkpoint found! Resuming work...\n\n**Previous Session:**\n".to_owned();
-    let stage = checkpoint.stage.get().map(|stage| one_line(stage));
-    let stage = match (stage, checkpoint.phase_name().map(one_line)) {
+    let stage = checkpoint.text("stage").map(one_line);
+    let stage = match (stage, phase_name(checkpoint).map(one_line)) {
         (Some(stage), Some(phase)) => Some(format!("{stage} ({phase})")),
         (Some(one), None) | (None, Some(one)) => Some(one),
         (None, None) => None,
@@ -84,13 +86,12 @@ pub fn resume_message(checkpoint: &Checkpoint, current_state: &[String], now: Ti
         stamped(last, "%H:%M"),
         minutes(age_minutes(last, now))
     );
-    if let Some(status) = checkpoint.status.get() {
-        let _ = writeln!(text, "- Status: {}", one_line(status.as_str()));
+    if let Some(status) = checkpoint.text("status") {
+        let _ = writeln!(text, "- Status: {}", one_line(status));
     }
-    let state = if current_state.is_empty() {
-        list(&checkpoint.files_modified)
-    } else {
-        current_state
+    let state: Vec<&str> = match current_state.is_empty() {
+        true => checkpoint.texts("files_modified"),
+        false => current_state.iter().map(String::as_str).collect(),
     };
     if !state.is_empty() {
         text.push_str("\n**Current State:**\n");
@@ -98,10 +99,10 @@ pub fn resume_message(checkpoint: &Checkpoint, current_state: &[String], now: Ti
             let _ = writeln!(text, "- {}", one_line(line));
         }
     }
-    if let Some(step) = checkpoint.current_step.get() {
+    if let Some(step) = checkpoint.text("current_step") {
         let _ = writeln!(text, "\n**Resuming from:** {}", one_line(step));
     }
-    let next_steps = list(&checkpoint.next_steps);
+    let next_steps = checkpoint.texts("next_steps");
     if !next_steps.is_empty() {
         text.push_str("\n**Next Steps:**\n");
         for (number, step) in (1..).zip(next_steps) {
@@ -113,9 +114,9 @@ pub fn resume_message(checkpoint: &Checkpoint, current_state: &[String], now: Ti
 
 /// What a person gives to a new agent that takes the work over. `file` is where the checkpoint is now.
 #[must_use]
-pub fn handoff(checkpoint: &Checkpoint, file: &str) -> String {
-    let feature = checkpoint.feature.get().map_or("the work", String::as_str);
-    let phase = checkpoint.phase_name().map(|phase| {
+pub fn handoff(checkpoint: &Json, file: &str) -> String {
+    let feature = checkpoint.text("feature").unwrap_or("the work");
+    let phase = phase_name(checkpoint).map(|phase| {
         let phase = one_line(phase);
         if phase.ends_with("Phase") {
             phase
@@ -123,7 +124,7 @@ pub fn handoff(checkpoint: &Checkpoint, file: &str) -> String {
             format!("{phase} Phase")
         }
     });
-    let stage = checkpoint.stage.get().map(|stage| one_line(stage));
+    let stage = checkpoint.text("stage").map(one_line);
     let from: Vec<String> = [stage, phase].into_iter().flatten().collect();
     let from = match from.is_empty() {
         true => "the beginning".to_owned(),
@@ -135,13 +136,9 @@ pub fn handoff(checkpoint: &Checkpoint, file: &str) -> String {
          Checkpoint File: {}\n\
          Resume from: {from}\n",
         one_line(feature),
-        one_line(&checkpoint.agent_id),
+        one_line(checkpoint.word("agent_id")),
         one_line(file),
     )
-}
-
-fn list(field: &Maybe<Vec<String>>) -> &[String] {
-    field.get().map_or(&[], Vec::as_slice)
 }
 
 fn minutes(count: i64) -> String {

@@ -157,8 +157,7 @@ fn array_index(key: &str) -> Option<u32> {
 
 /// The number as JavaScript writes it: the shortest digits that mean the same double, with an exponent
 /// from 10²¹ on and below 10⁻⁶.
-#[must_use]
-pub fn js_number(number: &Number) -> String {
+fn js_number(number: &Number) -> String {
     let value = number.as_f64();
     if value == 0.0 {
         return "0".to_owned();

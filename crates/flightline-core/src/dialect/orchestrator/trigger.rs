@@ -1,6 +1,5 @@
 //! What happens, and what the checkpoint that it leads to says.
 
-use super::Trigger;
 use crate::checkpoint::Reason;
 
 /// Operations that get a checkpoint before they are done, unless configured otherwise.
@@ -73,51 +72,58 @@ impl Happening<'_> {
     }
 }
 
-impl Trigger {
-    /// Flightline's reason for it.
-    #[must_use]
-    pub const fn to_reason(self) -> Reason {
-        match self {
-            Self::StateTransition => Reason::StateTransition,
-            Self::AgentComplete => Reason::AgentComplete,
-            Self::UserApproval => Reason::UserApproval,
-            Self::ErrorOccurred => Reason::SortieFailed,
-            Self::Manual => Reason::Manual,
-            Self::TimeInterval => Reason::Interval,
-            Self::BeforeDestructive => Reason::BeforeDestructive,
-        }
-    }
+/// The seed's words for why a checkpoint was taken.
+pub(super) const TRIGGERS: &[&str] = &[
+    "state_transition",
+    "agent_complete",
+    "user_approval",
+    "error_occurred",
+    "manual",
+    "time_interval",
+    "before_destructive",
+];
 
-    /// The nearest trigger to one of Flightline's reasons; the reason itself can be given in words.
-    #[must_use]
-    pub const fn nearest(reason: Reason) -> Self {
-        match reason {
-            Reason::StateTransition
-            | Reason::Milestone
-            | Reason::PhaseComplete
-            | Reason::MissionEnded => Self::StateTransition,
-            Reason::AgentComplete | Reason::SubtaskDone | Reason::TaskComplete => {
-                Self::AgentComplete
-            }
-            Reason::UserApproval | Reason::ReviewDone => Self::UserApproval,
-            Reason::Interval
-            | Reason::Heartbeat
-            | Reason::SyncPoint
-            | Reason::FileCreated
-            | Reason::FileModified => Self::TimeInterval,
-            Reason::SortieFailed
-            | Reason::ApiError
-            | Reason::LockTimeout
-            | Reason::DeliveryFailed
-            | Reason::Blocker => Self::ErrorOccurred,
-            Reason::BeforeDestructive | Reason::BeforeRestore => Self::BeforeDestructive,
-            Reason::Manual
-            | Reason::AfterRestore
-            | Reason::Shutdown
-            | Reason::PreCompact
-            | Reason::TokenWarning
-            | Reason::TokenCritical
-            | Reason::SessionEnd => Self::Manual,
-        }
+/// Flightline's reason for a trigger.
+#[must_use]
+pub fn reason_of(trigger: &str) -> Reason {
+    match trigger {
+        "state_transition" => Reason::StateTransition,
+        "agent_complete" => Reason::AgentComplete,
+        "user_approval" => Reason::UserApproval,
+        "error_occurred" => Reason::SortieFailed,
+        "time_interval" => Reason::Interval,
+        "before_destructive" => Reason::BeforeDestructive,
+        _ => Reason::Manual,
+    }
+}
+
+/// The nearest trigger to one of Flightline's reasons; the reason itself can be given in words.
+#[must_use]
+pub const fn trigger_of(reason: Reason) -> &'static str {
+    match reason {
+        Reason::StateTransition
+        | Reason::Milestone
+        | Reason::PhaseComplete
+        | Reason::MissionEnded => "state_transition",
+        Reason::AgentComplete | Reason::SubtaskDone | Reason::TaskComplete => "agent_complete",
+        Reason::UserApproval | Reason::ReviewDone => "user_approval",
+        Reason::Interval
+        | Reason::Heartbeat
+        | Reason::SyncPoint
+        | Reason::FileCreated
+        | Reason::FileModified => "time_interval",
+        Reason::SortieFailed
+        | Reason::ApiError
+        | Reason::LockTimeout
+        | Reason::DeliveryFailed
+        | Reason::Blocker => "error_occurred",
+        Reason::BeforeDestructive | Reason::BeforeRestore => "before_destructive",
+        Reason::Manual
+        | Reason::AfterRestore
+        | Reason::Shutdown
+        | Reason::PreCompact
+        | Reason::TokenWarning
+        | Reason::TokenCritical
+        | Reason::SessionEnd => "manual",
     }
 }

@@ -1,6 +1,6 @@
 //! The recovery context: what a session that resumes is given, in no more than 2,000 tokens.
 
-use super::{Checkpoint, Maybe};
+use super::{Json, backlog, in_progress};
 use crate::briefing::{check_nonce, clean, estimate_tokens};
 use crate::error::{Code, Refusal};
 
@@ -42,7 +42,7 @@ pub struct RecoveryContext {
 /// # Errors
 /// When the nonce is malformed, or not even our own words fit into `max_tokens`.
 pub fn recovery_context(
-    checkpoint: &Checkpoint,
+    checkpoint: &Json,
     task: Option<&str>,
     nonce: &str,
     max_tokens: usize,
@@ -97,42 +97,29 @@ pub fn recovery_context(
 }
 
 /// What the checkpoint says, the most important first, each with its label.
-fn lists(checkpoint: &Checkpoint, task: Option<&str>) -> Vec<(&'static str, Vec<String>)> {
-    let state = checkpoint.state.get();
-    let context = checkpoint.context.get();
-    let text = |field: Option<&Maybe<String>>| -> Vec<String> {
-        field.and_then(Maybe::get).cloned().into_iter().collect()
-    };
-    let texts = |field: Option<&Maybe<Vec<String>>>| -> Vec<String> {
-        field.and_then(Maybe::get).cloned().unwrap_or_default()
-    };
-    let deltas = checkpoint.delta_changes.get().into_iter().flatten();
-    let backlog = state.and_then(|state| state.backlog_snapshot.get());
-    let backlog = backlog.into_iter().flatten();
-    let phase = state.and_then(|state| state.current_phase.get());
+fn lists(checkpoint: &Json, task: Option<&str>) -> Vec<(&'static str, Vec<String>)> {
+    let (state, context) = (&checkpoint["state"], &checkpoint["context"]);
+    let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
+    let one = |text: Option<&str>| text.map(str::to_owned).into_iter().collect();
+    let deltas = checkpoint.items("deltaChanges").iter();
+    let backlog = backlog(checkpoint);
     vec![
-        ("Task", checkpoint.in_progress().to_vec()),
-        (
-            "Task details",
-            task.map(str::to_owned).into_iter().collect(),
-        ),
-        ("STACK_ID", text(context.map(|it| &it.stack_id))),
-        ("Objective", text(context.map(|it| &it.active_objective))),
-        ("Instructions", text(Some(&checkpoint.resume_instructions))),
-        ("Next step", texts(Some(&checkpoint.next_steps))),
-        (
-            "Phase",
-            phase.map(|it| it.as_str().to_owned()).into_iter().collect(),
-        ),
-        ("Sprint", text(context.map(|it| &it.current_sprint))),
-        ("Delta", deltas.map(|delta| delta.0.stringify()).collect()),
+        ("Task", owned(in_progress(checkpoint))),
+        ("Task details", one(task)),
+        ("STACK_ID", one(context.text("STACK_ID"))),
+        ("Objective", one(context.text("activeObjective"))),
+        ("Instructions", one(checkpoint.text("resumeInstructions"))),
+        ("Next step", owned(checkpoint.texts("nextSteps"))),
+        ("Phase", one(state.text("currentPhase"))),
+        ("Sprint", one(context.text("currentSprint"))),
+        ("Delta", deltas.map(Json::stringify).collect()),
         (
             "Backlog",
             backlog
-                .map(|item| format!("{} {}", item.id(), item.title().unwrap_or_default()))
+                .map(|(id, title)| format!("{id} {}", title.unwrap_or_default()))
                 .collect(),
         ),
-        ("Done", texts(state.map(|it| &it.completed_tasks))),
+        ("Done", owned(state.texts("completedTasks"))),
     ]
 }
 

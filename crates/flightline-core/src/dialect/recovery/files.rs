@@ -1,6 +1,6 @@
 //! Names of files, and which of them go.
 
-use crate::dialect::field::stamped;
+use crate::dialect::stamped;
 use crate::time::{Millis, Time};
 
 /// Where the checkpoints are, from the repository's root.
@@ -29,42 +29,13 @@ fn file_time(time: Time) -> String {
     format!("{}.{millis:03}Z", stamped(time, "%Y-%m-%dT%H-%M-%S"))
 }
 
-/// What a file is, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// The one a session looks at.
-    Latest,
-    /// A backup.
-    Backup,
-    /// An emergency checkpoint.
-    Emergency,
-    /// A file that is not ours.
-    Other,
-}
-
-impl FileKind {
-    /// What a file is, by its name.
-    #[must_use]
-    pub fn of(file: &str) -> Self {
-        let Some(stem) = file.strip_suffix(".json") else {
-            return Self::Other;
-        };
-        match stem {
-            "latest" => Self::Latest,
-            stem if stem.starts_with(BACKUP) => Self::Backup,
-            stem if stem.starts_with(EMERGENCY) => Self::Emergency,
-            _ => Self::Other,
-        }
-    }
-}
-
 /// The time in the name of a backup or an emergency checkpoint.
 #[must_use]
 pub fn time_in(file: &str) -> Option<Time> {
     let stem = file.strip_suffix(".json")?;
     let stamp = stem
-        .strip_prefix("checkpoint-")
-        .or_else(|| stem.strip_prefix("emergency-"))?;
+        .strip_prefix(BACKUP)
+        .or_else(|| stem.strip_prefix(EMERGENCY))?;
     let (day, hour) = stamp.split_once('T')?;
     format!("{day}T{}", hour.replace('-', ":")).parse().ok()
 }
@@ -110,18 +81,17 @@ impl CleanUp {
     #[must_use]
     pub fn plan(&self, files: &[FoundFile], now: Time) -> Plan {
         let old = |file: &FoundFile| now.since(file.modified) > self.max_age;
-        let of = |kind: FileKind| {
-            let mut found: Vec<&FoundFile> = files
-                .iter()
-                .filter(|file| FileKind::of(&file.name) == kind)
-                .collect();
+        let of = |prefix: &str| {
+            let is_one =
+                |it: &&FoundFile| it.name.starts_with(prefix) && it.name.ends_with(".json");
+            let mut found: Vec<&FoundFile> = files.iter().filter(is_one).collect();
             found.sort_by_key(|file| (file.modified, &file.name));
             found
         };
-        let backups = of(FileKind::Backup);
+        let backups = of(BACKUP);
         let spare = backups.len().saturating_sub(self.backups);
         let backups = backups.into_iter().enumerate();
-        let emergencies = of(FileKind::Emergency).into_iter();
+        let emergencies = of(EMERGENCY).into_iter();
         Plan {
             delete: backups
                 .filter(|(index, file)| *index < spare || old(file))

@@ -3,65 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::{BacklogItem, Checkpoint, Timestamp};
-use crate::checkpoint::Reason;
-use crate::dialect::field::one_line;
+use super::{Json, backlog, in_progress};
+use crate::dialect::one_line;
 use crate::time::{Millis, Time, human_span};
-
-/// What the seed's front matter can switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Whether any checkpoint is taken.
-    pub enabled: bool,
-    /// Whether a session resumes by itself.
-    pub auto_resume: bool,
-    /// At 75 %.
-    pub token_warning: bool,
-    /// At 90 %.
-    pub token_critical: bool,
-    /// When a session ends.
-    pub session_end: bool,
-    /// When a task is completed.
-    pub task_completion: bool,
-    /// When a person or an agent asks.
-    pub manual: bool,
-    /// Where the warning is, in percent.
-    pub warning_percent: u8,
-    /// Where it is critical, in percent.
-    pub critical_percent: u8,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            auto_resume: true,
-            token_warning: true,
-            token_critical: true,
-            session_end: true,
-            task_completion: false,
-            manual: true,
-            warning_percent: 75,
-            critical_percent: 90,
-        }
-    }
-}
-
-impl Config {
-    /// Whether this leads to a checkpoint. What the seed does not know is not its to forbid.
-    #[must_use]
-    pub fn allows(&self, reason: Reason) -> bool {
-        self.enabled
-            && match reason {
-                Reason::TokenWarning => self.token_warning,
-                Reason::TokenCritical => self.token_critical,
-                Reason::SessionEnd => self.session_end,
-                Reason::TaskComplete => self.task_completion,
-                Reason::Manual => self.manual,
-                _ => true,
-            }
-    }
-}
 
 /// What a checkpoint must fit to be resumed from.
 pub struct Expected<'a> {
@@ -132,10 +76,9 @@ fn quoted(stack: Option<&str>) -> String {
 
 /// Decides how a session starts when `latest.json` holds this.
 #[must_use]
-pub fn start(checkpoint: &Checkpoint, expected: &Expected<'_>) -> Start {
-    let taken = match &checkpoint.timestamp {
-        Timestamp::Empty | Timestamp::Null => return Start::Normal,
-        Timestamp::At(stamp) => stamp.time(),
+pub fn start(checkpoint: &Json, expected: &Expected<'_>) -> Start {
+    let Some(taken) = checkpoint.time("timestamp") else {
+        return Start::Normal;
     };
     let mut why = Vec::new();
     let age = expected.now.since(taken);
@@ -145,13 +88,12 @@ pub fn start(checkpoint: &Checkpoint, expected: &Expected<'_>) -> Start {
             max_age: expected.max_age,
         });
     }
-    let context = checkpoint.context.get();
-    let theirs = context.and_then(|context| context.stack_id.get());
+    let theirs = checkpoint["context"].text("STACK_ID");
     if let Some(ours) = expected.stack_id
         && theirs.is_none_or(|theirs| theirs != ours)
     {
         why.push(Invalid::OtherStack {
-            theirs: theirs.cloned(),
+            theirs: theirs.map(str::to_owned),
             ours: ours.to_owned(),
         });
     }
@@ -170,15 +112,11 @@ pub fn start(checkpoint: &Checkpoint, expected: &Expected<'_>) -> Start {
 }
 
 /// Every task a checkpoint names.
-fn tasks(checkpoint: &Checkpoint) -> impl Iterator<Item = &str> {
-    let state = checkpoint.state.get();
-    let done = state.and_then(|state| state.completed_tasks.get());
-    let next = state.and_then(|state| state.backlog_snapshot.get());
-    let in_progress = checkpoint.in_progress().iter();
-    in_progress
-        .chain(done.into_iter().flatten())
-        .map(String::as_str)
-        .chain(next.into_iter().flatten().map(BacklogItem::id))
+fn tasks(checkpoint: &Json) -> impl Iterator<Item = &str> {
+    let tasks = in_progress(checkpoint).into_iter();
+    tasks
+        .chain(checkpoint["state"].texts("completedTasks"))
+        .chain(backlog(checkpoint).map(|(id, _)| id))
 }
 
 impl Start {

@@ -1,35 +1,9 @@
-//! Progress, resuming, and what can have happened to a task.
+//! Progress, times, and what can have happened to a task.
 
-use super::{BeatStatus, Checkpoint, Heartbeat, Item, ItemStatus, Maybe, Stamp, TaskStatus};
-use crate::dialect::field::{Extra, one_line};
+use super::Json;
+use crate::dialect::one_line;
 use crate::sortie::{Declared, SortieStatus, SubtaskProgress};
 use crate::time::{Millis, Time, human_span};
-
-/// Why a task cannot be resumed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WhyNot {
-    /// Its checkpoint does not say that it can.
-    #[error("its checkpoint is not marked as resumable")]
-    NotResumable,
-    /// It is neither in progress nor blocked.
-    #[error("it is `{}`, and only a task that is `in_progress` or `blocked` can be resumed", one_line(.0.as_str()))]
-    Status(TaskStatus),
-}
-
-/// Where to go on with a task.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Resume<'a> {
-    /// The item that was processed last.
-    pub last_processed: Option<&'a str>,
-    /// Where to start.
-    pub next_to_process: Option<&'a str>,
-    /// Parts that are done, and are skipped.
-    pub skipped: Vec<&'a Item>,
-    /// Parts that are left, of those listed.
-    pub pending: Vec<&'a Item>,
-    /// How to go on.
-    pub instructions: Option<&'a str>,
-}
 
 /// What can have happened to a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,137 +60,96 @@ pub fn progress_line(task: &str, percent: u8) -> String {
     )
 }
 
-impl Checkpoint {
-    /// How far the task is, counted in parts. The counts are of all parts, so a partial list does not
-    /// lower them; the percentage is rounded down.
-    #[must_use]
-    pub fn progress(&self) -> SubtaskProgress {
-        let status = match self.status {
-            TaskStatus::Complete => SortieStatus::Completed,
-            TaskStatus::InProgress | TaskStatus::Blocked | TaskStatus::Other(_) => {
-                SortieStatus::InProgress
-            }
-        };
-        let Some(subtasks) = self.subtasks.get() else {
-            return SubtaskProgress::of(status, Declared::default(), None);
-        };
-        let count = |wanted: &ItemStatus| {
-            let is = |item: &&Item| item.status.get() == Some(wanted);
-            self.items().iter().filter(is).count() as u64
-        };
-        let listed = Declared {
-            total: self.items().len() as u64,
-            completed: count(&ItemStatus::Complete),
-            failed: count(&ItemStatus::Failed),
-        };
-        let declared = Declared {
-            total: subtasks.total.get().copied().unwrap_or(0),
-            completed: subtasks.completed.get().copied().unwrap_or(0),
-            failed: subtasks.failed.get().copied().unwrap_or(0),
-        };
-        SubtaskProgress::of(status, listed, Some(declared))
-    }
+/// How far the task is, counted in parts. The counts are of all parts, so a partial list does not
+/// lower them; the percentage is rounded down.
+#[must_use]
+pub fn progress(checkpoint: &Json) -> SubtaskProgress {
+    let status = match checkpoint.word("status") {
+        "complete" => SortieStatus::Completed,
+        _ => SortieStatus::InProgress,
+    };
+    let Some(subtasks) = checkpoint.given("subtasks") else {
+        return SubtaskProgress::of(status, Declared::default(), None);
+    };
+    let items = subtasks.items("items");
+    let count = |wanted: &str| {
+        let is = |item: &&Json| item.text("status") == Some(wanted);
+        items.iter().filter(is).count() as u64
+    };
+    let listed = Declared {
+        total: items.len() as u64,
+        completed: count("complete"),
+        failed: count("failed"),
+    };
+    SubtaskProgress::of(status, listed, Some(declared(subtasks)))
+}
 
-    /// The percentage to show: from the parts if there are any, else as the agent says.
-    #[must_use]
-    pub fn percent(&self) -> u8 {
-        let progress = self.progress();
-        match self.progress_percent.get() {
-            Some(declared) if progress.total == 0 && self.status != TaskStatus::Complete => {
-                declared.get()
-            }
-            Some(_) | None => progress.percent,
-        }
-    }
-
-    /// When the agent last wrote.
-    #[must_use]
-    pub fn last_update(&self) -> Option<Time> {
-        let stamp = self.updated_at.get().or_else(|| self.started_at.get());
-        stamp.map(Stamp::time)
-    }
-
-    /// Where to go on.
-    ///
-    /// # Errors
-    /// Why the task cannot be resumed.
-    pub fn resume(&self) -> Result<Resume<'_>, WhyNot> {
-        if self.resumable.get() != Some(&true) {
-            return Err(WhyNot::NotResumable);
-        }
-        match self.status {
-            TaskStatus::InProgress | TaskStatus::Blocked => {}
-            TaskStatus::Complete | TaskStatus::Other(_) => {
-                return Err(WhyNot::Status(self.status.clone()));
-            }
-        }
-        let context = self.context.get();
-        let done = |item: &&Item| item.status.get() == Some(&ItemStatus::Complete);
-        let (skipped, pending) = self.items().iter().partition(done);
-        Ok(Resume {
-            last_processed: context.and_then(|context| text(&context.last_processed)),
-            next_to_process: context.and_then(|context| text(&context.next_to_process)),
-            skipped,
-            pending,
-            instructions: text(&self.resume_instructions),
-        })
-    }
-
-    /// The trouble of the task, if it needs a decision. A session is lost after more than `timeout` of silence.
-    #[must_use]
-    pub fn scenario(&self, timeout: Millis, now: Time) -> Option<Scenario> {
-        match self.status {
-            TaskStatus::InProgress => {
-                let quiet_ms = now.since(self.last_update()?);
-                (quiet_ms > timeout).then_some(Scenario::SessionTimeout { quiet_ms })
-            }
-            TaskStatus::Blocked => {
-                let errors = self.errors.get().filter(|errors| !errors.is_empty())?;
-                let errors = errors.iter().map(|error| one_line(&error.message));
-                Some(Scenario::ErrorDuringProcessing {
-                    errors: errors.collect(),
-                })
-            }
-            TaskStatus::Complete => {
-                let unmet = self.unmet_criteria();
-                (!unmet.is_empty()).then_some(Scenario::PartialCompletion { unmet })
-            }
-            TaskStatus::Other(_) => None,
-        }
-    }
-
-    /// Criteria that are not met.
-    #[must_use]
-    pub fn unmet_criteria(&self) -> Vec<String> {
-        let criteria = self.acceptance_criteria_met.get();
-        criteria
-            .iter()
-            .flat_map(|criteria| &criteria.0)
-            .filter(|(_, met)| !met)
-            .map(|(name, _)| one_line(name))
-            .collect()
-    }
-
-    fn items(&self) -> &[Item] {
-        let subtasks = self.subtasks.get();
-        let items = subtasks.and_then(|subtasks| subtasks.items.get());
-        items.map_or(&[], Vec::as_slice)
+/// The counts that a checkpoint declares.
+#[must_use]
+pub fn declared(subtasks: &Json) -> Declared {
+    let count = |key: &str| subtasks.whole(key).unwrap_or_default();
+    Declared {
+        total: count("total"),
+        completed: count("completed"),
+        failed: count("failed"),
     }
 }
 
-fn text(field: &Maybe<String>) -> Option<&str> {
-    field.get().map(String::as_str)
+/// The percentage to show: from the parts if there are any, else as the agent says.
+#[must_use]
+pub fn percent(checkpoint: &Json) -> u8 {
+    let progress = progress(checkpoint);
+    let declared = checkpoint.whole("progress_percent");
+    let declared = declared.and_then(|percent| u8::try_from(percent).ok());
+    match declared {
+        Some(declared) if progress.total == 0 && checkpoint.word("status") != "complete" => {
+            declared
+        }
+        Some(_) | None => progress.percent,
+    }
 }
 
-impl Heartbeat {
-    /// A sign of life at `now`, of which one is expected every `interval`.
-    #[must_use]
-    pub fn at(now: Time, interval: Millis) -> Self {
-        Self {
-            last_beat: Stamp::seconds(now),
-            interval_seconds: Maybe::Is(interval / 1_000),
-            status: Maybe::Is(BeatStatus::Alive),
-            extra: Extra::default(),
+/// When the agent last wrote.
+#[must_use]
+pub fn last_update(checkpoint: &Json) -> Option<Time> {
+    let updated = checkpoint.time("updated_at");
+    updated.or_else(|| checkpoint.time("started_at"))
+}
+
+/// When the checkpoint was written: its last update, or its completion when that came after.
+#[must_use]
+pub fn written(checkpoint: &Json) -> Option<Time> {
+    last_update(checkpoint).max(checkpoint.time("completed_at"))
+}
+
+/// When a part of a checkpoint was written; none when it does not say.
+#[must_use]
+pub fn part_written(part: &Json) -> Option<Time> {
+    let own = part.time("updated_at").max(part.time("completed_at"));
+    let errors = part.items("errors").iter();
+    let errors = || errors.filter_map(|error| error.time("timestamp")).max();
+    own.or_else(errors).or_else(|| part.time("started_at"))
+}
+
+/// The trouble of the task, if it needs a decision. A session is lost after more than `timeout` of silence.
+#[must_use]
+pub fn scenario(checkpoint: &Json, timeout: Millis, now: Time) -> Option<Scenario> {
+    match checkpoint.word("status") {
+        "in_progress" => {
+            let quiet_ms = now.since(last_update(checkpoint)?);
+            (quiet_ms > timeout).then_some(Scenario::SessionTimeout { quiet_ms })
         }
+        "blocked" => {
+            let errors = checkpoint.items("errors").iter();
+            let errors: Vec<String> = errors.map(|it| one_line(it.word("message"))).collect();
+            (!errors.is_empty()).then_some(Scenario::ErrorDuringProcessing { errors })
+        }
+        "complete" => {
+            let criteria = checkpoint.fields("acceptance_criteria_met").iter();
+            let unmet = criteria.filter(|(_, met)| *met == Json::Bool(false));
+            let unmet: Vec<String> = unmet.map(|(name, _)| one_line(name)).collect();
+            (!unmet.is_empty()).then_some(Scenario::PartialCompletion { unmet })
+        }
+        _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::dialect::field::one_line;
+use crate::dialect::one_line;
 use crate::error::{Code, Refusal};
 use crate::time::Time;
 

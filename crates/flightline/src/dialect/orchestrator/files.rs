@@ -6,9 +6,9 @@ use std::collections::btree_map::Entry;
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::dialect::compress::{CompressError, Compression};
 use flightline_core::dialect::orchestrator::{
-    self, ARCHIVE, Id, IndexEntry, file_name, id_of, read, write,
+    ARCHIVE, file_name, id_of, index_entry, is_archived, names_its_file,
 };
-use flightline_core::dialect::{Dialect, Original};
+use flightline_core::dialect::{Dialect, Document, Json, Original};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Subject};
@@ -16,12 +16,12 @@ use flightline_store::{Error as StoreError, Find, SubjectRow};
 use flightline_workspace::beneath::Dir;
 use serde_json::json;
 
-use super::super::{ExportDocuments, GivenOut, Lost, Outgoing};
+use super::super::{ExportDocuments, GivenOut, Lost, Outgoing, read};
 use super::{Beside, orchestrator_document, seen_files};
 use crate::checkpoint::files::whole;
 use crate::checkpoint::inspect::unreadable;
 use crate::desk::Desk;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mission::{PastState, short, workflow_history};
 
 /// Every checkpoint's document, of the missions that are open or of the one that is named. Where changes are
@@ -41,7 +41,7 @@ pub(in crate::dialect) fn give_out(
             Ok(Some((file, document))) => documents.push(Outgoing {
                 file,
                 of: row.id,
-                text: write(&document),
+                text: document.write(),
                 replaces: None,
             }),
             Ok(None) => {}
@@ -93,7 +93,7 @@ fn document_in(
     row: &SubjectRow,
     histories: &mut BTreeMap<MissionId, Vec<PastState>>,
     compression: Compression,
-) -> Result<Option<(String, orchestrator::Checkpoint)>> {
+) -> Result<Option<(String, Document)>> {
     let checkpoint = match desk.tx.get::<Checkpoint>(&row.id) {
         Ok(Some(checkpoint)) => checkpoint,
         Ok(None) => return Ok(None),
@@ -117,10 +117,7 @@ fn document_in(
 }
 
 /// The document that stands for a checkpoint, as it is given out.
-pub(super) fn document(
-    desk: &mut Desk<'_, '_>,
-    checkpoint: &Checkpoint,
-) -> Result<orchestrator::Checkpoint> {
+pub(super) fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Document> {
     let history = history_of(desk, checkpoint.cut.mission_id)?;
     Ok(document_of(desk, checkpoint, &history, Compression::None)?.1)
 }
@@ -140,16 +137,20 @@ fn document_of(
     checkpoint: &Checkpoint,
     history: &[PastState],
     compression: Compression,
-) -> Result<(String, orchestrator::Checkpoint)> {
+) -> Result<(String, Document)> {
     let original = desk.tx.get::<Original>(&original_id(checkpoint.id))?;
     if let Some(original) = original {
-        let mut document =
-            read(&original.text).map_err(|why| Error::from(why.refusal(&original.file)))?;
-        if standing(document.status) != checkpoint.status {
-            document.status = checkpoint.status;
+        let mut document = read(Dialect::Orchestrator, &original.text, &original.file)?;
+        // Its checksums are right, or it would not be here: it is sound, whatever it says.
+        let said = match is_archived(&document) {
+            true => CheckpointStatus::Archived,
+            false => CheckpointStatus::Valid,
+        };
+        if said != checkpoint.status {
+            document.set("status", checkpoint.status.as_str());
         }
-        let file = own_name(&original.file, &document.id);
-        let file = file.unwrap_or_else(|| file_name(&document.id, compression));
+        let file = own_name(&original.file, document.word("id"));
+        let file = file.unwrap_or_else(|| file_name(document.word("id"), compression));
         return Ok((file, document));
     }
     let whole = whole(desk, checkpoint)?;
@@ -162,24 +163,12 @@ fn document_of(
         compression,
     };
     let document = orchestrator_document(&state, &beside)?;
-    Ok((file_name(&document.id, compression), document))
-}
-
-/// Where a checkpoint stands here whose document says this.
-const fn standing(status: CheckpointStatus) -> CheckpointStatus {
-    match status {
-        // Its checksums are right, or it would not be here: it is sound, whatever it says.
-        CheckpointStatus::Creating
-        | CheckpointStatus::Valid
-        | CheckpointStatus::Expired
-        | CheckpointStatus::Corrupted => CheckpointStatus::Valid,
-        CheckpointStatus::Archived => CheckpointStatus::Archived,
-    }
+    Ok((file_name(document.word("id"), compression), document))
 }
 
 /// The name a document's file had, if it is one by which it is found.
-fn own_name(file: &str, id: &Id) -> Option<String> {
-    let found = id_of(file).filter(|(named, _)| named == id);
+fn own_name(file: &str, id: &str) -> Option<String> {
+    let found = id_of(file).filter(|(named, _)| *named == id);
     found.map(|_| file.to_owned())
 }
 
@@ -226,26 +215,25 @@ pub fn packed(document: &Outgoing) -> std::result::Result<Vec<u8>, CompressError
 /// When a document cannot be read.
 pub fn index(
     written: &[(&Outgoing, u64)],
-    before: &[IndexEntry],
+    before: &[Json],
     folder: &Dir,
-) -> std::result::Result<Vec<IndexEntry>, Refusal> {
+) -> std::result::Result<Vec<Json>, Refusal> {
     let mut entries = Vec::with_capacity(written.len());
     for (document, size) in written {
-        let checkpoint = read(&document.text).map_err(|why| why.refusal(&document.file))?;
+        let checkpoint = read(Dialect::Orchestrator, &document.text, &document.file)?;
         let path = folder.path().join(&document.file).display().to_string();
-        entries.push(IndexEntry::of(&checkpoint, *size, path));
+        entries.push(index_entry(&checkpoint, *size, &path));
     }
     for entry in before {
-        let file = entry.path.rsplit(['/', '\\']).next().unwrap_or_default();
+        let path = entry.word("path");
+        let file = path.rsplit(['/', '\\']).next().unwrap_or_default();
         // Its path is not opened as it stands: a file of that name is looked for here.
         let seen = folder.entry(file).ok().flatten();
-        let is_there = entry.names_its_file() && seen.is_some_and(|seen| seen.is_file());
-        if is_there && !entries.iter().any(|known| known.id == entry.id) {
+        let is_there = names_its_file(entry) && seen.is_some_and(|seen| seen.is_file());
+        if is_there && !entries.iter().any(|known| known["id"] == entry["id"]) {
             entries.push(entry.clone());
         }
     }
-    entries.sort_by(|a, b| {
-        (a.created_at.time(), a.id.as_str()).cmp(&(b.created_at.time(), b.id.as_str()))
-    });
+    entries.sort_by_key(|entry| (entry.time("createdAt"), entry.word("id").to_owned()));
     Ok(entries)
 }

@@ -9,11 +9,10 @@ mod work;
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
-use flightline_core::dialect::field::{Keep, Value};
 use flightline_core::dialect::orchestrator::{
-    self, INDEX_FILE, Section, drift, read, read_index, write,
+    INDEX_FILE, drift, is_archived, read_index, reason_of, seal, verify,
 };
-use flightline_core::dialect::{Dialect, Json, Original};
+use flightline_core::dialect::{Dialect, Document, Json, Original};
 use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::redact::shown;
@@ -23,7 +22,7 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::super::intake::turn;
-use super::super::{ImportDocuments, Incoming, TakenIn};
+use super::super::{ImportDocuments, Incoming, TakenIn, read};
 use super::files::document;
 use crate::checkpoint::load;
 use crate::checkpoint::take::{Taking, take_as};
@@ -57,7 +56,7 @@ pub(in crate::dialect) fn take_in(
     let (mut taken, mut documents) = (Vec::with_capacity(request.documents.len()), Vec::new());
     for (place, incoming) in arriving {
         let one = request.by_itself(desk, incoming, |desk| {
-            let document = read(&incoming.text).map_err(|why| why.refusal(&incoming.file))?;
+            let document = read(Dialect::Orchestrator, &incoming.text, &incoming.file)?;
             check(&document, &incoming.file)?;
             let one = take_in_one(desk, &document, request.mission.as_deref(), &incoming.file)?;
             documents.push(document);
@@ -65,7 +64,6 @@ pub(in crate::dialect) fn take_in(
         });
         taken.push((place, one?));
     }
-    let documents: Vec<_> = documents.iter().collect();
     for (place, incoming) in indexes {
         taken.push((place, compared(incoming, &documents)));
     }
@@ -78,7 +76,7 @@ fn is_index(file: &str) -> bool {
 }
 
 /// What an index says, against what is there. It changes nothing: it only says where files are.
-fn compared(incoming: &Incoming, documents: &[&orchestrator::Checkpoint]) -> TakenIn {
+fn compared(incoming: &Incoming, documents: &[Document]) -> TakenIn {
     let warnings = match read_index(&incoming.text) {
         Ok(entries) => drift(&entries, documents),
         Err(why) => vec![format!("it is no index: {why}")],
@@ -95,8 +93,8 @@ fn compared(incoming: &Incoming, documents: &[&orchestrator::Checkpoint]) -> Tak
 }
 
 /// Refuses a document whose sections are not what it says they hash to.
-fn check(document: &orchestrator::Checkpoint, file: &str) -> Result<()> {
-    let wrong: Vec<&str> = document.verify().into_iter().map(Section::as_str).collect();
+fn check(document: &Document, file: &str) -> Result<()> {
+    let wrong = verify(document);
     if wrong.is_empty() {
         return Ok(());
     }
@@ -115,7 +113,7 @@ fn check(document: &orchestrator::Checkpoint, file: &str) -> Result<()> {
 
 fn take_in_one(
     desk: &mut Desk<'_, '_>,
-    document: &orchestrator::Checkpoint,
+    document: &Document,
     mission: Option<&str>,
     file: &str,
 ) -> Result<TakenIn> {
@@ -128,13 +126,13 @@ fn take_in_one(
             "its texts held control characters or secrets, which are not kept: its checksums were made anew".to_owned(),
         );
     }
-    let id: CheckpointId = format!("{}{}", CheckpointId::PREFIX, document.id.as_str()).parse()?;
+    let id: CheckpointId = format!("{}{}", CheckpointId::PREFIX, document.word("id")).parse()?;
     let changes = match desk.tx.get::<Checkpoint>(&id.to_string())? {
         Some(known) => {
             again(desk, known, document)?;
             Vec::new()
         }
-        None if document.status == CheckpointStatus::Corrupted => {
+        None if document.word("status") == CheckpointStatus::Corrupted.as_str() => {
             return Err(Refusal::new(
                 Code::Integrity,
                 "its writer marked it as `corrupted`, without a reason",
@@ -150,7 +148,11 @@ fn take_in_one(
     Ok(TakenIn {
         file: file.to_owned(),
         of: id.to_string(),
-        name: format!("{} ({})", short(id), document.workflow.current_state),
+        name: format!(
+            "{} ({})",
+            short(id),
+            document["workflow"].word("currentState")
+        ),
         changed: desk.tx.next_rev() != first_rev,
         changes,
         warnings,
@@ -159,9 +161,10 @@ fn take_in_one(
 }
 
 /// What a new checkpoint tells, in a few words.
-fn told(document: &orchestrator::Checkpoint) -> Vec<String> {
-    let state = format!("state is \"{}\"", shown(&document.workflow.current_state));
-    let words = document.agents.iter().map(|agent| agent.status.as_str());
+fn told(document: &Document) -> Vec<String> {
+    let state = shown(document["workflow"].word("currentState"));
+    let state = format!("state is \"{state}\"");
+    let words = document.items("agents").iter().map(|it| it.word("status"));
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for word in words {
         *counts.entry(word).or_default() += 1;
@@ -175,26 +178,18 @@ fn told(document: &orchestrator::Checkpoint) -> Vec<String> {
 }
 
 /// The document without secrets and control characters, and sealed anew where there were some.
-fn cleaned(
-    document: &orchestrator::Checkpoint,
-    file: &str,
-) -> std::result::Result<orchestrator::Checkpoint, Refusal> {
-    let json = document.write(Keep::All);
-    let clean = json.clone().cleaned();
-    if clean == json {
+fn cleaned(document: &Document, file: &str) -> std::result::Result<Document, Refusal> {
+    let clean = Json::clone(document).cleaned();
+    if clean == **document {
         return Ok(document.clone());
     }
-    let mut clean = read(&clean.pretty(&[])).map_err(|why| why.refusal(file))?;
-    clean.seal();
+    let mut clean = read(Dialect::Orchestrator, &clean.pretty(&[]), file)?;
+    seal(&mut clean);
     Ok(clean)
 }
 
 /// A document of a checkpoint that is here already: the same, or refused. That it was archived is news.
-fn again(
-    desk: &mut Desk<'_, '_>,
-    known: Checkpoint,
-    document_in: &orchestrator::Checkpoint,
-) -> Result<()> {
+fn again(desk: &mut Desk<'_, '_>, known: Checkpoint, document_in: &Document) -> Result<()> {
     let ours = document(desk, &known)?;
     let differing = differing(&ours, document_in);
     if !differing.is_empty() {
@@ -213,7 +208,7 @@ fn again(
         .details(json!({ "checkpoint": known.id, "differing": differing }))
         .into());
     }
-    if document_in.status == CheckpointStatus::Archived {
+    if is_archived(document_in) {
         archive(desk, known)?;
     }
     Ok(())
@@ -232,17 +227,13 @@ fn archive(desk: &mut Desk<'_, '_>, mut checkpoint: Checkpoint) -> Result<()> {
 
 /// The parts in which two documents differ, leaving out what may change: where it stands, and how its file
 /// is written.
-fn differing(one: &orchestrator::Checkpoint, two: &orchestrator::Checkpoint) -> Vec<String> {
-    let plain = |document: &orchestrator::Checkpoint| {
-        let mut document = document.clone();
-        document.status = CheckpointStatus::Valid;
-        document.metadata.checkpoint_size = 0.into();
-        document.metadata.compression_type = two.metadata.compression_type;
-        // Each was found to be right, over its own order of keys.
-        document.metadata.checksums = two.metadata.checksums.clone();
-        document.write(Keep::All)
-    };
-    let (one, two) = (plain(one), plain(two));
+fn differing(one: &Document, two: &Document) -> Vec<String> {
+    let mut one = one.clone();
+    one["status"] = two["status"].clone();
+    // Each checksum was found to be right, over its own order of keys.
+    for key in ["checkpointSize", "compressionType", "checksums"] {
+        one["metadata"][key] = two["metadata"][key].clone();
+    }
     let keys = |json: &Json| -> Vec<String> {
         let Json::Object(fields) = json else {
             return Vec::new();
@@ -250,7 +241,7 @@ fn differing(one: &orchestrator::Checkpoint, two: &orchestrator::Checkpoint) -> 
         fields.iter().map(|(key, _)| key.clone()).collect()
     };
     let mut all = keys(&one);
-    all.extend(keys(&two));
+    all.extend(keys(two));
     all.retain(|key| one.get(key) != two.get(key));
     all.sort();
     all.dedup();
@@ -260,29 +251,30 @@ fn differing(one: &orchestrator::Checkpoint, two: &orchestrator::Checkpoint) -> 
 fn bring_in(
     desk: &mut Desk<'_, '_>,
     id: CheckpointId,
-    document: &orchestrator::Checkpoint,
+    document: &Document,
     named: Option<&str>,
     file: &str,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
-    let (mut mission, newer) = desk.as_of(document.created_at.time(), |desk| {
+    let written = document.written().unwrap_or(desk.now());
+    let (mut mission, newer) = desk.as_of(written, |desk| {
         let mut mission = mission_for(desk, document, named)?;
-        let begun = document
-            .agents
-            .iter()
-            .any(|agent| agent.status != orchestrator::AgentStatus::Pending);
+        let mut agents = document.items("agents").iter();
+        let begun = agents.any(|agent| agent.word("status") != "pending");
         if begun && mission.status == MissionStatus::Pending {
             mission = begin_if_pending(desk, mission.id)?;
         }
         let newer = work::store(desk, &mut mission, document, warnings)?;
         Ok((mission, newer))
     })?;
-    let texts = document.recovery.blockers.iter();
-    let blockers = texts.filter_map(|text| Note::parse("blocker", text).ok());
+    let texts = document["recovery"].texts("blockers");
+    let blockers = texts
+        .into_iter()
+        .filter_map(|text| Note::parse("blocker", text).ok());
     let taking = Taking {
         mission: &mission,
-        reason: document.trigger.to_reason(),
-        details: Note::parse("reason", &document.trigger_reason)
+        reason: reason_of(document.word("trigger")),
+        details: Note::parse("reason", document.word("triggerReason"))
             .ok()
             .map(Note::into_string),
         note: None,
@@ -291,7 +283,7 @@ fn bring_in(
     let checkpoint = take_as(desk, &taking, id)?;
     load(desk, &checkpoint)?;
     newer.put_back(desk, &mut mission, warnings)?;
-    let text = write(document);
+    let text = document.write();
     let original = Original {
         dialect: Dialect::Orchestrator,
         of: id.to_string(),
@@ -304,7 +296,7 @@ fn bring_in(
     };
     let data = json!({ "dialect": original.dialect, "file": original.file, "of": original.of });
     desk.tx.set(EventType::DocumentImported, &original, &data)?;
-    match document.status == CheckpointStatus::Archived {
+    match is_archived(document) {
         true => archive(desk, checkpoint),
         false => Ok(()),
     }
@@ -314,7 +306,7 @@ fn bring_in(
 /// one, else a new one that is called after its task.
 fn mission_for(
     desk: &mut Desk<'_, '_>,
-    document: &orchestrator::Checkpoint,
+    document: &Document,
     named: Option<&str>,
 ) -> Result<Mission> {
     if named.is_some() || desk.caller.mission.is_some() {
@@ -341,11 +333,11 @@ fn mission_for(
     {
         return Ok(mission);
     }
-    let context = &document.context;
-    let task = context.task_description.as_str();
+    let context = &document["context"];
+    let task = context.word("taskDescription");
     let line = task.lines().map(str::trim).find(|line| !line.is_empty());
     let line: String = line.unwrap_or_default().chars().take(TITLE).collect();
-    let from = format!("Imported from {}", context.project_id);
+    let from = format!("Imported from {}", context.word("projectId"));
     let title = Title::parse("task", &line).or_else(|_| Title::parse("project", &from));
     let new = CreateMission {
         title: title?,
@@ -361,10 +353,7 @@ fn mission_for(
 }
 
 /// The open mission that a document of the same session came into.
-fn of_session(
-    desk: &mut Desk<'_, '_>,
-    document: &orchestrator::Checkpoint,
-) -> Result<Option<Mission>> {
+fn of_session(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Mission>> {
     let ours = Original::id(Dialect::Orchestrator, "");
     let rows = desk.tx.rows(Kind::Original, Find::All)?;
     let rows = rows.iter().rev().filter(|row| row.id.starts_with(&ours));
@@ -372,9 +361,11 @@ fn of_session(
         let Some(original) = desk.tx.get::<Original>(&row.id)? else {
             continue;
         };
-        let same = read(&original.text).is_ok_and(|it| {
-            it.context.session_id == document.context.session_id
-                && it.context.project_id == document.context.project_id
+        let same = Document::read(Dialect::Orchestrator, &original.text).is_ok_and(|it| {
+            let (one, two) = (&it["context"], &document["context"]);
+            ["sessionId", "projectId"]
+                .iter()
+                .all(|key| one[*key] == two[*key])
         });
         if same
             && let Some(checkpoint) = desk.tx.get::<Checkpoint>(&original.of)?

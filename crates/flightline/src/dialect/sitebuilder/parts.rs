@@ -1,8 +1,7 @@
 //! What grows with a task: its parts, files, errors and reviews, as a document lists them.
 
 use flightline_core::checkpoint::Reason;
-use flightline_core::dialect::field::{Maybe, Stamp};
-use flightline_core::dialect::sitebuilder::{Checkpoint, ItemStatus};
+use flightline_core::dialect::Json;
 use flightline_core::event::EventType;
 use flightline_core::sortie::{
     FileChange, Review, Sortie, SortieError, SortieFile, Subtask, SubtaskStatus,
@@ -21,32 +20,27 @@ use crate::sortie::report::{FileReport, SubtaskReport, record_file, record_subta
 pub(super) fn subtasks(
     desk: &mut Desk<'_, '_>,
     sortie: &Sortie,
-    document: &Checkpoint,
+    document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<(Reason, String)>> {
     let known = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
     let mut reasons = Vec::new();
-    let counts = document.subtasks.get();
-    for item in counts
-        .and_then(|counts| counts.items.get())
-        .into_iter()
-        .flatten()
-    {
-        let name = Name::parse("subtask", &item.id)?;
+    for item in document["subtasks"].items("items") {
+        let name = Name::parse("subtask", item.word("id"))?;
         let before = known.iter().find(|subtask| subtask.name == name);
-        let status = match item.status.get() {
-            None | Some(ItemStatus::Pending) => SubtaskStatus::Pending,
-            Some(ItemStatus::InProgress) => SubtaskStatus::InProgress,
-            Some(ItemStatus::Complete) => SubtaskStatus::Complete,
-            Some(ItemStatus::Failed) => SubtaskStatus::Failed,
-            Some(ItemStatus::Other(word)) => {
+        let status = match item.text("status") {
+            None | Some("pending") => SubtaskStatus::Pending,
+            Some("in_progress") => SubtaskStatus::InProgress,
+            Some("complete") => SubtaskStatus::Complete,
+            Some("failed") => SubtaskStatus::Failed,
+            Some(word) => {
                 warnings.push(format!(
                     "the status `{word}` of {name} is kept, and means nothing here"
                 ));
                 before.map_or(SubtaskStatus::Pending, |before| before.status)
             }
         };
-        let output = title(&item.output, "output")?;
+        let output = title(item, "output")?;
         if before.is_some_and(|before| {
             before.status == status && (output.is_none() || before.output == output)
         }) {
@@ -72,14 +66,18 @@ pub(super) fn subtasks(
 pub(super) fn remove_unlisted(
     desk: &mut Desk<'_, '_>,
     sortie: &Sortie,
-    document: &Checkpoint,
+    document: &Json,
 ) -> Result<()> {
-    let counts = document.subtasks.get();
-    let Some(listed) = counts.and_then(|counts| counts.items.get()) else {
+    let subtasks = &document["subtasks"];
+    if subtasks.given("items").is_none() {
         return Ok(());
-    };
+    }
+    let listed = subtasks.items("items");
     for part in desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))? {
-        if !listed.iter().any(|item| item.id == part.name.as_str()) {
+        if !listed
+            .iter()
+            .any(|item| item.word("id") == part.name.as_str())
+        {
             let data = json!({ "status": part.status.as_str() });
             desk.tx.remove(EventType::SubtaskRemoved, &part, &data)?;
         }
@@ -91,17 +89,17 @@ pub(super) fn remove_unlisted(
 pub(super) fn files(
     desk: &mut Desk<'_, '_>,
     sortie: &Sortie,
-    document: &Checkpoint,
+    document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<(Reason, String)>> {
     let known = desk.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?;
     let mut reasons = Vec::new();
     let lists = [
-        (&document.files_created, FileChange::Created),
-        (&document.files_modified, FileChange::Modified),
+        ("files_created", FileChange::Created),
+        ("files_modified", FileChange::Modified),
     ];
     for (list, change) in lists {
-        for file in list.get().into_iter().flatten() {
+        for file in document.texts(list) {
             let path = match RepoPath::parse(file) {
                 Ok(path) => path,
                 Err(refusal) => {
@@ -131,17 +129,17 @@ pub(super) fn files(
 pub(super) fn errors(
     desk: &mut Desk<'_, '_>,
     sortie: &Sortie,
-    document: &Checkpoint,
+    document: &Json,
 ) -> Result<Option<String>> {
-    let Maybe::Is(listed) = &document.errors else {
+    if document.given("errors").is_none() {
         return Ok(None);
-    };
+    }
     let known = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
     let mut blocking = None;
     let mut number = known.len() as u64;
     let mut still_open = Vec::new();
-    for error in listed {
-        let message = Note::parse("error", &error.message)?;
+    for error in document.items("errors") {
+        let message = Note::parse("error", error.word("message"))?;
         let found = known
             .iter()
             .find(|known| known.cleared_at.is_none() && known.message == message);
@@ -149,7 +147,7 @@ pub(super) fn errors(
             still_open.push(found.number);
             continue;
         }
-        let kind = filled(&error.kind).unwrap_or("error");
+        let kind = filled(error, "type").unwrap_or("error");
         number += 1;
         let error = SortieError {
             sortie_id: sortie.id,
@@ -158,8 +156,8 @@ pub(super) fn errors(
             kind: Name::parse("error type", kind)?,
             status: None,
             message,
-            blocking: error.blocking.get().copied().unwrap_or(false),
-            timestamp: error.timestamp.get().map_or(desk.now(), Stamp::time),
+            blocking: error.flag("blocking").unwrap_or(false),
+            timestamp: error.time("timestamp").unwrap_or(desk.now()),
             cleared_at: None,
         };
         if error.blocking {
@@ -186,24 +184,19 @@ pub(super) fn errors(
 pub(super) fn reviews(
     desk: &mut Desk<'_, '_>,
     sortie: &Sortie,
-    document: &Checkpoint,
+    document: &Json,
 ) -> Result<Option<Name>> {
     let known = desk.tx.find::<Review>(Find::Parent(&sortie.key()))?;
     let mut last = None;
-    for (reviewer, score) in document
-        .review_scores
-        .get()
-        .into_iter()
-        .flat_map(|named| &named.0)
-    {
+    for (reviewer, score) in document.fields("review_scores") {
         let reviewer = Name::parse("reviewer", reviewer)?;
         // A score that is no whole number is only kept.
-        let score = match &score.0 {
-            None => None,
-            Some(number) => match number.to_string().parse::<i64>() {
+        let score = match score {
+            Json::Number(number) => match number.to_string().parse::<i64>() {
                 Ok(score) => Some(score),
                 Err(_) => continue,
             },
+            _ => None,
         };
         if known
             .iter()

@@ -1,7 +1,7 @@
 //! Agents' files: spelled in more than one way, and moved away by hand when an agent crashed.
 
 use flightline_core::Time;
-use flightline_core::dialect::{Dialect, epic};
+use flightline_core::dialect::{Dialect, Document, epic};
 use flightline_workspace::beneath::Replacing;
 
 use super::{Folder, PRIVATE};
@@ -34,19 +34,20 @@ impl Folder {
         if self.dialect != Dialect::Epic {
             return Whose::Own;
         }
-        let document = epic::read(text).ok();
-        let named = document.and_then(|document| {
-            let name = epic::file_name(&document.agent_id).ok()?;
-            Some((document.agent_id, name))
-        });
+        let named = Document::read(Dialect::Epic, text)
+            .ok()
+            .and_then(|document| {
+                let agent = document.word("agent_id").to_owned();
+                Some((epic::file_name(&agent).ok()?, agent))
+            });
         let stem = file.trim_end_matches(".json");
         match named {
             None => Whose::Own,
-            Some((_, name)) if name == file || epic::file_name(stem).is_ok_and(|it| it == name) => {
+            Some((name, _)) if name == file || epic::file_name(stem).is_ok_and(|it| it == name) => {
                 Whose::Own
             }
-            Some((_, name)) if ending_of(&name, file).is_some() => Whose::Ended,
-            Some((agent, file)) => Whose::Anothers { agent, file },
+            Some((name, _)) if ending_of(&name, file).is_some() => Whose::Ended,
+            Some((file, agent)) => Whose::Anothers { agent, file },
         }
     }
 
@@ -66,8 +67,8 @@ impl Folder {
             let noted = self.shadows.put(moved, &before, Replacing::Yes, PRIVATE);
             let noted = noted.and_then(|()| self.shadows.remove(name));
             let agent = std::str::from_utf8(&before).ok();
-            let agent = agent.and_then(|text| epic::read(text).ok());
-            let agent = agent.map_or_else(|| name.clone(), |document| document.agent_id);
+            let agent = agent.and_then(|text| Document::read(Dialect::Epic, text).ok());
+            let agent = agent.map_or_else(|| name.clone(), |it| it.word("agent_id").to_owned());
             said.push(match noted {
                 Ok(()) => Said::Done(format!(
                     "{0}/{name} was moved to {0}/{to}, and is not written again until {agent} acts; give its work to \
@@ -85,9 +86,8 @@ impl Folder {
         let Ok(Some(before)) = self.shadows.read_text(&moved, super::MAX_BYTES) else {
             return false;
         };
-        let acted = |text: &str| -> Option<Time> {
-            epic::read(text).ok().map(|it| it.last_checkpoint.time())
-        };
+        let acted =
+            |text: &str| -> Option<Time> { Document::read(Dialect::Epic, text).ok()?.written() };
         let stays = acted(&document.text) <= acted(&before);
         if !stays {
             let _ = self.shadows.remove(moved);

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use flightline_core::dialect::Json;
 use flightline_core::dialect::orchestrator::{
-    ARCHIVE, FOLDER, INDEX_FILE, Id, IndexEntry, id_of, is_document, read_index, write_index,
+    ARCHIVE, FOLDER, INDEX_FILE, id_of, is_document, read_index, write_index,
 };
 use flightline_core::{CheckpointId, Time};
 use flightline_store::Steps;
@@ -62,15 +63,15 @@ impl Folder {
     }
 
     /// What an index lists that is not there.
-    fn missing(&self, entries: &[IndexEntry]) -> Vec<Said> {
+    fn missing(&self, entries: &[Json]) -> Vec<Said> {
         let files = documents_in(&self.root, &self.place);
-        let there: BTreeSet<String> = files.iter().map(|(_, id)| key(id)).collect();
-        let gone = entries.iter().filter(|it| !there.contains(&key(&it.id)));
-        gone.map(|entry| {
+        let there: BTreeSet<&String> = files.iter().map(|(_, key)| key).collect();
+        let ids = entries.iter().map(|entry| entry.word("id"));
+        let gone = ids.filter(|id| !there.contains(&key(id)));
+        gone.map(|id| {
             Said::Trouble(format!(
-                "{}/{INDEX_FILE} lists {}, which is not there",
-                self.name,
-                entry.id.as_str()
+                "{}/{INDEX_FILE} lists {id}, which is not there",
+                self.name
             ))
         })
         .collect()
@@ -102,8 +103,8 @@ impl Folder {
 
     /// Takes away what is of a checkpoint and ours, but for this file.
     fn leave(&self, of: &str, but: Option<&str>) -> io::Result<()> {
-        for (file, id) in documents_in(&self.root, &self.place) {
-            if key(&id) == of && Some(file.as_str()) != but {
+        for (file, key) in documents_in(&self.root, &self.place) {
+            if key == of && Some(file.as_str()) != but {
                 self.retire(&file)?;
             }
         }
@@ -113,8 +114,8 @@ impl Folder {
     /// Takes away what is of a checkpoint among those that were archived.
     fn leave_archive(&self, of: &str) -> io::Result<()> {
         let archive = self.place.join(ARCHIVE);
-        for (file, id) in documents_in(&self.root, &archive) {
-            if key(&id) == of {
+        for (file, key) in documents_in(&self.root, &archive) {
+            if key == of {
                 self.root.remove(archive.join(file))?;
             }
         }
@@ -134,13 +135,13 @@ impl Folder {
 
     fn try_tidy(&self, given: &GivenOut, now: Time, steps: &Steps) -> io::Result<()> {
         let gone: BTreeSet<&String> = given.gone.iter().collect();
-        for (file, id) in documents_in(&self.root, &self.place) {
-            if gone.contains(&key(&id)) {
+        for (file, key) in documents_in(&self.root, &self.place) {
+            if gone.contains(&key) {
                 self.retire(&file)?;
             }
         }
-        for (file, id) in documents_in(&self.root, &self.place.join(ARCHIVE)) {
-            if gone.contains(&key(&id)) {
+        for (file, key) in documents_in(&self.root, &self.place.join(ARCHIVE)) {
+            if gone.contains(&key) {
                 self.root.remove(self.place.join(ARCHIVE).join(file))?;
             }
         }
@@ -173,17 +174,20 @@ impl Folder {
     }
 }
 
-/// The files of checkpoints in a folder, by their names.
-fn documents_in(root: &Dir, folder: &Path) -> Vec<(String, Id)> {
+/// The files of checkpoints in a folder, by their names, and the id of the checkpoint of each.
+fn documents_in(root: &Dir, folder: &Path) -> Vec<(String, String)> {
     let names = root.names_in(folder).unwrap_or_default().into_iter();
     names
         .filter(|name| is_document(name))
-        .filter_map(|name| id_of(&name).map(|(id, _)| (name, id)))
+        .filter_map(|name| {
+            let key = key(id_of(&name)?.0);
+            Some((name, key))
+        })
         .collect()
 }
 
 /// The id of the checkpoint that a document's id stands for.
-fn key(id: &Id) -> String {
-    let id = format!("{}{}", CheckpointId::PREFIX, id.as_str());
+fn key(id: &str) -> String {
+    let id = format!("{}{id}", CheckpointId::PREFIX);
     id.parse::<CheckpointId>().map_or(id, |id| id.to_string())
 }

@@ -3,15 +3,16 @@
 use std::fs;
 use std::path::PathBuf;
 
-use flightline::core::dialect::Dialect;
 use flightline::core::dialect::compress::Compression;
-use flightline::core::dialect::orchestrator::{self, read_index, write_index};
+use flightline::core::dialect::orchestrator::{index_entry, read_index, write_index};
+use flightline::core::dialect::{Dialect, Document, Json};
 use flightline::core::retention::Retention;
 use flightline::mirror::{Mirrors, Said, take_in, write_out};
 use flightline_testkit::prelude::*;
 
 use super::{
-    ERROR, FIRST, INDEX, RUNNING, SECOND, archive, plain, resealed, sound, status_of, take, working,
+    ERROR, FIRST, INDEX, RUNNING, SECOND, archive, plain, sound, status_of, take, with_lesson,
+    working,
 };
 
 const RUNNING_GZ: &[u8] =
@@ -70,17 +71,17 @@ impl<'s, 'w> Mirror<'s, 'w> {
     }
 
     /// A checkpoint's document, whole and sound.
-    fn document(&self, file: &str) -> orchestrator::Checkpoint {
+    fn document(&self, file: &str) -> Document {
         let bytes = fs::read(self.path(file)).unwrap();
         let compression = Compression::named(file);
         assert_eq!(Compression::detect(&bytes), compression, "{file}");
         let text = compression.unpack(&bytes, 1 << 20).unwrap();
         let document = sound(std::str::from_utf8(&text).unwrap());
-        assert!(file.contains(document.id.as_str()));
+        assert!(file.contains(document.word("id")));
         document
     }
 
-    fn index(&self) -> Vec<orchestrator::IndexEntry> {
+    fn index(&self) -> Vec<Json> {
         read_index(&fs::read_to_string(self.path("index.json")).unwrap()).unwrap()
     }
 
@@ -103,12 +104,12 @@ impl<'s, 'w> Mirror<'s, 'w> {
         let mut listed: Vec<String> = entries
             .iter()
             .map(|entry| {
-                let path = PathBuf::from(&entry.path);
+                let path = PathBuf::from(entry.word("path"));
                 let file = path.file_name().unwrap().to_str().unwrap().to_owned();
                 assert_eq!(path, self.path(&file));
                 let document = self.document(&file);
                 let size = fs::metadata(&path).unwrap().len();
-                let told = orchestrator::IndexEntry::of(&document, size, entry.path.clone());
+                let told = index_entry(&document, size, entry.word("path"));
                 assert_eq!(
                     write_index(&[told]),
                     write_index(std::slice::from_ref(entry))
@@ -136,9 +137,9 @@ both_engines! {
             assert_eq!(mirror.check(), 3);
             for id in &ids {
                 let file = format!("{id}.json{}", compression.suffix());
-                assert_eq!(mirror.document(&file).metadata.compression_type, compression);
+                assert_eq!(mirror.document(&file)["metadata"].word("compressionType"), compression.as_str());
             }
-            assert_eq!(mirror.index().iter().map(|it| it.id.as_str().to_owned()).collect::<Vec<_>>(), ids);
+            assert_eq!(mirror.index().iter().map(|it| it.word("id").to_owned()).collect::<Vec<_>>(), ids);
             let (rev, before) = (story.rev(), fs::metadata(mirror.path("index.json")).unwrap().modified().unwrap());
             assert_eq!(mirror.pass(), []);
             assert_eq!(story.rev(), rev, "our own files are nobody's news");
@@ -169,7 +170,7 @@ both_engines! {
         expected.sort();
         assert_eq!(archived, expected);
         let document = mirror.document(&format!("archive/{}.json", ids[0]));
-        assert_eq!(document.status, CheckpointStatus::Archived);
+        assert_eq!(document.word("status"), "archived");
         story.run("", &MarkCheckpoint { checkpoint: format!("chk-{}", ids[0]), mark: Mark::Delete }).unwrap();
         story.run("", &MarkCheckpoint { checkpoint: format!("chk-{}", ids[6]), mark: Mark::Delete }).unwrap();
         assert_eq!(mirror.pass(), []);
@@ -192,8 +193,8 @@ both_engines! {
         ]);
         assert_eq!(mirror.check(), 3);
         assert_eq!(fs::read_to_string(mirror.path(&format!("{SECOND}.json"))).unwrap(), ERROR, "as it was");
-        assert_eq!(orchestrator::write(&mirror.document(&format!("{FIRST}.json.gz"))), RUNNING.trim_end());
-        assert!(mirror.index().iter().any(|it| it.id.as_str() == ours));
+        assert_eq!(mirror.document(&format!("{FIRST}.json.gz")).write(), RUNNING.trim_end());
+        assert!(mirror.index().iter().any(|it| it.word("id") == ours));
         assert_eq!(mirror.pass(), []);
         // It archives one, as the seed does: in its place.
         mirror.write(&format!("{SECOND}.json"), ERROR.replace("\"valid\"", "\"archived\""));
@@ -210,7 +211,7 @@ both_engines! {
         let file = format!("{id}.json");
         let good = fs::read_to_string(mirror.path(&file)).unwrap();
         let bomb = Compression::Gzip.pack(&vec![b' '; 9 << 20]).unwrap();
-        let changed = resealed(&good, |it| it.context.lessons.push("Not ours".to_owned()));
+        let changed = with_lesson(&good, "Not ours");
         let bad = [
             (b"{".to_vec(), "cannot read"),
             (good.replace("\"manual\"", "\"other\"").into_bytes(), "cannot read"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
-use flightline_core::dialect::orchestrator::{self, AgentStatus, StateEntry};
+use flightline_core::dialect::Json;
 use flightline_core::event::{Event, EventType};
 use flightline_core::mission::{Mission, Workflow};
 use flightline_core::note::{Note, NoteKind};
@@ -13,8 +13,9 @@ use flightline_core::{
     Data, Kind, Name, NoteId, Refusal, RepoPath, SortieId, Subject, Time, Title, text,
 };
 use flightline_store::Find;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::super::super::filled;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::{short, workflow_history};
@@ -58,11 +59,16 @@ impl Newer {
     }
 }
 
+/// When a document was written.
+fn written(document: &Json) -> Time {
+    document.time("createdAt").unwrap_or(Time::EARLIEST)
+}
+
 /// Brings a mission to where a document says it was.
 pub(super) fn store(
     desk: &mut Desk<'_, '_>,
     mission: &mut Mission,
-    document: &orchestrator::Checkpoint,
+    document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Newer> {
     let newer = Newer {
@@ -88,11 +94,12 @@ fn fitting<T>(read: std::result::Result<T, Refusal>, warnings: &mut Vec<String>)
 fn workflow(
     desk: &mut Desk<'_, '_>,
     mission: &mut Mission,
-    document: &orchestrator::Checkpoint,
+    document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Workflow>> {
-    let (said, written) = (&document.workflow, document.created_at.time());
-    let Some(current) = fitting(Name::parse("a state", &said.current_state), warnings) else {
+    let (said, written) = (&document["workflow"], written(document));
+    let state = said.word("currentState");
+    let Some(current) = fitting(Name::parse("a state", state), warnings) else {
         return Ok(None);
     };
     let before = mission.workflow.clone();
@@ -105,39 +112,35 @@ fn workflow(
         return Ok(None);
     }
     let known = workflow_history(desk, mission)?;
-    let left_out = said.state_history.len().saturating_sub(MOST_STATES);
+    let entries = said.items("stateHistory");
+    let left_out = entries.len().saturating_sub(MOST_STATES);
     if left_out > 0 {
         warnings.push(format!("the first {left_out} states are only kept"));
     }
-    let entries = &said.state_history[left_out..];
+    let entries = &entries[left_out..];
     let mut from: Option<&str> = None;
     for entry in entries {
-        let is_known = known
+        let to = entry.word("state");
+        let at = entry.time("enteredAt").unwrap_or(written);
+        if !known
             .iter()
-            .any(|past| past.state == entry.state && past.entered_at == entry.entered_at.time());
-        if !is_known {
-            tell(
-                desk,
-                mission,
-                from,
-                &entry.state,
-                &entry.trigger,
-                entry.entered_at.time(),
-            )?;
+            .any(|past| past.state == to && past.entered_at == at)
+        {
+            tell(desk, mission, from, to, entry.word("trigger"), at)?;
         }
-        from = Some(&entry.state);
+        from = Some(to);
     }
-    let last: Option<&StateEntry> = entries.last().filter(|it| it.state == said.current_state);
+    let last = entries.last().filter(|it| it.word("state") == state);
     let moved = before.current.as_ref() != Some(&current);
     if last.is_none() && moved {
-        let from = said.previous_state.as_deref();
+        let from = said.text("previousState");
         tell(desk, mission, from, current.as_str(), "import", written)?;
     }
-    let previous = said.previous_state.as_deref();
-    let pending = said.pending_transitions.iter();
+    let previous = said.text("previousState");
+    let pending = said.texts("pendingTransitions").into_iter();
     mission.workflow = Workflow {
         entered_at: match last {
-            Some(entry) => Some(entry.entered_at.time()),
+            Some(entry) => entry.time("enteredAt"),
             None if moved => Some(written),
             None => before.entered_at,
         },
@@ -193,7 +196,7 @@ fn tell(
 fn sorties(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    document: &orchestrator::Checkpoint,
+    document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Sortie>> {
     let mut known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
@@ -201,17 +204,17 @@ fn sorties(
     let names = agents_of(&known, &desk.tx.find::<Agent>(Find::All)?);
     let mut used: BTreeSet<SortieId> = BTreeSet::new();
     let mut newer = Vec::new();
-    for agent in &document.agents {
+    for agent in document.items("agents") {
+        let id = agent.word("agentId");
         let found = known.iter().zip(&names).find(|(sortie, name)| {
-            (**name == agent.agent_id || sortie.title.as_str() == agent.agent_id)
-                && !used.contains(&sortie.id)
+            (*name == id || sortie.title.as_str() == id) && !used.contains(&sortie.id)
         });
         let before = match found {
             Some((sortie, _)) => sortie.clone(),
-            None => added(desk, mission, &agent.agent_id)?,
+            None => added(desk, mission, id)?,
         };
         used.insert(before.id);
-        let written = document.created_at.time();
+        let written = written(document);
         let sortie = said_of(&before, agent, written, warnings);
         let same = Sortie {
             updated_at: before.updated_at,
@@ -225,7 +228,7 @@ fn sorties(
             newer.push(before);
         }
         let data = json!({
-            "dialect": "orchestrator", "agent": agent.agent_id, "said": agent.status.as_str(),
+            "dialect": "orchestrator", "agent": id, "said": agent.word("status"),
             "status": sortie.status.as_str(),
         });
         desk.tx.set(EventType::SortieImported, &sortie, &data)?;
@@ -247,54 +250,41 @@ fn added(desk: &mut Desk<'_, '_>, mission: &Mission, agent: &str) -> Result<Sort
 }
 
 /// A sortie as an agent's entry says it was. One that was running comes back as pending.
-fn said_of(
-    before: &Sortie,
-    agent: &orchestrator::Agent,
-    written: Time,
-    warnings: &mut Vec<String>,
-) -> Sortie {
-    let name = agent.agent_id.as_str();
-    let status = match agent.status {
-        AgentStatus::Pending | AgentStatus::Running => SortieStatus::Pending,
-        AgentStatus::Completed => SortieStatus::Completed,
-        AgentStatus::Failed => SortieStatus::Failed,
-        AgentStatus::Skipped => SortieStatus::Skipped,
+fn said_of(before: &Sortie, agent: &Json, written: Time, warnings: &mut Vec<String>) -> Sortie {
+    let name = agent.word("agentId");
+    let status = match agent.word("status") {
+        "completed" => SortieStatus::Completed,
+        "failed" => SortieStatus::Failed,
+        "skipped" => SortieStatus::Skipped,
+        _ => SortieStatus::Pending,
     };
     let settled = status == SortieStatus::Completed && before.status == status;
-    let interrupted = match agent.status {
-        AgentStatus::Running => Name::parse("agent", name).ok().map(|owner| Interruption {
-            owner,
-            at: written,
-            locks: Vec::new(),
-            blocked_reason: None,
-        }),
-        AgentStatus::Pending
-        | AgentStatus::Completed
-        | AgentStatus::Failed
-        | AgentStatus::Skipped => None,
-    };
-    let error = agent
-        .error
-        .as_deref()
-        .filter(|text| !text.trim().is_empty());
-    let error = error.filter(|_| status != SortieStatus::Completed);
-    let tokens = agent.token_usage.as_ref();
+    let owner = Name::parse("agent", name).ok();
+    let owner = owner.filter(|_| agent.word("status") == "running");
+    let interrupted = owner.map(|owner| Interruption {
+        owner,
+        at: written,
+        locks: Vec::new(),
+        blocked_reason: None,
+    });
+    let error = filled(agent, "error").filter(|_| status != SortieStatus::Completed);
+    let tokens = &agent["tokenUsage"];
     let mut sortie = Sortie {
         status,
         assigned_to: before.assigned_to.filter(|_| settled),
         assigned_epoch: before.assigned_epoch.filter(|_| settled),
-        attempts: u32::try_from(agent.attempts).unwrap_or(u32::MAX),
+        attempts: u32::try_from(agent.whole("attempts").unwrap_or(0)).unwrap_or(u32::MAX),
         blocked_reason: None,
         failure: error.and_then(|text| fitting(text::Note::parse("error", text), warnings)),
         token_usage: TokenUsage {
-            input: tokens.and_then(|it| it.input.as_u64()).unwrap_or(0),
-            output: tokens.and_then(|it| it.output.as_u64()).unwrap_or(0),
+            input: tokens.whole("input").unwrap_or(0),
+            output: tokens.whole("output").unwrap_or(0),
         },
-        input: data(agent.input.as_ref(), name, "input", warnings),
-        output: data(agent.output.as_ref(), name, "output", warnings),
+        input: data(agent, "input", warnings),
+        output: data(agent, "output", warnings),
         updated_at: written,
-        started_at: agent.started_at.as_ref().map(|at| at.time()),
-        completed_at: agent.completed_at.as_ref().map(|at| at.time()),
+        started_at: agent.time("startedAt"),
+        completed_at: agent.time("completedAt"),
         interrupted,
         ..before.clone()
     };
@@ -314,16 +304,14 @@ fn said_of(
     sortie
 }
 
-fn data(
-    named: Option<&flightline_core::dialect::field::Named<flightline_core::dialect::Json>>,
-    agent: &str,
-    what: &str,
-    warnings: &mut Vec<String>,
-) -> Option<Data> {
-    let fields = named?.0.iter().cloned();
-    let value = Value::Object(fields.map(|(key, value)| (key, value.into())).collect());
-    let data = Data::new(value).map_err(|refusal| Refusal {
-        message: format!("the {what} of {agent}: {}", refusal.message),
+fn data(agent: &Json, what: &str, warnings: &mut Vec<String>) -> Option<Data> {
+    let value = agent.given(what)?.clone();
+    let data = Data::new(value.into()).map_err(|refusal| Refusal {
+        message: format!(
+            "the {what} of {}: {}",
+            agent.word("agentId"),
+            refusal.message
+        ),
         ..refusal
     });
     fitting(data, warnings)
@@ -333,10 +321,10 @@ fn data(
 fn notes(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    document: &orchestrator::Checkpoint,
+    document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
-    let context = &document.context;
+    let context = &document["context"];
     let mut known = desk.tx.find::<Note>(Find::Mission(mission.id))?;
     let blank = |desk: &Desk<'_, '_>, kind: NoteKind, text: text::Note, at: Time| Note {
         id: NoteId::new(desk.tx.uuid()),
@@ -358,38 +346,43 @@ fn notes(
     };
     let written = desk.now();
     let mut new: Vec<Note> = Vec::new();
-    for lesson in context.lessons.iter().filter(|it| !it.trim().is_empty()) {
+    let lessons = context.texts("lessons").into_iter();
+    for lesson in lessons.filter(|it| !it.trim().is_empty()) {
         if let Some(text) = fitting(text::Note::parse("lesson", lesson), warnings) {
             new.push(blank(desk, NoteKind::Lesson, text, written));
         }
     }
-    for decision in &context.decisions {
-        let Some(text) = fitting(text::Note::parse("decision", &decision.decision), warnings)
-        else {
+    for decision in context.items("decisions") {
+        let text = text::Note::parse("decision", decision.word("decision"));
+        let Some(text) = fitting(text, warnings) else {
             continue;
         };
-        let why = Some(decision.rationale.as_str()).filter(|why| !why.trim().is_empty());
+        let why = filled(decision, "rationale");
+        let at = decision.time("madeAt").unwrap_or(written);
         new.push(Note {
             rationale: why.and_then(|why| fitting(text::Note::parse("rationale", why), warnings)),
-            ..blank(desk, NoteKind::Decision, text, decision.made_at.time())
+            ..blank(desk, NoteKind::Decision, text, at)
         });
     }
-    for artifact in &context.artifacts {
-        let Some(path) = fitting(RepoPath::parse(&artifact.path), warnings) else {
+    for artifact in context.items("artifacts") {
+        let Some(path) = fitting(RepoPath::parse(artifact.word("path")), warnings) else {
             continue;
         };
-        let called = match artifact.id.trim().is_empty() {
-            true => artifact.path.as_str(),
-            false => artifact.id.as_str(),
-        };
+        let called = filled(artifact, "id").unwrap_or(artifact.word("path"));
         let Some(text) = fitting(text::Note::parse("artifact", called), warnings) else {
             continue;
         };
         new.push(Note {
             path: Some(path),
-            checksum: Some(artifact.checksum.chars().take(128).collect::<String>())
-                .filter(|sum| !sum.is_empty()),
-            artifact_type: Name::parse("type", &artifact.kind).ok(),
+            checksum: Some(
+                artifact
+                    .word("checksum")
+                    .chars()
+                    .take(128)
+                    .collect::<String>(),
+            )
+            .filter(|sum| !sum.is_empty()),
+            artifact_type: Name::parse("type", artifact.word("type")).ok(),
             ..blank(desk, NoteKind::Artifact, text, written)
         });
     }
