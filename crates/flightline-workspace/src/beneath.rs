@@ -20,7 +20,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-pub use entry::{Entry, Identity, Kind};
+pub use entry::{DirEntry, EntryKind, FileIdentity};
 
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -229,7 +229,7 @@ impl Dir {
             (None, _) => {}
             (Some(_), Replacing::No) => return Err(ErrorKind::AlreadyExists.into()),
             // A link gives way to the file; nothing that it leads to is touched.
-            (Some(there), Replacing::Yes) if there.kind == Kind::Link => {}
+            (Some(there), Replacing::Yes) if there.kind == EntryKind::Link => {}
             (Some(there), Replacing::Yes) => folder.check_plain(&there, &name)?,
         }
         let mut aside = OsString::from(".");
@@ -362,7 +362,9 @@ impl Dir {
         };
         match above.entry_of(&name)? {
             None => Ok(()),
-            Some(entry) if entry.kind == Kind::Folder => above.empty_and_remove(&name, DEEPEST),
+            Some(entry) if entry.kind == EntryKind::Folder => {
+                above.empty_and_remove(&name, DEEPEST)
+            }
             Some(_) => Err(io::Error::other(format!(
                 "{} is not a folder",
                 shown(&name)
@@ -455,7 +457,7 @@ impl Dir {
     ///
     /// # Errors
     /// When the way there is a link, or cannot be looked at.
-    pub fn entry(&self, below: impl AsRef<Path>) -> io::Result<Option<Entry>> {
+    pub fn entry(&self, below: impl AsRef<Path>) -> io::Result<Option<DirEntry>> {
         match self.above(below.as_ref())? {
             Some((folder, name)) => folder.entry_of(&name),
             None => Ok(None),
@@ -466,7 +468,7 @@ impl Dir {
     ///
     /// # Errors
     /// When it is something else, or cannot be looked at.
-    pub fn plain_entry(&self, below: impl AsRef<Path>) -> io::Result<Option<Entry>> {
+    pub fn plain_entry(&self, below: impl AsRef<Path>) -> io::Result<Option<DirEntry>> {
         let below = below.as_ref();
         let seen = self.entry(below)?;
         if let Some(seen) = &seen {
@@ -476,21 +478,21 @@ impl Dir {
     }
 
     /// What this folder is itself.
-    pub fn seen(&self) -> io::Result<Entry> {
-        Ok(Entry::of(&rustix::fs::fstat(&self.handle)?))
+    pub fn seen(&self) -> io::Result<DirEntry> {
+        Ok(DirEntry::of(&rustix::fs::fstat(&self.handle)?))
     }
 
     /// Which file a name stands for, whatever it is called: looked at, never opened.
     ///
     /// # Errors
     /// When the way there is a link, or cannot be looked at.
-    pub fn identity(&self, below: impl AsRef<Path>) -> io::Result<Option<Identity>> {
+    pub fn identity(&self, below: impl AsRef<Path>) -> io::Result<Option<FileIdentity>> {
         let Some((folder, name)) = self.above(below.as_ref())? else {
             return Ok(None);
         };
         let wanted = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
         match rustix::fs::statx(&folder.handle, &name, AtFlags::SYMLINK_NOFOLLOW, wanted) {
-            Ok(seen) => Ok(Some(Identity::of(&seen))),
+            Ok(seen) => Ok(Some(FileIdentity::of(&seen))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -534,8 +536,8 @@ impl Dir {
         let (folder, name) = self.needed_above(below.as_ref())?;
         let path_only = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
         let handle = rustix::fs::openat(&folder.handle, &name, path_only, Mode::empty())?;
-        let seen = Entry::of(&rustix::fs::fstat(&handle)?);
-        if !matches!(seen.kind, Kind::File | Kind::Folder) {
+        let seen = DirEntry::of(&rustix::fs::fstat(&handle)?);
+        if !matches!(seen.kind, EntryKind::File | EntryKind::Folder) {
             return Err(not_plain(&name, seen.kind));
         }
         folder.check_owner(handle.as_fd(), Path::new(&name))?;
@@ -562,7 +564,7 @@ impl Dir {
         folder.checked(opened, &name).map(|(file, _)| file)
     }
 
-    fn open_plain(&self, name: &OsStr, access: OFlags) -> io::Result<Option<(File, Entry)>> {
+    fn open_plain(&self, name: &OsStr, access: OFlags) -> io::Result<Option<(File, DirEntry)>> {
         // Before it is opened: to open a device may already do something.
         match self.entry_of(name)? {
             None => return Ok(None),
@@ -576,16 +578,16 @@ impl Dir {
     }
 
     /// Once more, of what was really opened.
-    fn checked(&self, opened: OwnedFd, name: &OsStr) -> io::Result<(File, Entry)> {
-        let seen = Entry::of(&rustix::fs::fstat(&opened)?);
+    fn checked(&self, opened: OwnedFd, name: &OsStr) -> io::Result<(File, DirEntry)> {
+        let seen = DirEntry::of(&rustix::fs::fstat(&opened)?);
         self.check_plain(&seen, name)?;
         Ok((File::from(opened), seen))
     }
 
-    fn check_plain(&self, seen: &Entry, name: &OsStr) -> io::Result<()> {
+    fn check_plain(&self, seen: &DirEntry, name: &OsStr) -> io::Result<()> {
         match seen.kind {
-            Kind::File if self.owners.contains(&seen.owner) => Ok(()),
-            Kind::File => Err(of_another(Path::new(name), seen.owner)),
+            EntryKind::File if self.owners.contains(&seen.owner) => Ok(()),
+            EntryKind::File => Err(of_another(Path::new(name), seen.owner)),
             kind => Err(not_plain(name, kind)),
         }
     }
@@ -598,9 +600,9 @@ impl Dir {
         }
     }
 
-    fn entry_of(&self, name: &OsStr) -> io::Result<Option<Entry>> {
+    fn entry_of(&self, name: &OsStr) -> io::Result<Option<DirEntry>> {
         match rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(seen) => Ok(Some(Entry::of(&seen))),
+            Ok(seen) => Ok(Some(DirEntry::of(&seen))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -632,7 +634,7 @@ impl Dir {
         let inside = self.step_into(name)?;
         for name in inside.names()? {
             match inside.entry_of(&name)? {
-                Some(entry) if entry.kind == Kind::Folder && deepest > 0 => {
+                Some(entry) if entry.kind == EntryKind::Folder && deepest > 0 => {
                     inside.empty_and_remove(&name, deepest - 1)?;
                 }
                 _ => inside.forget(&name)?,
@@ -740,8 +742,8 @@ fn parts(below: &Path) -> io::Result<Vec<&OsStr>> {
 /// What an error means, with a word for links: the kernel says of them that they are no folder.
 fn explained(errno: Errno, at: impl AsFd, name: &OsStr) -> io::Error {
     let seen = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
-    match (errno, seen.map(|seen| Entry::of(&seen).kind)) {
-        (Errno::NOTDIR | Errno::LOOP, Ok(Kind::Link)) => not_plain(name, Kind::Link),
+    match (errno, seen.map(|seen| DirEntry::of(&seen).kind)) {
+        (Errno::NOTDIR | Errno::LOOP, Ok(EntryKind::Link)) => not_plain(name, EntryKind::Link),
         (Errno::NOTDIR, Ok(_)) => io::Error::new(
             ErrorKind::NotADirectory,
             format!("{} is not a folder", shown(name)),
@@ -750,11 +752,11 @@ fn explained(errno: Errno, at: impl AsFd, name: &OsStr) -> io::Error {
     }
 }
 
-fn not_plain(name: &OsStr, kind: Kind) -> io::Error {
+fn not_plain(name: &OsStr, kind: EntryKind) -> io::Error {
     io::Error::other(match kind {
-        Kind::Link => format!("{} is a link, and no link is followed here", shown(name)),
-        Kind::Folder => format!("{} is a folder", shown(name)),
-        Kind::File | Kind::Other => format!("{} is not a plain file", shown(name)),
+        EntryKind::Link => format!("{} is a link, and no link is followed here", shown(name)),
+        EntryKind::Folder => format!("{} is a folder", shown(name)),
+        EntryKind::File | EntryKind::Other => format!("{} is not a plain file", shown(name)),
     })
 }
 

@@ -43,7 +43,7 @@ pub struct Surroundings {
 
 /// Why git said nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Silence {
+pub enum GitFailure {
     /// There is no such program.
     NoGit,
     /// It did not answer in time, and was ended.
@@ -54,7 +54,7 @@ pub enum Silence {
     Trouble(String),
 }
 
-impl Silence {
+impl GitFailure {
     /// As people read it.
     pub fn told(&self) -> String {
         match self {
@@ -73,7 +73,7 @@ impl Silence {
 
 /// What git printed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct GitOutput {
     /// The beginning of it, up to the bound.
     pub bytes: Vec<u8>,
     /// How many ends of records came after that.
@@ -93,7 +93,7 @@ pub struct Repository {
 
 impl Repository {
     /// The repository whose work tree has its root at `top`; asked about `here` and what is below it.
-    pub fn new(surroundings: &Surroundings, top: &Path, here: &Path) -> Result<Self, Silence> {
+    pub fn new(surroundings: &Surroundings, top: &Path, here: &Path) -> Result<Self, GitFailure> {
         // Of relative places, the repository itself would decide what is run.
         let places: Vec<PathBuf> = surroundings
             .path
@@ -105,7 +105,7 @@ impl Repository {
             .iter()
             .map(|place| place.join("git"))
             .find(|file| is_program(file))
-            .ok_or(Silence::NoGit)?;
+            .ok_or(GitFailure::NoGit)?;
         let path = std::env::join_paths(&places).ok();
         Ok(Self {
             program,
@@ -119,19 +119,19 @@ impl Repository {
     }
 
     /// The files that differ from HEAD, and where HEAD is.
-    pub fn status(&self, limit: Duration, most: usize) -> Result<Answer, Silence> {
+    pub fn status(&self, limit: Duration, most: usize) -> Result<GitOutput, GitFailure> {
         let began = Instant::now();
         let filters = self.filters(limit)?;
         let left = limit.saturating_sub(began.elapsed());
         self.ask_status(&filters, "all", ".", left, most)
             .map_err(|silence| match silence {
-                Silence::TimedOut(_) => Silence::TimedOut(limit),
+                GitFailure::TimedOut(_) => GitFailure::TimedOut(limit),
                 other => other,
             })
     }
 
     /// Whether it tracks something below a folder.
-    pub fn tracks(&self, folder: &str, limit: Duration) -> Result<bool, Silence> {
+    pub fn tracks(&self, folder: &str, limit: Duration) -> Result<bool, GitFailure> {
         let mut command = self.command(&[]);
         command.args(["ls-files", "-z", "--cached", "--", folder]);
         let answer = run(command, limit, 4_096)?;
@@ -139,7 +139,7 @@ impl Repository {
     }
 
     /// Where HEAD is: the same question about nothing, which costs little however large the work tree is.
-    pub fn head(&self, limit: Duration) -> Result<Answer, Silence> {
+    pub fn head(&self, limit: Duration) -> Result<GitOutput, GitFailure> {
         // No file is compared, so no filter is run.
         self.ask_status(&[], "no", ".git", limit, 64 * 1024)
     }
@@ -151,7 +151,7 @@ impl Repository {
         about: &str,
         limit: Duration,
         most: usize,
-    ) -> Result<Answer, Silence> {
+    ) -> Result<GitOutput, GitFailure> {
         let mut command = self.command(filters);
         command.args([
             "status",
@@ -170,16 +170,16 @@ impl Repository {
     }
 
     /// Settings that switch off every filter there is: to compare a file, git would run them.
-    fn filters(&self, limit: Duration) -> Result<Vec<String>, Silence> {
+    fn filters(&self, limit: Duration) -> Result<Vec<String>, GitFailure> {
         let mut command = self.command(&[]);
         command.args(["config", "-z", "--name-only", "--get-regexp", r"^filter\."]);
         let answer = match run(command, limit, FILTERS_OUTPUT) {
             Ok(answer) => answer,
             // So it says that there are none.
-            Err(Silence::Failed(Some(1))) => return Ok(Vec::new()),
+            Err(GitFailure::Failed(Some(1))) => return Ok(Vec::new()),
             Err(silence) => return Err(silence),
         };
-        let too_odd = || Silence::Trouble("its filters cannot be switched off".to_owned());
+        let too_odd = || GitFailure::Trouble("its filters cannot be switched off".to_owned());
         if answer.records_dropped > 0 {
             return Err(too_odd());
         }
@@ -254,13 +254,13 @@ fn is_program(file: &Path) -> bool {
 }
 
 /// Runs a command until it ends or time is up; keeps the beginning of what it prints, and counts the rest.
-fn run(mut command: Command, limit: Duration, most: usize) -> Result<Answer, Silence> {
+fn run(mut command: Command, limit: Duration, most: usize) -> Result<GitOutput, GitFailure> {
     let deadline = Instant::now() + limit;
-    let trouble = |error: io::Error| Silence::Trouble(error.to_string());
+    let trouble = |error: io::Error| GitFailure::Trouble(error.to_string());
     let mut child = command.spawn().map_err(trouble)?;
     let answer = match child.stdout.take() {
         Some(output) => collect(&read_aside(output), deadline, limit, most),
-        None => Ok(Answer::default()),
+        None => Ok(GitOutput::default()),
     };
     let ended = match &answer {
         Ok(_) => wait(&mut child, deadline),
@@ -268,11 +268,11 @@ fn run(mut command: Command, limit: Duration, most: usize) -> Result<Answer, Sil
     };
     let Some(code) = ended else {
         end(&mut child);
-        return answer.and(Err(Silence::TimedOut(limit)));
+        return answer.and(Err(GitFailure::TimedOut(limit)));
     };
     match code {
         Some(0) => answer,
-        code => Err(Silence::Failed(code)),
+        code => Err(GitFailure::Failed(code)),
     }
 }
 
@@ -303,8 +303,8 @@ fn collect(
     deadline: Instant,
     limit: Duration,
     most: usize,
-) -> Result<Answer, Silence> {
-    let mut answer = Answer::default();
+) -> Result<GitOutput, GitFailure> {
+    let mut answer = GitOutput::default();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match parts.recv_timeout(left) {
@@ -314,9 +314,9 @@ fn collect(
                 let dropped = part[room..].iter().filter(|byte| **byte == 0).count();
                 answer.records_dropped += dropped as u64;
             }
-            Ok(Err(error)) => return Err(Silence::Trouble(error.to_string())),
+            Ok(Err(error)) => return Err(GitFailure::Trouble(error.to_string())),
             Err(RecvTimeoutError::Disconnected) => return Ok(answer),
-            Err(RecvTimeoutError::Timeout) => return Err(Silence::TimedOut(limit)),
+            Err(RecvTimeoutError::Timeout) => return Err(GitFailure::TimedOut(limit)),
         }
     }
 }

@@ -15,8 +15,8 @@ use flightline_core::file_system::{
 use flightline_core::{RepoPath, Title};
 
 use crate::discover::{STATE_FOLDER, repository_root};
-use crate::git::status::{Change, Kind, Status, parse};
-use crate::git::{Answer, Repository, Silence, Surroundings};
+use crate::git::status::{ChangeKind, RepositoryStatus, StatusChange, parse};
+use crate::git::{GitFailure, GitOutput, Repository, Surroundings};
 use file::{Room, Seer};
 
 /// How long and how much is looked at.
@@ -156,7 +156,7 @@ impl WorkTree {
         tracks.unwrap_or(false)
     }
 
-    fn repository(&self) -> Option<Result<(Repository, PathBuf), Silence>> {
+    fn repository(&self) -> Option<Result<(Repository, PathBuf), GitFailure>> {
         let top = repository_root(&self.root)?;
         let prefix = self.root.strip_prefix(&top).ok()?.to_path_buf();
         let repository = Repository::new(&self.surroundings, &top, &self.root);
@@ -227,7 +227,7 @@ impl WorkTree {
             .status(self.bounds.git, self.bounds.output)
             .and_then(|answer| {
                 let status = parse(&answer.bytes);
-                let status = status.map_err(|error| Silence::Trouble(error.to_string()))?;
+                let status = status.map_err(|error| GitFailure::Trouble(error.to_string()))?;
                 Ok((status, answer))
             });
         match answer {
@@ -260,7 +260,7 @@ impl WorkTree {
     }
 
     /// Sorts what git said into lists.
-    fn sort(&self, status: Status, answer: &Answer, prefix: &Path) -> Found {
+    fn sort(&self, status: RepositoryStatus, answer: &GitOutput, prefix: &Path) -> Found {
         let mut found = Found {
             left_out: answer.records_dropped,
             truncated: status.cut || answer.records_dropped > 0,
@@ -286,14 +286,14 @@ impl WorkTree {
                 continue;
             }
             let (staged, unstaged) = match entry.change {
-                Change::Tracked { staged, unstaged } => (staged, unstaged),
-                Change::Unmerged => (Kind::Same, Kind::Modified),
-                Change::Untracked => (Kind::Same, Kind::Added),
+                StatusChange::Tracked { staged, unstaged } => (staged, unstaged),
+                StatusChange::Unmerged => (ChangeKind::Same, ChangeKind::Modified),
+                StatusChange::Untracked => (ChangeKind::Same, ChangeKind::Added),
             };
-            if staged != Kind::Same {
+            if staged != ChangeKind::Same {
                 staged_files.insert(path.clone());
             }
-            if unstaged != Kind::Same && entry.change != Change::Untracked {
+            if unstaged != ChangeKind::Same && entry.change != StatusChange::Untracked {
                 unstaged_files.insert(path.clone());
             }
             found.put(path, staged, unstaged);
@@ -334,10 +334,10 @@ struct Found {
 }
 
 impl Found {
-    fn silent(silence: &Silence) -> Self {
+    fn silent(silence: &GitFailure) -> Self {
         Self {
             // Where there is no git, nothing is missing that git would have said.
-            truncated: *silence != Silence::NoGit,
+            truncated: *silence != GitFailure::NoGit,
             warnings: warning(&silence.told()).into_iter().collect(),
             ..Self::default()
         }
@@ -347,21 +347,21 @@ impl Found {
         self.modified.len() + self.created.len() + self.deleted.len()
     }
 
-    fn put(&mut self, path: RepoPath, staged: Kind, unstaged: Kind) {
+    fn put(&mut self, path: RepoPath, staged: ChangeKind, unstaged: ChangeKind) {
         match (staged, unstaged) {
             // Staged as new, and gone again: it was never committed.
-            (Kind::Added, Kind::Deleted) => {}
-            (Kind::Added, _) | (_, Kind::Added) => {
+            (ChangeKind::Added, ChangeKind::Deleted) => {}
+            (ChangeKind::Added, _) | (_, ChangeKind::Added) => {
                 // Git forgot it, and it is still there.
                 self.deleted.remove(&path);
                 self.created.insert(path);
             }
-            (Kind::Deleted, _) | (_, Kind::Deleted) => {
+            (ChangeKind::Deleted, _) | (_, ChangeKind::Deleted) => {
                 if !self.created.contains(&path) {
                     self.deleted.insert(path);
                 }
             }
-            (Kind::Modified | Kind::Same, Kind::Modified | Kind::Same) => {
+            (ChangeKind::Modified | ChangeKind::Same, ChangeKind::Modified | ChangeKind::Same) => {
                 self.modified.insert(path);
             }
         }
@@ -374,7 +374,7 @@ fn head_of(repository: &Repository, limit: Duration) -> Option<Head> {
 }
 
 /// Where HEAD is, and what is odd about it.
-fn head(status: &Status) -> (Head, Option<Title>) {
+fn head(status: &RepositoryStatus) -> (Head, Option<Title>) {
     let name = status.branch.as_deref().map(String::from_utf8_lossy);
     let branch = name
         .as_deref()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::event::sha256_hex;
 
-use crate::beneath::{Dir, Identity, Replacing};
+use crate::beneath::{Dir, FileIdentity, Replacing};
 
 /// A path.
 const LONGEST: usize = 16 * 1024;
@@ -17,7 +17,7 @@ const LONGEST: usize = 16 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 impl Fingerprint {

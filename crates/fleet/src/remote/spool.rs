@@ -520,7 +520,7 @@ fn bytes_of(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     folder.read(name, most)
 }
 
-fn seen(file: &Path) -> io::Result<Option<beneath::Entry>> {
+fn seen(file: &Path) -> io::Result<Option<beneath::DirEntry>> {
     match Dir::private_if_there(file.parent().unwrap_or(file))? {
         Some(folder) => folder.entry(file.file_name().unwrap_or_default()),
         None => Ok(None),

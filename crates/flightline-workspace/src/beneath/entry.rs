@@ -6,9 +6,9 @@ use rustix::fs::{FileType, Stat, Statx, StatxFlags};
 
 /// A file, folder or link in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     /// Which sort of thing it is.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Its size in bytes.
     pub size: u64,
     /// Who may do what: the last nine bits.
@@ -21,7 +21,7 @@ pub struct Entry {
 
 /// Which sort of thing has a name in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A plain file.
     File,
     /// A folder.
@@ -32,7 +32,7 @@ pub enum Kind {
     Other,
 }
 
-impl Entry {
+impl DirEntry {
     #[expect(
         clippy::unnecessary_cast,
         reason = "the type of these differs by platform"
@@ -40,10 +40,10 @@ impl Entry {
     pub(super) fn of(stat: &Stat) -> Self {
         Self {
             kind: match FileType::from_raw_mode(stat.st_mode) {
-                FileType::RegularFile => Kind::File,
-                FileType::Directory => Kind::Folder,
-                FileType::Symlink => Kind::Link,
-                _ => Kind::Other,
+                FileType::RegularFile => EntryKind::File,
+                FileType::Directory => EntryKind::Folder,
+                FileType::Symlink => EntryKind::Link,
+                _ => EntryKind::Other,
             },
             size: u64::try_from(stat.st_size).unwrap_or(0),
             mode: stat.st_mode as u32 & 0o777,
@@ -55,7 +55,7 @@ impl Entry {
     /// Whether it is a plain file.
     #[must_use]
     pub fn is_file(&self) -> bool {
-        self.kind == Kind::File
+        self.kind == EntryKind::File
     }
 
     /// When it was last written.
@@ -72,14 +72,14 @@ impl Entry {
 /// Which file a name stands for. A file that takes the name of another has another identity, also when the file system
 /// gives it the same number: it was born at another time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct FileIdentity {
     /// Its number in its file system.
     pub number: u64,
     /// When it was made, in nanoseconds since 1970, where the file system knows.
     pub born: Option<i128>,
 }
 
-impl Identity {
+impl FileIdentity {
     pub(super) fn of(seen: &Statx) -> Self {
         let known = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::BTIME);
         let born =

@@ -6,35 +6,35 @@ use std::path::PathBuf;
 
 /// What git said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct RepositoryStatus {
     /// The branch; none when HEAD is detached. Not always UTF-8.
     pub branch: Option<Vec<u8>>,
     /// The commit; none before the first one.
     pub commit: Option<String>,
     /// The files that differ from HEAD, as git lists them.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<StatusEntry>,
     /// Whether the last record has no end: the rest of the output was cut off.
     pub cut: bool,
 }
 
 /// Something that is not as it was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct StatusEntry {
     /// Where, from the root of the repository's work tree.
     pub path: PathBuf,
     /// In what way.
-    pub change: Change,
+    pub change: StatusChange,
 }
 
 /// How something differs from what was committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum StatusChange {
     /// Git knows it.
     Tracked {
         /// The staged change.
-        staged: Kind,
+        staged: ChangeKind,
         /// The change that is not staged.
-        unstaged: Kind,
+        unstaged: ChangeKind,
     },
     /// Two branches changed it, and the conflict is not settled.
     Unmerged,
@@ -44,7 +44,7 @@ pub enum Change {
 
 /// A difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChangeKind {
     /// The file did not change.
     Same,
     /// It is new.
@@ -69,8 +69,8 @@ pub struct Malformed {
 ///
 /// # Errors
 /// When it is not what git prints.
-pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
-    let mut status = Status::default();
+pub fn parse(text: &[u8]) -> Result<RepositoryStatus, Malformed> {
+    let mut status = RepositoryStatus::default();
     let mut rest = text;
     let mut record = 0;
     while !rest.is_empty() {
@@ -97,13 +97,13 @@ pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
                 rest = after;
                 renamed(&mut status, body, from).map_err(bad)?;
             }
-            b"u" => status.entries.push(Entry {
+            b"u" => status.entries.push(StatusEntry {
                 path: path(fields(body, 9).map_err(bad)?.1).map_err(bad)?,
-                change: Change::Unmerged,
+                change: StatusChange::Unmerged,
             }),
-            b"?" => status.entries.push(Entry {
+            b"?" => status.entries.push(StatusEntry {
                 path: path(body).map_err(bad)?,
-                change: Change::Untracked,
+                change: StatusChange::Untracked,
             }),
             // Ignored files, which were not asked for.
             b"!" => {}
@@ -113,7 +113,7 @@ pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
     Ok(status)
 }
 
-fn header(status: &mut Status, body: &[u8]) -> Result<(), &'static str> {
+fn header(status: &mut RepositoryStatus, body: &[u8]) -> Result<(), &'static str> {
     let Some((name, value)) = split(body, b' ') else {
         return Ok(());
     };
@@ -136,14 +136,14 @@ fn header(status: &mut Status, body: &[u8]) -> Result<(), &'static str> {
 }
 
 /// `XY sub …` and then a path, after so many more fields.
-fn tracked(body: &[u8], more: usize) -> Result<Entry, &'static str> {
+fn tracked(body: &[u8], more: usize) -> Result<StatusEntry, &'static str> {
     let (letters, rest) = fields(body, more + 1)?;
     let [staged, unstaged] = letters else {
         return Err("its two letters are not two");
     };
-    Ok(Entry {
+    Ok(StatusEntry {
         path: path(rest)?,
-        change: Change::Tracked {
+        change: StatusChange::Tracked {
             staged: kind(*staged)?,
             unstaged: kind(*unstaged)?,
         },
@@ -151,31 +151,31 @@ fn tracked(body: &[u8], more: usize) -> Result<Entry, &'static str> {
 }
 
 /// A renamed file is new here and gone there; a copied one is new.
-fn renamed(status: &mut Status, body: &[u8], from: &[u8]) -> Result<(), &'static str> {
+fn renamed(status: &mut RepositoryStatus, body: &[u8], from: &[u8]) -> Result<(), &'static str> {
     let entry = tracked(body, 7)?;
     let letters = &body[..2];
-    let Change::Tracked { staged, unstaged } = entry.change else {
+    let StatusChange::Tracked { staged, unstaged } = entry.change else {
         return Err("it is no rename");
     };
-    let new = |letter: u8, kind: Kind| match letter {
-        b'R' | b'C' => Kind::Added,
+    let new = |letter: u8, kind: ChangeKind| match letter {
+        b'R' | b'C' => ChangeKind::Added,
         _ => kind,
     };
     let gone = |letter: u8| match letter {
-        b'R' => Kind::Deleted,
-        _ => Kind::Same,
+        b'R' => ChangeKind::Deleted,
+        _ => ChangeKind::Same,
     };
-    status.entries.push(Entry {
+    status.entries.push(StatusEntry {
         path: entry.path,
-        change: Change::Tracked {
+        change: StatusChange::Tracked {
             staged: new(letters[0], staged),
             unstaged: new(letters[1], unstaged),
         },
     });
     if letters.contains(&b'R') {
-        status.entries.push(Entry {
+        status.entries.push(StatusEntry {
             path: path(from)?,
-            change: Change::Tracked {
+            change: StatusChange::Tracked {
                 staged: gone(letters[0]),
                 unstaged: gone(letters[1]),
             },
@@ -184,13 +184,13 @@ fn renamed(status: &mut Status, body: &[u8], from: &[u8]) -> Result<(), &'static
     Ok(())
 }
 
-fn kind(letter: u8) -> Result<Kind, &'static str> {
+fn kind(letter: u8) -> Result<ChangeKind, &'static str> {
     match letter {
-        b'.' => Ok(Kind::Same),
-        b'A' => Ok(Kind::Added),
-        b'D' => Ok(Kind::Deleted),
+        b'.' => Ok(ChangeKind::Same),
+        b'A' => Ok(ChangeKind::Added),
+        b'D' => Ok(ChangeKind::Deleted),
         // Another content, another type; renames and copies are settled by their own record.
-        b'M' | b'T' | b'R' | b'C' => Ok(Kind::Modified),
+        b'M' | b'T' | b'R' | b'C' => Ok(ChangeKind::Modified),
         _ => Err("a letter of it is not known"),
     }
 }
@@ -234,7 +234,7 @@ mod tests {
         format!("1 {letters} N... 100644 100644 100644 {OID} {OID} {path}\0")
     }
 
-    fn check(text: &str) -> Result<Status, Malformed> {
+    fn check(text: &str) -> Result<RepositoryStatus, Malformed> {
         parse(text.as_bytes())
     }
 
@@ -242,9 +242,9 @@ mod tests {
         let status = check(text).unwrap();
         let told = status.entries.iter().map(|entry| {
             let change = match entry.change {
-                Change::Tracked { staged, unstaged } => format!("{staged:?}/{unstaged:?}"),
-                Change::Unmerged => "Unmerged".to_owned(),
-                Change::Untracked => "Untracked".to_owned(),
+                StatusChange::Tracked { staged, unstaged } => format!("{staged:?}/{unstaged:?}"),
+                StatusChange::Unmerged => "Unmerged".to_owned(),
+                StatusChange::Untracked => "Untracked".to_owned(),
             };
             format!("{change} {}", entry.path.display())
         });

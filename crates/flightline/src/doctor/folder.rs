@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::{CheckpointId, MissionId, Time};
 use flightline_store::{Find, Steps};
-use flightline_workspace::beneath::{Dir, Kind};
+use flightline_workspace::beneath::{Dir, EntryKind};
 
 use super::{Care, Check, check};
 use crate::checkpoint::files::{self, HOME, LATEST, home_of, name_of};
@@ -97,11 +97,11 @@ fn private(state: &Dir, care: Care) -> Check {
             }
         };
         let wanted = match seen.kind {
-            Kind::Folder => 0o700,
-            Kind::File => 0o600,
+            EntryKind::Folder => 0o700,
+            EntryKind::File => 0o600,
             // What a process that died was making is told elsewhere.
-            Kind::Link if is_latest(&name) || is_half_made(&name) => continue,
-            Kind::Link | Kind::Other => {
+            EntryKind::Link if is_latest(&name) || is_half_made(&name) => continue,
+            EntryKind::Link | EntryKind::Other => {
                 wrong.push(format!("`{shown}` is neither a file nor a folder"));
                 continue;
             }
@@ -152,7 +152,7 @@ fn names_below(state: &Dir, wrong: &mut Vec<String>) -> Vec<PathBuf> {
             let inner = Path::new(top).join(name);
             let is_folder = |name: &Path| {
                 let seen = state.entry(name).ok().flatten();
-                seen.is_some_and(|seen| seen.kind == Kind::Folder)
+                seen.is_some_and(|seen| seen.kind == EntryKind::Folder)
             };
             if is_folder(&inner) {
                 match state.names_in(&inner) {
@@ -228,16 +228,16 @@ fn left_behind(state: &Dir, now: Time, care: Care) -> Check {
     for place in ["", "backups"] {
         let inside = state.names_in(place).unwrap_or_default().into_iter();
         let sides = inside.filter(|name| is_side_folder(name));
-        found.extend(sides.map(|name| (Path::new(place).join(name), Kind::Folder)));
+        found.extend(sides.map(|name| (Path::new(place).join(name), EntryKind::Folder)));
     }
     let files = files::each(state.path()).unwrap_or_default().into_iter();
     let half = files.filter(|file| is_half_made(file));
-    found.extend(half.map(|file| (file, Kind::File)));
+    found.extend(half.map(|file| (file, EntryKind::File)));
     found.retain(|(name, kind)| {
         let seen = state.entry(name).ok().flatten();
         seen.is_some_and(|seen| {
             let changed = Time::from_millis(seen.modified.saturating_mul(1000));
-            (seen.kind == Kind::Folder) == (*kind == Kind::Folder)
+            (seen.kind == EntryKind::Folder) == (*kind == EntryKind::Folder)
                 && now.since(changed) > LEFT_AFTER_MS
         })
     });
@@ -245,7 +245,7 @@ fn left_behind(state: &Dir, now: Time, care: Care) -> Check {
         let name = path.display();
         let removed = match (care, kind) {
             (Care::Look, _) => return format!("`{name}` was left by a process that died"),
-            (Care::Repair, Kind::Folder) => state.remove_folder(&path),
+            (Care::Repair, EntryKind::Folder) => state.remove_folder(&path),
             (Care::Repair, _) => state.remove(&path),
         };
         match removed {

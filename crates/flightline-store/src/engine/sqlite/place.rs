@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flightline_workspace::beneath::{Dir, Entry};
+use flightline_workspace::beneath::{Dir, DirEntry};
 
 use super::{FILE, anchor, failure};
 use crate::engine::queue::QUEUE;
@@ -34,7 +34,7 @@ pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
 /// Takes from others what they may do with the store's files. Those of the database were looked at before.
 pub(super) fn repair_modes(
     place: &Dir,
-    mut files: Vec<(&'static str, Entry)>,
+    mut files: Vec<(&'static str, DirEntry)>,
     repaired: &mut Vec<String>,
 ) {
     let own = place.path().file_name().unwrap_or_default();
