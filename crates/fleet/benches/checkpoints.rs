@@ -27,7 +27,7 @@ use flightline::core::checkpoint::Reason;
 use flightline::core::event::EventType;
 use flightline::core::policy::Policy;
 use flightline::core::sortie::Sortie;
-use flightline::core::text::Note;
+use flightline::core::text::NoteText;
 use flightline::core::{MissionId, Title};
 use flightline::event::ListEvents;
 use flightline::mission::{CreateMission, ListMissions};
@@ -164,7 +164,7 @@ impl Ground {
         let at = usize::try_from(self.turn).unwrap() % self.sorties.len();
         let sortie = &mut self.sorties[at];
         let note = format!("progress number {}", self.turn);
-        sortie.progress_notes = Some(Note::parse("note", &note).unwrap());
+        sortie.progress_notes = Some(NoteText::parse("note", &note).unwrap());
         let sortie = sortie.clone();
         self.fleet
             .store()
@@ -232,7 +232,7 @@ fn remembered(folder: &Path, sorties: usize) {
         let failure = RecordFailure {
             mission: Some(ground.mission.to_string()),
             reason: Reason::ApiError,
-            details: Note::parse("details", &format!("call {number} failed")).unwrap(),
+            details: NoteText::parse("details", &format!("call {number} failed")).unwrap(),
             failure: None,
         };
         triggered.push(once(|| {

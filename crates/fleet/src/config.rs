@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flightline::core::policy::{Knob, Policy, Preset, Shape, knobs};
+use flightline::core::policy::{Knob, KnobType, Policy, Preset, knobs};
 use flightline::core::redact::redact;
 use flightline::core::{Code, Refusal, RepoPath};
 use flightline::store::Location;
@@ -439,23 +439,23 @@ fn find<'a>(document: &'a DocumentMut, name: &str) -> Option<&'a Item> {
 /// A setting as text, however it is written.
 fn plain(item: &Item, knob: &Knob, path: &Path) -> Result<String, Refusal> {
     let how = match knob.shape {
-        Shape::Span => "write it as text, such as \"10m\"",
-        Shape::Count => "write it as a whole number",
-        Shape::Switch => "write `true` or `false`",
-        Shape::Percents => "write it as a list, such as [25, 50, 75]",
-        Shape::Word => "write it as text",
-        Shape::Names => "write it as a list, such as [\"git_push\", \"deploy\"]",
+        KnobType::Span => "write it as text, such as \"10m\"",
+        KnobType::Count => "write it as a whole number",
+        KnobType::Switch => "write `true` or `false`",
+        KnobType::Percents => "write it as a list, such as [25, 50, 75]",
+        KnobType::Word => "write it as text",
+        KnobType::Names => "write it as a list, such as [\"git_push\", \"deploy\"]",
     };
     let number = |item: &toml_edit::Value| item.as_integer().map(|number| number.to_string());
     let found = match knob.shape {
-        Shape::Span | Shape::Word => item.as_str().map(str::to_owned),
-        Shape::Count => item.as_value().and_then(number),
-        Shape::Switch => item.as_bool().map(|on| on.to_string()),
-        Shape::Percents => item.as_array().and_then(|list| {
+        KnobType::Span | KnobType::Word => item.as_str().map(str::to_owned),
+        KnobType::Count => item.as_value().and_then(number),
+        KnobType::Switch => item.as_bool().map(|on| on.to_string()),
+        KnobType::Percents => item.as_array().and_then(|list| {
             let parts: Option<Vec<String>> = list.iter().map(number).collect();
             parts.map(|parts| parts.join(","))
         }),
-        Shape::Names => item.as_array().and_then(|list| {
+        KnobType::Names => item.as_array().and_then(|list| {
             let parts: Option<Vec<&str>> = list.iter().map(toml_edit::Value::as_str).collect();
             parts.map(|parts| parts.join(","))
         }),

@@ -6,7 +6,7 @@ use crate::context::ContextMode;
 use crate::id::AgentId;
 use crate::path::RepoPath;
 use crate::subject::{Keys, Kind, Subject};
-use crate::text::{Name, Note, Title};
+use crate::text::{Name, NoteText, Title};
 use crate::time::Time;
 
 /// A worker of the fleet, with a name.
@@ -48,7 +48,7 @@ pub struct Agent {
     /// Files it changed since its last commit.
     pub files_modified: Vec<RepoPath>,
     /// How to take its work up again.
-    pub recovery_instructions: Option<Note>,
+    pub recovery_instructions: Option<NoteText>,
     /// What it is doing. Completed steps are subjects of their own.
     pub current_step: Option<Title>,
     /// What it will do next.

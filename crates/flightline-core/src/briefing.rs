@@ -24,10 +24,10 @@ pub use self::cause::{Cause, Ending, Predecessor};
 pub(crate) use self::fence::clean;
 pub use self::fence::{check_constraint, strip_data};
 use self::layout::{Commands, Draft};
-use self::list::{Section, Shown, Zone};
+use self::list::{BriefingSection, ShownSection, Zone};
 pub use self::rules::ConstraintRoom;
 pub use self::share::estimate_tokens;
-use self::share::{Ask, Size, fair};
+use self::share::{Size, SizeRequest, fair};
 use crate::agent::Role;
 use crate::context::ContextMode;
 use crate::error::Refusal;
@@ -333,7 +333,7 @@ fn draft<'a>(
     }
     // The other required parts come first now: an agent that does not know its task cannot keep a rule while doing it.
     let without = Parts {
-        rules: &Shown::default(),
+        rules: &ShownSection::default(),
         ..required
     };
     let room = limit - without.needed(&without.frame()) - Size::of(layout::PARTLY);
@@ -353,20 +353,24 @@ fn draft<'a>(
 struct Parts<'a, 'f> {
     facts: &'f Facts,
     nonce: &'a str,
-    rules: &'f Shown,
-    sections: &'f [Section],
-    left_out: &'f [Section],
+    rules: &'f ShownSection,
+    sections: &'f [BriefingSection],
+    left_out: &'f [BriefingSection],
 }
 
 impl<'a> Parts<'a, '_> {
-    fn write(&self, shown: &[Shown]) -> Draft<'a> {
+    fn write(&self, shown: &[ShownSection]) -> Draft<'a> {
         let lists = (self.sections, self.left_out);
         layout::write(self.facts, self.nonce, self.rules, lists, shown)
     }
 
     /// The text with nothing in its lists.
     fn frame(&self) -> Draft<'a> {
-        let nothing: Vec<Shown> = self.sections.iter().map(|_| Shown::default()).collect();
+        let nothing: Vec<ShownSection> = self
+            .sections
+            .iter()
+            .map(|_| ShownSection::default())
+            .collect();
         self.write(&nothing)
     }
 
@@ -394,7 +398,7 @@ impl<'a> Parts<'a, '_> {
             (Zone::Rest, Size::ENDLESS),
         ] {
             let group = self.sections.iter().filter(|it| it.heading.zone == zone);
-            let asks: Vec<Ask> = group.clone().map(Section::ask).collect();
+            let asks: Vec<SizeRequest> = group.clone().map(BriefingSection::ask).collect();
             let floor: Size = asks.iter().map(|ask| ask.floor).sum();
             owed = owed - floor;
             let shares = fair(&asks, (room - owed).least(most.most(floor)));

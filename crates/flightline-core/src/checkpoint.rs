@@ -3,7 +3,8 @@
 mod digest;
 
 pub use self::digest::{
-    Digest, KindDigest, Line, Presence, Section, section_of, sections, sections_of_kinds,
+    Digest, DigestLine, KindDigest, Presence, SectionDigest, section_of, sections,
+    sections_of_kinds,
 };
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use crate::event::sha256_hex;
 use crate::id::{AgentId, CheckpointId, MissionId};
 use crate::recovery::RecoveryContext;
 use crate::subject::{Keys, Kind, Subject};
-use crate::text::Note;
+use crate::text::NoteText;
 use crate::time::Time;
 
 /// The version of the checkpoint document this code writes.
@@ -23,7 +24,7 @@ pub const VERSION: &str = "1.0.0";
 
 /// How a version of the checkpoint document stands to ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum VersionMatch {
     /// Ours or an older one: read and written.
     Known,
     /// A newer one of the same line: read, and never written over, because we would drop what we do not know.
@@ -34,7 +35,7 @@ pub enum Standing {
 
 /// How a version stands to ours.
 #[must_use]
-pub fn standing(version: &str) -> Standing {
+pub fn standing(version: &str) -> VersionMatch {
     let parse = |version: &str| {
         let mut parts = version.split('.').map(str::parse::<u32>);
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -47,12 +48,12 @@ pub fn standing(version: &str) -> Standing {
     match (parse(version), parse(VERSION)) {
         (Some(found), Some(ours)) if found.0 == ours.0 => {
             if found > ours {
-                Standing::Newer
+                VersionMatch::Newer
             } else {
-                Standing::Known
+                VersionMatch::Known
             }
         }
-        _ => Standing::Foreign,
+        _ => VersionMatch::Foreign,
     }
 }
 
@@ -86,7 +87,7 @@ pub struct Checkpoint {
     /// When it was pinned: retention leaves it alone.
     pub pinned_at: Option<Time>,
     /// A note that a person or an agent added to it.
-    pub note: Option<Note>,
+    pub note: Option<NoteText>,
     /// Where it came from, when its values are not in this journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
@@ -98,13 +99,13 @@ pub struct Checkpoint {
     pub resumed_by: Option<AgentId>,
     /// Where it was taken, when the store was rebuilt since: its revision is another one now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken_in: Option<TakenIn>,
+    pub taken_in: Option<RebuiltFrom>,
 }
 
 /// Where a checkpoint was taken that a rebuild has brought back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TakenIn {
+pub struct RebuiltFrom {
     /// The unbroken journal it was taken in.
     pub history: String,
     /// The revision it named there.
@@ -195,7 +196,7 @@ pub struct Cut {
     /// How many messages were not acknowledged.
     pub messages: u64,
     /// Each section, its hash and how many values it has.
-    pub sections: BTreeMap<String, Section>,
+    pub sections: BTreeMap<String, SectionDigest>,
     /// The last action, the next steps and the blockers at that moment.
     pub recovery_context: RecoveryContext,
     /// Who took it.
@@ -542,13 +543,13 @@ mod tests {
     #[test]
     fn a_newer_version_is_read_and_not_written_and_a_foreign_one_neither() {
         for (version, expected) in [
-            (VERSION, Standing::Known),
-            ("1.7.0", Standing::Newer),
-            ("2.0.0", Standing::Foreign),
-            ("0.9.0", Standing::Foreign),
-            ("1", Standing::Foreign),
-            ("1.0.0.0", Standing::Foreign),
-            ("one", Standing::Foreign),
+            (VERSION, VersionMatch::Known),
+            ("1.7.0", VersionMatch::Newer),
+            ("2.0.0", VersionMatch::Foreign),
+            ("0.9.0", VersionMatch::Foreign),
+            ("1", VersionMatch::Foreign),
+            ("1.0.0.0", VersionMatch::Foreign),
+            ("one", VersionMatch::Foreign),
         ] {
             assert_eq!(standing(version), expected, "{version}");
         }

@@ -2,13 +2,15 @@
 
 mod delta;
 mod document;
-mod left;
+mod remaining_steps;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::delta::{Decision, DeltaChange, DeltaFile, changes, column_of, decide, task_label};
+pub use self::delta::{
+    DeltaChange, DeltaDecision, DeltaFile, changes, column_of, decide, task_label,
+};
 pub use self::document::recovery_document;
-pub use self::left::remaining_steps;
+pub use self::remaining_steps::remaining_steps;
 use crate::agent::Agent;
 use crate::checkpoint::Reason;
 use crate::error::Refusal;
@@ -66,7 +68,7 @@ impl ContextMode {
 /// How full a context is, by its client's own figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Figures {
+pub struct ContextUsage {
     /// In percent, rounded down.
     pub percent: u8,
     /// Tokens used, where the client counts them.
@@ -77,7 +79,7 @@ pub struct Figures {
     pub total: Option<u64>,
 }
 
-impl Figures {
+impl ContextUsage {
     /// What a client says: a percentage, tokens, both or nothing. A percentage that is given counts.
     ///
     /// # Errors
@@ -114,7 +116,7 @@ impl Figures {
 /// What the filling of an agent's present context has led to: each threshold counts once per context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Gauge {
+pub struct ContextGauge {
     /// The agent whose context it is.
     pub agent_id: AgentId,
     /// The epoch of the agent's session.
@@ -132,7 +134,7 @@ pub struct Gauge {
     pub owed: Option<Reason>,
 }
 
-impl Gauge {
+impl ContextGauge {
     /// Where an agent's is kept.
     #[must_use]
     pub fn key_of(agent: AgentId) -> String {
@@ -183,7 +185,7 @@ impl Gauge {
     }
 }
 
-impl Subject for Gauge {
+impl Subject for ContextGauge {
     const KIND: Kind = Kind::Setting;
 
     fn key(&self) -> String {
@@ -212,7 +214,7 @@ pub struct AgentContext {
     pub context: u64,
     /// How full it was, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<Figures>,
+    pub tokens: Option<ContextUsage>,
     /// The mode it led to.
     pub mode: ContextMode,
     /// The stack the project is built on.
@@ -242,8 +244,8 @@ mod tests {
     use super::*;
     use crate::policy::Triggers;
 
-    fn gauge() -> Gauge {
-        Gauge {
+    fn gauge() -> ContextGauge {
+        ContextGauge {
             agent_id: "agt-00000000-0000-4000-8000-000000000001".parse().unwrap(),
             epoch: 1,
             context: 0,
@@ -300,7 +302,7 @@ mod tests {
     #[test]
     fn figures_are_judged_in_whole_percents_and_nonsense_is_refused() {
         let read =
-            |percent, tokens| Figures::read(percent, tokens).map(|it| it.map(|it| it.percent));
+            |percent, tokens| ContextUsage::read(percent, tokens).map(|it| it.map(|it| it.percent));
         for (percent, tokens, expected) in [
             (None, None, None),
             (Some(91), None, Some(91)),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, EffectId, MissionId, SortieId};
 use crate::subject::{Keys, Kind, Subject};
-use crate::text::{Name, Note};
+use crate::text::{Name, NoteText};
 use crate::time::Time;
 
 /// An action on an external system that must not happen twice.
@@ -20,7 +20,7 @@ pub struct Effect {
     /// The sortie it was done for.
     pub sortie_id: Option<SortieId>,
     /// What it does to the world.
-    pub what: Option<Note>,
+    pub what: Option<NoteText>,
     /// The actor that performs it.
     pub by: String,
     /// The agent that performs it, if it is an agent.
@@ -48,7 +48,7 @@ pub enum EffectState {
         /// When it was reported.
         at: Time,
         /// The result of the effect.
-        result: Option<Note>,
+        result: Option<NoteText>,
     },
 }
 

@@ -11,7 +11,7 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text::Title;
 use crate::time::Time;
 
-pub use self::check::{CheckedFile, Claim, HeadMove, Said, TreeCheck, check};
+pub use self::check::{CheckedFile, Claim, HeadMove, ReportedFile, TreeCheck, check};
 
 /// What a work tree looked like: seed D's file system section. Lists are in byte order of their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -59,7 +59,7 @@ impl Branch {
 /// A part of an earlier history that a later one goes on from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Followed {
+pub struct FollowedHistory {
     /// The earlier history.
     pub history: String,
     /// The last revision of it that is part of the later one, too.

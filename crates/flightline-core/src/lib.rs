@@ -40,5 +40,5 @@ pub use id::{
 };
 pub use path::RepoPath;
 pub use subject::{Keys, Kind, Subject};
-pub use text::{Body, Data, Name, Text, Title};
+pub use text::{Body, JsonData, Name, Text, Title};
 pub use time::{Millis, Time};

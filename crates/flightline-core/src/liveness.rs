@@ -83,20 +83,20 @@ pub struct Liveness {
 /// An agent's last sign of life, in seed B's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Heartbeat {
+pub struct HeartbeatStatus {
     /// When it was given.
     pub last_beat: Time,
     /// How often one is expected.
     pub interval_seconds: u64,
     /// What its age means.
-    pub status: Beat,
+    pub status: HeartbeatLevel,
 }
 
 /// What the age of a sign of life means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Beat {
+pub enum HeartbeatLevel {
     /// All is well.
     Alive,
     /// The agent should be asked.
@@ -105,7 +105,7 @@ pub enum Beat {
     Stalled,
 }
 
-impl Heartbeat {
+impl HeartbeatStatus {
     /// The last sign of an agent that was judged so; none of one that never gave any.
     #[must_use]
     pub fn of(last_sign: Option<Time>, life: Life, policy: &Policy) -> Option<Self> {
@@ -113,9 +113,9 @@ impl Heartbeat {
             last_beat: last_sign?,
             interval_seconds: policy.heartbeat_ms / 1000,
             status: match life {
-                Life::Active | Life::Quiet => Beat::Alive,
-                Life::Warning => Beat::Warning,
-                Life::Stalled | Life::Dead => Beat::Stalled,
+                Life::Active | Life::Quiet => HeartbeatLevel::Alive,
+                Life::Warning => HeartbeatLevel::Warning,
+                Life::Stalled | Life::Dead => HeartbeatLevel::Stalled,
             },
         })
     }

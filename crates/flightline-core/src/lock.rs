@@ -43,7 +43,7 @@ impl Lock {
         &self,
         sign: Option<Time>,
         awake: Time,
-        watch: Option<Watch>,
+        watch: Option<LockWatch>,
         now: Time,
     ) -> Time {
         let noticed = match watch {
@@ -79,14 +79,14 @@ impl Lock {
 /// Since when an agent has been waiting for a lock: an agent that is refused it looks whether its holder gives a sign of
 /// life, however seldom it asks. It is kept in the store, beside the signs of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watch {
+pub struct LockWatch {
     /// Silence counts from here.
     pub since: Time,
     /// When a waiting agent last looked.
     pub at: Time,
 }
 
-impl Watch {
+impl LockWatch {
     /// Pauses of all writing that waiting for a lock bridges.
     const PAUSES: u64 = 6;
 
@@ -194,7 +194,7 @@ mod tests {
         let ahead = lock(500, now.plus(60_000));
         assert_eq!(ahead.silent_since(None, awake, None, now), awake);
         // Nor when the clock has come there, as long as an agent waits for it.
-        let watch = Watch::begun(&ahead, awake, now);
+        let watch = LockWatch::begun(&ahead, awake, now);
         assert_eq!(watch.since, awake);
         let there = now.plus(70_000);
         assert_eq!(ahead.silent_since(None, awake, Some(watch), there), awake);
@@ -206,7 +206,7 @@ mod tests {
         let granted = lock(500, now.minus(100));
         let (sign, awake) = (Some(now.minus(9_000)), Time::from_millis(0));
         assert_eq!(granted.silent_since(sign, awake, None, now), now.minus(100));
-        let watch = Watch::begun(&granted, awake, now);
+        let watch = LockWatch::begun(&granted, awake, now);
         let later = now.plus(300);
         assert_eq!(
             granted.silent_since(sign, awake, Some(watch), later),
@@ -218,7 +218,7 @@ mod tests {
     fn lapses_after(timeout_ms: Millis, every: Millis) -> Millis {
         let (downtime, start) = (600_000, Time::from_millis(1_000_000_000));
         let lock = lock(timeout_ms, start.minus(5));
-        let (mut watch, mut now) = (Watch::begun(&lock, start, start), start);
+        let (mut watch, mut now) = (LockWatch::begun(&lock, start, start), start);
         // Every look of an agent that asks seldom is the first write in a long time.
         while !lock.has_lapsed(lock.silent_since(None, now, Some(watch), now), now) {
             now = now.plus(every);
@@ -247,7 +247,7 @@ mod tests {
     fn a_pause_or_a_clock_that_jumped_proves_little() {
         let (downtime, start) = (600_000, Time::from_millis(1_000_000_000));
         let lock = lock(1_800_000, start);
-        let watch = Watch::begun(&lock, start, start);
+        let watch = LockWatch::begun(&lock, start, start);
         let night = start.plus(8 * 3_600_000);
         let woken = watch.again(&lock, None, downtime, night);
         assert_eq!(
@@ -257,7 +257,7 @@ mod tests {
         );
         let years = start.plus(10 * 365 * 86_400_000);
         assert!(!lock.has_lapsed(watch.again(&lock, None, downtime, years).since, years));
-        let right = Watch::begun(&lock, years, years).again(&lock, None, downtime, start);
+        let right = LockWatch::begun(&lock, years, years).again(&lock, None, downtime, start);
         assert_eq!((right.since, right.at), (start, start));
         let back = start.minus(5_000);
         let step = watch.again(&lock, None, downtime, back);
@@ -268,14 +268,14 @@ mod tests {
         const MINUTE: Millis = 60_000;
         let (downtime, start) = (10 * MINUTE, Time::from_millis(1_000_000_000));
         let lock = lock(30 * MINUTE, start);
-        let (mut watch, mut now) = (Watch::begun(&lock, start, start), start);
+        let (mut watch, mut now) = (LockWatch::begun(&lock, start, start), start);
         for _ in 0..12 {
             now = now.plus(5 * MINUTE);
             watch = watch.again(&lock, Some(now), downtime, now);
         }
         let (sign, slept) = (Some(now), now.plus(8 * 60 * MINUTE));
         watch = watch.again(&lock, sign, downtime, slept);
-        let lapsed = |watch: Watch, now: Time| {
+        let lapsed = |watch: LockWatch, now: Time| {
             lock.has_lapsed(lock.silent_since(sign, now, Some(watch), now), now)
         };
         assert!(!lapsed(watch, slept), "the first look after the night");

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Code, Refusal};
 use crate::id::{AgentId, MissionId};
 use crate::subject::{Keys, Kind, Subject};
-use crate::text::{Name, Note, Title};
+use crate::text::{Name, NoteText, Title};
 use crate::time::Time;
 
 /// A mission.
@@ -19,7 +19,7 @@ pub struct Mission {
     /// What it is called.
     pub title: Title,
     /// The state to be reached at the end.
-    pub objective: Option<Note>,
+    pub objective: Option<NoteText>,
     /// Where it stands.
     pub status: MissionStatus,
     /// The phase it is in, in the project's own words.
@@ -43,7 +43,7 @@ pub struct Mission {
     /// When it was completed or failed.
     pub completed_at: Option<Time>,
     /// Why it was paused, failed or archived.
-    pub reason: Option<Note>,
+    pub reason: Option<NoteText>,
     /// Whether the order of its sorties was changed since they were added.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reordered: bool,

@@ -21,9 +21,9 @@ pub struct Note {
     /// The sortie it belongs to.
     pub sortie_id: Option<SortieId>,
     /// What it says.
-    pub text: text::Note,
+    pub text: text::NoteText,
     /// Why, for a decision.
-    pub rationale: Option<text::Note>,
+    pub rationale: Option<text::NoteText>,
     /// The file, for an artifact.
     pub path: Option<RepoPath>,
     /// The SHA-256 of that file's bytes when it was noted.
@@ -85,7 +85,7 @@ pub struct NoteEnd {
     pub at: Time,
     /// Why the note ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<text::Note>,
+    pub reason: Option<text::NoteText>,
 }
 
 /// The ways in which a note comes to an end.

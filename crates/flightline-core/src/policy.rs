@@ -6,7 +6,7 @@ mod preset;
 
 use serde::{Deserialize, Serialize};
 
-pub use knob::{Knob, Shape, knobs};
+pub use knob::{Knob, KnobType, knobs};
 pub use preset::Preset;
 
 use crate::checkpoint::Reason;

@@ -1,7 +1,7 @@
 //! The recovery context: last action, next steps and blockers, computed from the state and its events, never invented.
 
 pub mod analysis;
-mod own;
+mod own_context;
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use crate::note::{Note, NoteKind};
 use crate::sortie::{FileChange, Sortie, SortieError, SortieFile, SortieStatus};
 use crate::time::{Millis, Time};
 
-pub use self::analysis::{Analysis, Analyzed, When};
-pub use self::own::{OwnContext, OwnWork, own_context};
+pub use self::analysis::{AnalysedAt, Analysis, Analyzed};
+pub use self::own_context::{OwnContext, OwnWork, own_context};
 
 /// How many ready sorties are named as next steps.
 const NEXT_READY: usize = 5;

@@ -15,7 +15,7 @@ use std::ops::{ControlFlow, Range};
 
 use regex::Regex;
 
-use self::rules::{Rule, Token};
+use self::rules::{RedactRule, TokenPattern};
 use self::scan::Hit;
 
 /// Replaces every secret found in `text` by `[redacted:KIND]`; borrows when there is none.
@@ -68,10 +68,10 @@ fn secrets(text: &str, most: usize) -> Vec<Found> {
     scan::visit(text, |hit, row| {
         match &row.rule {
             _ if hit.at < end_of(&shapes) => {}
-            Rule::Token(token) => shapes.extend(token.find(&hit)),
-            Rule::Shape(find) => find(&hit, &mut shapes),
-            Rule::Named(_) if hit.at < end_of(&named) => {}
-            Rule::Named(find) => find(&hit, &mut named),
+            RedactRule::Token(token) => shapes.extend(token.find(&hit)),
+            RedactRule::Shape(find) => find(&hit, &mut shapes),
+            RedactRule::Named(_) if hit.at < end_of(&named) => {}
+            RedactRule::Named(find) => find(&hit, &mut named),
         }
         match shapes.len() + named.len() < most {
             true => ControlFlow::Continue(()),
@@ -107,7 +107,7 @@ fn drop_overlaps(found: &mut Vec<Found>) {
     });
 }
 
-impl Token {
+impl TokenPattern {
     fn find(&self, hit: &Hit<'_>) -> Option<Found> {
         if self.edge && !hit.begins_word() {
             return None;

@@ -99,7 +99,7 @@ impl Default for Retention {
 
 /// What retention needs to know of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct RetentionCandidate {
     /// The checkpoint's id.
     pub id: CheckpointId,
     /// The checkpoint's mission.
@@ -124,29 +124,29 @@ pub struct Candidate {
 
 /// What retention needs to know of a mission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MissionState {
+pub struct MissionCompletion {
     /// When it was completed; none while it is not.
     pub completed_at: Option<Time>,
 }
 
 /// What will be deleted and archived, oldest first, and what stays only because a guard forbids it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct RetentionPlan {
     /// The checkpoints to delete.
-    pub delete: Vec<Candidate>,
+    pub delete: Vec<RetentionCandidate>,
     /// Are archived: one too many, and their time is not over.
-    pub archive: Vec<Candidate>,
+    pub archive: Vec<RetentionCandidate>,
     /// Stay, though their time is over.
     pub guarded: Vec<(CheckpointId, Guard)>,
     /// By which rule each that goes or is archived does so.
-    pub rules: BTreeMap<CheckpointId, Rule>,
+    pub rules: BTreeMap<CheckpointId, RetentionRule>,
 }
 
 /// Why a checkpoint goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Rule {
+pub enum RetentionRule {
     /// It is older than checkpoints are kept.
     Old,
     /// Its mission has more than are kept.
@@ -192,19 +192,19 @@ impl Guard {
 /// the verified minimum, or the last of an unfinished mission; a corrupt one does not count.
 #[must_use]
 pub fn plan(
-    candidates: &[Candidate],
-    missions: &BTreeMap<MissionId, MissionState>,
+    candidates: &[RetentionCandidate],
+    missions: &BTreeMap<MissionId, MissionCompletion>,
     policy: &Retention,
     now: Time,
-) -> Plan {
-    let mut by_mission: BTreeMap<MissionId, Vec<&Candidate>> = BTreeMap::new();
+) -> RetentionPlan {
+    let mut by_mission: BTreeMap<MissionId, Vec<&RetentionCandidate>> = BTreeMap::new();
     for candidate in candidates {
         by_mission
             .entry(candidate.mission)
             .or_default()
             .push(candidate);
     }
-    let mut plan = Plan::default();
+    let mut plan = RetentionPlan::default();
     for (mission, mut all) in by_mission {
         all.sort_by_key(|candidate| std::cmp::Reverse(candidate.rev));
         let completed = missions
@@ -219,7 +219,7 @@ pub fn plan(
 
 /// A checkpoint is not older than one that was taken before it, whatever the clock said: what a clock that was behind has dated is
 /// as young as what came before. Dates that lie in the future say nothing of what came after them.
-pub fn mind_the_order(candidates: &mut [Candidate], now: Time) {
+pub fn mind_the_order(candidates: &mut [RetentionCandidate], now: Time) {
     candidates.sort_by_key(|candidate| candidate.rev);
     let mut newest = Time::from_millis(i64::MIN);
     for candidate in candidates {
@@ -232,11 +232,11 @@ pub fn mind_the_order(candidates: &mut [Candidate], now: Time) {
 
 /// `all` is newest first.
 fn plan_mission(
-    all: &[&Candidate],
+    all: &[&RetentionCandidate],
     completed: Option<Time>,
     policy: &Retention,
     now: Time,
-    plan: &mut Plan,
+    plan: &mut RetentionPlan,
 ) {
     let finished = completed.is_some_and(|at| now.since(at) > SECOND_THOUGHTS);
     // A completed mission's minimum is its final checkpoint, and ends some time after completion.
@@ -246,9 +246,9 @@ fn plan_mission(
         (true, false) => 1,
         (false, _) => policy.keep.max(1),
     };
-    let apart = |candidate: &Candidate| policy.emergencies_apart && candidate.emergency;
+    let apart = |candidate: &RetentionCandidate| policy.emergencies_apart && candidate.emergency;
     let (mut verified_kept, mut kept) = (0, 0);
-    let (archived, all): (Vec<&Candidate>, Vec<&Candidate>) =
+    let (archived, all): (Vec<&RetentionCandidate>, Vec<&RetentionCandidate>) =
         all.iter().partition(|candidate| candidate.archived);
     for candidate in all {
         let old = now.since(candidate.at) > policy.older_than_ms;
@@ -265,10 +265,10 @@ fn plan_mission(
             };
             list.push((*candidate).clone());
             let rule = match (over, old) {
-                (true, _) => Rule::LongCompleted,
-                (false, true) => Rule::Old,
-                (false, false) if kept >= policy.most => Rule::Surplus,
-                (false, false) => Rule::NotFinal,
+                (true, _) => RetentionRule::LongCompleted,
+                (false, true) => RetentionRule::Old,
+                (false, false) if kept >= policy.most => RetentionRule::Surplus,
+                (false, false) => RetentionRule::NotFinal,
             };
             plan.rules.insert(candidate.id, rule);
             continue;
@@ -292,7 +292,7 @@ fn plan_mission(
         let needed = candidate.verified && verified_kept < minimum;
         verified_kept += u64::from(needed);
         if old && !needed && !candidate.pinned && !apart(candidate) {
-            plan.rules.insert(candidate.id, Rule::Old);
+            plan.rules.insert(candidate.id, RetentionRule::Old);
             plan.delete.push(candidate.clone());
         }
     }
@@ -352,8 +352,8 @@ mod tests {
         MissionId::new(Uuid::from_u128(number))
     }
 
-    fn candidate(number: u64, age_days: u64, now: Time) -> Candidate {
-        Candidate {
+    fn candidate(number: u64, age_days: u64, now: Time) -> RetentionCandidate {
+        RetentionCandidate {
             id: CheckpointId::new(Uuid::from_u128(u128::from(number))),
             mission: mission(1),
             rev: number,
@@ -367,10 +367,10 @@ mod tests {
         }
     }
 
-    fn deleted(candidates: &[Candidate], completed: Option<Time>, now: Time) -> Vec<u64> {
+    fn deleted(candidates: &[RetentionCandidate], completed: Option<Time>, now: Time) -> Vec<u64> {
         let missions = BTreeMap::from([(
             mission(1),
-            MissionState {
+            MissionCompletion {
                 completed_at: completed,
             },
         )]);
@@ -384,16 +384,16 @@ mod tests {
     #[test]
     fn older_than_seven_days_goes_but_three_stay() {
         let now = Time::from_millis(0).plus(1000 * DAY);
-        let all: Vec<Candidate> = (1..=6).map(|n| candidate(n, 20 - n, now)).collect();
+        let all: Vec<RetentionCandidate> = (1..=6).map(|n| candidate(n, 20 - n, now)).collect();
         assert_eq!(deleted(&all, None, now), [1, 2, 3]);
-        let young: Vec<Candidate> = (1..=6).map(|n| candidate(n, 6, now)).collect();
+        let young: Vec<RetentionCandidate> = (1..=6).map(|n| candidate(n, 6, now)).collect();
         assert_eq!(deleted(&young, None, now), [] as [u64; 0]);
     }
 
     #[test]
     fn what_a_clock_that_was_behind_has_dated_is_as_young_as_what_came_before() {
         let now = Time::from_millis(0).plus(20_000 * DAY);
-        let mut all: Vec<Candidate> = (1..=6).map(|n| candidate(n, 1, now)).collect();
+        let mut all: Vec<RetentionCandidate> = (1..=6).map(|n| candidate(n, 1, now)).collect();
         all[2].at = Time::from_millis(0);
         all[3].at = now.plus(9_000 * DAY);
         assert_eq!(deleted(&all, None, now), [3]);
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn a_completed_mission_keeps_its_final_checkpoint_for_thirty_days() {
         let now = Time::from_millis(0).plus(1000 * DAY);
-        let all: Vec<Candidate> = (1..=4).map(|n| candidate(n, 2, now)).collect();
+        let all: Vec<RetentionCandidate> = (1..=4).map(|n| candidate(n, 2, now)).collect();
         let done = |days: u64| Some(now.minus(days * DAY));
         assert_eq!(
             deleted(&all, done(1), now),
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn at_most_a_hundred_stay() {
         let now = Time::from_millis(0).plus(1000 * DAY);
-        let all: Vec<Candidate> = (1..=130).map(|n| candidate(n, 0, now)).collect();
+        let all: Vec<RetentionCandidate> = (1..=130).map(|n| candidate(n, 0, now)).collect();
         assert_eq!(deleted(&all, None, now), (1..=30).collect::<Vec<_>>());
     }
 
@@ -432,18 +432,19 @@ mod tests {
             surplus: Surplus::Archive,
             ..Retention::default()
         };
-        let planned = |all: &[Candidate], completed: Option<Time>| {
+        let planned = |all: &[RetentionCandidate], completed: Option<Time>| {
             let missions = BTreeMap::from([(
                 mission(1),
-                MissionState {
+                MissionCompletion {
                     completed_at: completed,
                 },
             )]);
             let plan = plan(all, &missions, &policy, now);
-            let revs = |list: &[Candidate]| list.iter().map(|it| it.rev).collect::<Vec<_>>();
+            let revs =
+                |list: &[RetentionCandidate]| list.iter().map(|it| it.rev).collect::<Vec<_>>();
             (revs(&plan.archive), revs(&plan.delete))
         };
-        let mut all: Vec<Candidate> = (1..=55).map(|n| candidate(n, 2, now)).collect();
+        let mut all: Vec<RetentionCandidate> = (1..=55).map(|n| candidate(n, 2, now)).collect();
         assert_eq!(planned(&all, None), (vec![1, 2, 3, 4, 5], vec![]));
         all[1].pinned = true;
         all[2].verified = false;
@@ -478,7 +479,7 @@ mod tests {
             "only the final one stays in lists"
         );
         // All checkpoints were archived by a person: the minimum of them stays.
-        let mut old: Vec<Candidate> = (1..=5).map(|n| candidate(n, 40, now)).collect();
+        let mut old: Vec<RetentionCandidate> = (1..=5).map(|n| candidate(n, 40, now)).collect();
         old.iter_mut().for_each(|one| one.archived = true);
         assert_eq!(planned(&old, None), (vec![], vec![1, 2]));
     }
@@ -487,14 +488,15 @@ mod tests {
     fn emergencies_are_put_apart_and_neither_count_nor_go() {
         let now = Time::from_millis(0).plus(1000 * DAY);
         let policy = crate::policy::Preset::Recovery.policy().retention;
-        let planned = |all: &[Candidate]| {
-            let missions = BTreeMap::from([(mission(1), MissionState { completed_at: None })]);
+        let planned = |all: &[RetentionCandidate]| {
+            let missions = BTreeMap::from([(mission(1), MissionCompletion { completed_at: None })]);
             let plan = plan(all, &missions, &policy, now);
-            let revs = |list: &[Candidate]| list.iter().map(|it| it.rev).collect::<Vec<_>>();
+            let revs =
+                |list: &[RetentionCandidate]| list.iter().map(|it| it.rev).collect::<Vec<_>>();
             (revs(&plan.archive), revs(&plan.delete))
         };
         // The latest and five more stay, and what is older than a week goes.
-        let mut all: Vec<Candidate> = (1..=10).map(|n| candidate(n, 1, now)).collect();
+        let mut all: Vec<RetentionCandidate> = (1..=10).map(|n| candidate(n, 1, now)).collect();
         assert_eq!(planned(&all), (vec![], vec![1, 2, 3, 4]));
         all[9].at = now.minus(8 * DAY);
         assert_eq!(
@@ -507,7 +509,7 @@ mod tests {
         }
         assert_eq!(planned(&all).1, (1..=9).collect::<Vec<_>>());
         // Three emergencies among them: archived once they are a week old, and not counted before.
-        let mut all: Vec<Candidate> = (1..=10).map(|n| candidate(n, 1, now)).collect();
+        let mut all: Vec<RetentionCandidate> = (1..=10).map(|n| candidate(n, 1, now)).collect();
         for one in &mut all[4..7] {
             one.emergency = true;
         }
@@ -532,7 +534,7 @@ mod tests {
     #[test]
     fn corrupt_ones_do_not_count_towards_the_minimum_and_pinned_ones_stay() {
         let now = Time::from_millis(0).plus(1000 * DAY);
-        let mut all: Vec<Candidate> = (1..=6).map(|n| candidate(n, 20, now)).collect();
+        let mut all: Vec<RetentionCandidate> = (1..=6).map(|n| candidate(n, 20, now)).collect();
         all[5].verified = false;
         all[0].pinned = true;
         // 6 is corrupt: 5, 4 and 3 are the verified minimum; 1 is pinned; 2 goes.
@@ -591,13 +593,13 @@ mod tests {
     #[test]
     fn what_stays_though_its_time_is_over_is_named_with_what_guards_it() {
         let now = Time::from_millis(0).plus(1000 * DAY);
-        let mut all: Vec<Candidate> = (1..=6).map(|n| candidate(n, 20, now)).collect();
+        let mut all: Vec<RetentionCandidate> = (1..=6).map(|n| candidate(n, 20, now)).collect();
         all[0].pinned = true;
         all[5].verified = false;
-        let guards = |all: &[Candidate], completed: Option<Time>| {
+        let guards = |all: &[RetentionCandidate], completed: Option<Time>| {
             let missions = BTreeMap::from([(
                 mission(1),
-                MissionState {
+                MissionCompletion {
                     completed_at: completed,
                 },
             )]);
@@ -615,7 +617,7 @@ mod tests {
         all[5].verified = true;
         assert_eq!(guards(&all, Some(now.minus(2 * DAY))), [Final, Pinned]);
         assert_eq!(guards(&all, Some(now.minus(40 * DAY))), [Pinned]);
-        let young: Vec<Candidate> = (1..=6).map(|n| candidate(n, 6, now)).collect();
+        let young: Vec<RetentionCandidate> = (1..=6).map(|n| candidate(n, 6, now)).collect();
         assert_eq!(guards(&young, None), [], "their time is not over");
     }
 
@@ -627,7 +629,7 @@ mod tests {
             ahead in 0u64..4000,
         ) {
             let now = Time::from_millis(0).plus(9000 * DAY);
-            let all: Vec<Candidate> = ages.iter().enumerate().map(|(at, age)| {
+            let all: Vec<RetentionCandidate> = ages.iter().enumerate().map(|(at, age)| {
                 let mut one = candidate(at as u64 + 1, *age, now);
                 one.verified = !bad[at];
                 one

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::Followed;
+use crate::history::FollowedHistory;
 use crate::id::{AgentId, CheckpointId, MissionId, RecoveryId, SortieId};
 use crate::subject::{Keys, Kind, Subject};
 use crate::text::Name;
@@ -73,7 +73,7 @@ pub struct Restoration {
     pub history: Option<String>,
     /// What that history goes on from, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub follows: Vec<Followed>,
+    pub follows: Vec<FollowedHistory>,
 }
 
 only_one!(Restoration, "restoration");
@@ -279,12 +279,12 @@ impl Subject for Briefing {
 
 /// A secret of the store, so that an author of quoted text cannot guess a briefing's nonce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Secret {
+pub struct NonceSecret {
     /// The secret itself.
     pub value: String,
 }
 
-only_one!(Secret, "secret");
+only_one!(NonceSecret, "secret");
 
 /// When retention was last applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -328,7 +328,7 @@ only_one!(Deadlines, "deadlines");
 
 /// The last warning about an agent's silence, so that the agent and the coordinator are told once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Silence {
+pub struct SilenceWarning {
     /// The silent agent.
     pub agent_id: AgentId,
     /// Its last checkpoint: once there is a later one, this silence is over.
@@ -339,7 +339,7 @@ pub struct Silence {
     pub escalated_at: Option<Time>,
 }
 
-impl Silence {
+impl SilenceWarning {
     /// The id of what was said about an agent's silence.
     #[must_use]
     pub fn key_of(agent: AgentId) -> String {
@@ -358,7 +358,7 @@ impl Silence {
     }
 }
 
-impl Subject for Silence {
+impl Subject for SilenceWarning {
     const KIND: Kind = Kind::Setting;
 
     fn key(&self) -> String {
@@ -375,12 +375,12 @@ impl Subject for Silence {
 
 /// How far the journal has been told to the mailboxes of those who coordinate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct NotifiedUpTo {
     /// Events up to this revision.
     pub rev: u64,
 }
 
-only_one!(Told, "told");
+only_one!(NotifiedUpTo, "told");
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentId, MissionId, SortieId};
 use crate::path::RepoPath;
 use crate::subject::{Keys, Kind, Subject};
-use crate::text::{Data, Name, Note, Title};
+use crate::text::{JsonData, Name, NoteText, Title};
 use crate::time::{Millis, Time};
 
 /// A sortie. Its subtasks, files, errors and reviews are subjects of their own.
@@ -25,7 +25,7 @@ pub struct Sortie {
     /// The work to be done, in one line.
     pub title: Title,
     /// The work to be done, at length.
-    pub description: Option<Note>,
+    pub description: Option<NoteText>,
     /// Where it stands.
     pub status: SortieStatus,
     /// Its place in the mission's order.
@@ -43,9 +43,9 @@ pub struct Sortie {
     /// How often work on it has begun.
     pub attempts: u32,
     /// The last status update, in its owner's words.
-    pub progress_notes: Option<Note>,
+    pub progress_notes: Option<NoteText>,
     /// Where its owner is in a longer run.
-    pub cursor: Cursor,
+    pub cursor: WorkCursor,
     /// Subtask counts and percentage as its owner declared them, when it does not list its subtasks.
     pub declared: Option<Declared>,
     /// Acceptance criteria, and whether each is met.
@@ -56,11 +56,11 @@ pub struct Sortie {
     /// Whether it can be taken up again after an interruption.
     pub resumable: bool,
     /// How to take it up again.
-    pub resume_instructions: Option<Note>,
+    pub resume_instructions: Option<NoteText>,
     /// What blocks it, while it is blocked.
-    pub blocked_reason: Option<Note>,
+    pub blocked_reason: Option<NoteText>,
     /// Why it failed.
-    pub failure: Option<Note>,
+    pub failure: Option<NoteText>,
     /// The last verdict of a person or reviewer on it.
     pub approval: Option<Approval>,
     /// How long it was expected to take.
@@ -68,9 +68,9 @@ pub struct Sortie {
     /// Tokens spent on it so far.
     pub token_usage: TokenUsage,
     /// What it was given to start from.
-    pub input: Option<Data>,
+    pub input: Option<JsonData>,
     /// The result of the work.
-    pub output: Option<Data>,
+    pub output: Option<JsonData>,
     /// When it was added.
     pub created_at: Time,
     /// When its record last changed.
@@ -97,7 +97,7 @@ pub struct Interruption {
     /// Paths it had locked for the sortie: acquired again for the next owner.
     pub locks: Vec<RepoPath>,
     /// What it was waiting for.
-    pub blocked_reason: Option<Note>,
+    pub blocked_reason: Option<NoteText>,
 }
 
 impl Interruption {
@@ -221,13 +221,13 @@ impl SortieStatus {
 /// Where an owner is in a longer run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Cursor {
+pub struct WorkCursor {
     /// The item that was processed last.
     pub last_processed: Option<Title>,
     /// The item that comes next.
     pub next_to_process: Option<Title>,
     /// What else is worth knowing.
-    pub notes: Option<Note>,
+    pub notes: Option<NoteText>,
 }
 
 /// Counts an owner declares without listing every subtask.
@@ -282,7 +282,7 @@ pub struct Approval {
     /// Who said so.
     pub by: String,
     /// Why it was decided so.
-    pub reason: Option<Note>,
+    pub reason: Option<NoteText>,
     /// When it was decided.
     pub at: Time,
 }
@@ -445,7 +445,7 @@ pub struct SortieError {
     /// The status code, when it came from an API.
     pub status: Option<u16>,
     /// The text of the error.
-    pub message: Note,
+    pub message: NoteText,
     /// Whether work cannot go on.
     pub blocking: bool,
     /// When it was reported.
@@ -467,7 +467,7 @@ pub struct Review {
     /// The score; none while the review is asked for and not given.
     pub score: Option<i64>,
     /// What the reviewer said.
-    pub note: Option<Note>,
+    pub note: Option<NoteText>,
     /// When it was reviewed.
     pub at: Time,
 }

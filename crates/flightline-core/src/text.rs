@@ -21,7 +21,7 @@ const ONE_LINE: usize = 500;
 /// The body of a message.
 pub type Body = Text<65_536>;
 /// A note, a description, a step.
-pub type Note = Text<8_192>;
+pub type NoteText = Text<8_192>;
 
 /// A number of things, by their noun: `1 lock`, `2 locks`.
 #[must_use]
@@ -308,16 +308,16 @@ impl<'de> Deserialize<'de> for Name {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
-pub struct Data(serde_json::Value);
+pub struct JsonData(serde_json::Value);
 
-impl Data {
+impl JsonData {
     /// How deep data may be nested.
     pub const MAX_DEPTH: usize = 32;
 
     /// Cleans and checks `raw`.
     ///
     /// # Errors
-    /// When it is nested deeper than [`Data::MAX_DEPTH`].
+    /// When it is nested deeper than [`JsonData::MAX_DEPTH`].
     pub fn new(raw: serde_json::Value) -> Result<Self, Refusal> {
         clean_data(raw, Self::MAX_DEPTH).map(Self)
     }
@@ -352,7 +352,7 @@ fn clean_data(raw: serde_json::Value, depth: usize) -> Result<serde_json::Value,
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Refusal::invalid(format!(
             "the data is nested deeper than {} levels",
-            Data::MAX_DEPTH
+            JsonData::MAX_DEPTH
         )));
     };
     Ok(match raw {
@@ -377,7 +377,7 @@ fn clean_data(raw: serde_json::Value, depth: usize) -> Result<serde_json::Value,
     })
 }
 
-impl<'de> Deserialize<'de> for Data {
+impl<'de> Deserialize<'de> for JsonData {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::new(serde_json::Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
@@ -416,14 +416,14 @@ mod tests {
 
     #[test]
     fn control_characters_go_and_line_breaks_stay() {
-        let text = Note::parse("note", "a\0b\u{1b}[31mc\nd\te").unwrap();
+        let text = NoteText::parse("note", "a\0b\u{1b}[31mc\nd\te").unwrap();
         assert_eq!(text.as_str(), "ab[31mc\nd\te");
     }
 
     #[test]
     fn nothing_and_too_much_are_refused_with_the_field_named() {
         assert_eq!(
-            Note::parse("note", " \0 ").unwrap_err().message,
+            NoteText::parse("note", " \0 ").unwrap_err().message,
             "the note is empty"
         );
         let long = Title::parse("title", &"x".repeat(501)).unwrap_err();
@@ -436,11 +436,11 @@ mod tests {
 
     #[test]
     fn a_secret_does_not_pass_the_door() {
-        let text = Note::parse("note", "use password=hunter2hunter2 please").unwrap();
+        let text = NoteText::parse("note", "use password=hunter2hunter2 please").unwrap();
         assert!(!text.contains("hunter2"), "{text}");
         let json = serde_json::to_string("use password=hunter2hunter2 please").unwrap();
         assert!(
-            !serde_json::from_str::<Note>(&json)
+            !serde_json::from_str::<NoteText>(&json)
                 .unwrap()
                 .contains("hunter2")
         );
@@ -449,9 +449,9 @@ mod tests {
     #[test]
     fn what_is_stored_is_read_as_it_is_and_nothing_else() {
         let json = serde_json::to_string("use password=hunter2hunter2 please").unwrap();
-        assert!(read_stored::<Note>(&json).unwrap().contains("hunter2"));
+        assert!(read_stored::<NoteText>(&json).unwrap().contains("hunter2"));
         assert!(read_stored::<u8>(&json).is_err());
-        let after: Note = serde_json::from_str(&json).unwrap();
+        let after: NoteText = serde_json::from_str(&json).unwrap();
         assert!(!after.contains("hunter2"), "the door is closed again");
     }
 

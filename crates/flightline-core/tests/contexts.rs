@@ -4,7 +4,9 @@
 use expect_test::expect;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
-use flightline_core::context::{Decision, changes, decide, recovery_document, remaining_steps};
+use flightline_core::context::{
+    DeltaDecision, changes, decide, recovery_document, remaining_steps,
+};
 use flightline_core::dialect::recovery::{in_progress, moved};
 use flightline_core::dialect::{Dialect, Document, Json};
 use flightline_core::mission::Mission;
@@ -227,12 +229,12 @@ fn a_task_that_two_go_by_is_not_guessed() {
     let sorties = [sortie(1, "Model", SortieStatus::Pending), twin];
     let decided = decide(&moved("T001", "backlog", "done"), &sorties);
     let why = "several tasks are called `T001`".to_owned();
-    assert_eq!(decided, Decision::Kept { why });
+    assert_eq!(decided, DeltaDecision::Kept { why });
     // By its own id each of them is one.
     let own = sorties[1].id.to_string();
     let decided = decide(&moved(&own, "backlog", "done"), &sorties);
     let (sortie, to) = (&sorties[1], SortieStatus::Completed);
-    assert_eq!(decided, Decision::Move { sortie, to });
+    assert_eq!(decided, DeltaDecision::Move { sortie, to });
 }
 
 #[test]
@@ -243,9 +245,9 @@ fn a_change_is_made_once_and_one_that_cannot_be_made_says_why() {
     ];
     let decided = |text: &str| decide(&Json::parse(text).unwrap(), &sorties);
     let completed = r#"{"file": "progress", "operation": "update", "field": "metrics.currentSprint.completed", "value": 1}"#;
-    assert_eq!(decided(completed), Decision::Already);
+    assert_eq!(decided(completed), DeltaDecision::Already);
     let there = moved("T005", "backlog", "inProgress");
-    assert_eq!(decide(&there, &sorties), Decision::Already);
+    assert_eq!(decide(&there, &sorties), DeltaDecision::Already);
     let deep = format!(
         r#"{{"file": "progress", "operation": "update", "field": "{}a", "value": 1}}"#,
         "a.".repeat(100_000)
@@ -290,7 +292,7 @@ fn a_change_is_made_once_and_one_that_cannot_be_made_says_why() {
         ),
         ("\"later\"", "unknown change: \"later\""),
     ] {
-        let Decision::Kept { why } = decided(text) else {
+        let DeltaDecision::Kept { why } = decided(text) else {
             panic!("{text}");
         };
         assert!(why.ends_with(said), "{why}");
@@ -312,7 +314,7 @@ proptest! {
         }
         board.truncate(now.len());
         for change in changes(&board.clone(), &now) {
-            if let Decision::Move { sortie, to } = decide(&change.to_delta(), &board) {
+            if let DeltaDecision::Move { sortie, to } = decide(&change.to_delta(), &board) {
                 let id = sortie.id;
                 board.iter_mut().filter(|it| it.id == id).for_each(|it| it.status = to);
             }

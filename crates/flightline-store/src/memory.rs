@@ -14,7 +14,7 @@ use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use flightline_core::checkpoint::Section;
+use flightline_core::checkpoint::SectionDigest;
 use flightline_core::event::{Event, sha256_hex};
 use flightline_core::text::read_stored;
 use flightline_core::{Keys, Kind, MissionId, Subject, Time};
@@ -441,7 +441,7 @@ impl Memory {
         &mut self,
         driver: &mut dyn Driver,
         mission: &str,
-    ) -> Result<Option<Vec<(Kind, Section)>>, Error> {
+    ) -> Result<Option<Vec<(Kind, SectionDigest)>>, Error> {
         let mut digests = Vec::with_capacity(CUT.len());
         for kind in CUT {
             if self.shelf(driver, kind)?.is_none() {

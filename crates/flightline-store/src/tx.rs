@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use flightline_core::checkpoint::{Digest, Line, Section, sections};
+use flightline_core::checkpoint::{Digest, DigestLine, SectionDigest, sections};
 use flightline_core::event::{Change, Event, EventType, HAPPENED_AT, sha256_hex};
 use flightline_core::time::Uptime;
 use flightline_core::{Kind, MissionId, Subject, Time};
@@ -446,7 +446,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn lines(&mut self, mission: MissionId) -> Result<Vec<Line>, Error> {
+    pub fn lines(&mut self, mission: MissionId) -> Result<Vec<DigestLine>, Error> {
         match self.known_lines(mission)? {
             Some(known) => Ok(known),
             None => subject::lines(self.driver, &self.project.id, mission),
@@ -458,7 +458,10 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn sections(&mut self, mission: MissionId) -> Result<BTreeMap<String, Section>, Error> {
+    pub fn sections(
+        &mut self,
+        mission: MissionId,
+    ) -> Result<BTreeMap<String, SectionDigest>, Error> {
         match self.known_sections(mission)? {
             Some(known) => Ok(known),
             None => Ok(sections(self.lines(mission)?, Digest::NEW)),

@@ -14,7 +14,7 @@ use flightline::agent::{AgentView, Heartbeat, RegisterAgent};
 use flightline::core::agent::{Agent, Process, Role};
 use flightline::core::event::Event;
 use flightline::core::policy::Policy;
-use flightline::core::text::Note;
+use flightline::core::text::NoteText;
 use flightline::core::{Kind, Name, Refusal, RepoPath, Title};
 use flightline::lock::LockView;
 use flightline::mail::{MessageView, PeekInbox};
@@ -323,8 +323,8 @@ pub fn title(text: &str) -> Title {
 /// # Panics
 /// When it cannot be one.
 #[must_use]
-pub fn note(text: &str) -> Note {
-    Note::parse("note", text).expect("a note")
+pub fn note(text: &str) -> NoteText {
+    NoteText::parse("note", text).expect("a note")
 }
 
 /// A name.

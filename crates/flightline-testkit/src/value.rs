@@ -2,7 +2,7 @@
 
 use flightline::core::mission::{Mission, MissionStatus, Pinning, Workflow};
 use flightline::core::note::{Note, NoteKind};
-use flightline::core::text::Note as NoteText;
+use flightline::core::text::NoteText;
 use flightline::core::{AgentId, MissionId, NoteId, Time, Title};
 use uuid::Uuid;
 

@@ -19,7 +19,7 @@ use flightline_core::event::EventType;
 use flightline_core::liveness::{self, Evidence, Liveness, ProcessSight, judge};
 use flightline_core::lock::Lock;
 use flightline_core::sortie::SortieStatus;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{AgentId, Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
 use flightline_store::{Find, Order, Pulse};
 use serde::{Deserialize, Serialize};
@@ -119,7 +119,7 @@ pub struct UpdateAgent {
     #[serde(default)]
     pub clear_files: bool,
     /// How to take its work up again.
-    pub recovery_instructions: Option<Note>,
+    pub recovery_instructions: Option<NoteText>,
     /// Whether its work can be resumed.
     pub can_resume: Option<bool>,
     /// When it next means to report.
@@ -140,7 +140,7 @@ pub struct RetireAgent {
     /// The agent, by name or id.
     pub agent: String,
     /// Why the agent is retired.
-    pub reason: Option<Note>,
+    pub reason: Option<NoteText>,
 }
 
 /// What a caller saw of an agent's process. Only `sight` reads one, because not everybody is believed.
@@ -179,7 +179,7 @@ pub struct AgentView {
     pub last_sign: Option<Time>,
     /// The last sign of life in seed B's words, and what its age means; none of an agent that never gave one, or is retired.
     #[serde(default)]
-    pub heartbeat: Option<liveness::Heartbeat>,
+    pub heartbeat: Option<liveness::HeartbeatStatus>,
     /// What it said of itself with its last heartbeat.
     pub pulse: Value,
     /// The sorties it holds.
@@ -696,7 +696,7 @@ fn view_of(
     let beat = last_sign.filter(|_| agent.retired_at.is_none());
     AgentView {
         briefing: held.briefing,
-        heartbeat: liveness::Heartbeat::of(beat, liveness.life, desk.policy),
+        heartbeat: liveness::HeartbeatStatus::of(beat, liveness.life, desk.policy),
         liveness,
         last_sign,
         start: None,

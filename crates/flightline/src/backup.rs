@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::EventType;
-use flightline_core::history::{Branch, Followed};
+use flightline_core::history::{Branch, FollowedHistory};
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
 use flightline_core::setting::{EpochFloor, Restoration};
@@ -134,7 +134,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
             name: actor.clone(),
             epoch: None,
         });
-        let mut follows = vec![Followed {
+        let mut follows = vec![FollowedHistory {
             history: copied.history.clone(),
             up_to: copied.rev,
         }];
@@ -178,13 +178,13 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
 }
 
 /// What a history goes on from, nearest first; nothing when that is not known.
-pub(crate) fn followed_by(tx: &mut Tx<'_>, history: &str) -> Result<Option<Vec<Followed>>> {
+pub(crate) fn followed_by(tx: &mut Tx<'_>, history: &str) -> Result<Option<Vec<FollowedHistory>>> {
     let (mut follows, mut at) = (Vec::new(), history.to_owned());
     loop {
         match tx.get::<Branch>(&Branch::key_of(&at)) {
             Ok(Some(branch)) if follows.len() < FOLLOWED => {
                 at.clone_from(&branch.before);
-                follows.push(Followed {
+                follows.push(FollowedHistory {
                     history: branch.before,
                     up_to: branch.left_at,
                 });

@@ -29,8 +29,8 @@ use std::rc::Rc;
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Digest, Line, Section, Standing, sections, size_warning,
-    standing,
+    Backup, Checkpoint, CheckpointStatus, Digest, DigestLine, SectionDigest, VersionMatch,
+    sections, size_warning, standing,
 };
 use flightline_core::context::AgentContext;
 use flightline_core::file_system::FileSystem;
@@ -39,7 +39,7 @@ use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::recovery::{Analysis, RecoveryContext};
 use flightline_core::sortie::{Sortie, SortieFile, SortieStatus};
-use flightline_core::text::{Note, read_stored};
+use flightline_core::text::{NoteText, read_stored};
 use flightline_core::{
     AgentId, CheckpointId, Code, MessageId, MissionId, Name, Refusal, SortieId, Time,
 };
@@ -87,7 +87,7 @@ pub struct CheckpointDocument {
     /// Whether it is pinned.
     pub pinned: bool,
     /// A note that a person or an agent added to it.
-    pub note: Option<Note>,
+    pub note: Option<NoteText>,
     /// What became of its copy in a file.
     pub backup: Backup,
     /// The agent's context that it was taken for, with what was left of its task and what had changed since
@@ -219,8 +219,8 @@ impl Contents {
     }
 
     /// The hashes of the values, by section.
-    pub(crate) fn sections(&self, digest: Digest) -> BTreeMap<String, Section> {
-        let lines = self.values.iter().map(|value| Line {
+    pub(crate) fn sections(&self, digest: Digest) -> BTreeMap<String, SectionDigest> {
+        let lines = self.values.iter().map(|value| DigestLine {
             kind: value.kind,
             id: value.id.clone(),
             rev: value.rev,
@@ -368,7 +368,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
             ),
         )
     };
-    if standing(&checkpoint.cut.version) == Standing::Foreign {
+    if standing(&checkpoint.cut.version) == VersionMatch::Foreign {
         return Err(damaged("it has a version that this `fleet` does not know"));
     }
     if checkpoint.cut.sha256() != checkpoint.sha256 {
@@ -502,8 +502,8 @@ pub(crate) fn find(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Checkpoin
 /// Refuses to write over what a newer version wrote: we would drop what we do not know.
 pub(crate) fn refuse_newer(checkpoint: &Checkpoint) -> Result<()> {
     match standing(&checkpoint.cut.version) {
-        Standing::Known => Ok(()),
-        Standing::Newer | Standing::Foreign => Err(Refusal::new(
+        VersionMatch::Known => Ok(()),
+        VersionMatch::Newer | VersionMatch::Foreign => Err(Refusal::new(
             Code::NewerStore,
             format!(
                 "{} has version {}, which this `fleet` does not write",

@@ -19,7 +19,7 @@ use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::{OwnContext, OwnWork, own_context};
-use flightline_core::setting::{Briefing, Form, Receipt, Secret};
+use flightline_core::setting::{Briefing, Form, NonceSecret, Receipt};
 use flightline_core::sortie::{FileChange, Sortie, SortieError, SortieFile, Subtask};
 use flightline_core::{Code, Kind, Refusal, Subject, Time};
 use flightline_store::{EventFilter, Find};
@@ -272,10 +272,10 @@ pub(crate) fn nonce(desk: &mut Desk<'_, '_>, what: &str) -> Result<String> {
 
 /// The store's secret, made when it is first needed.
 fn secret(desk: &mut Desk<'_, '_>) -> Result<String> {
-    if let Some(known) = desk.tx.get::<Secret>(Secret::KEY)? {
+    if let Some(known) = desk.tx.get::<NonceSecret>(NonceSecret::KEY)? {
         return Ok(known.value);
     }
-    let made = Secret {
+    let made = NonceSecret {
         value: desk.tx.uuid().to_string(),
     };
     desk.tx.set(EventType::SecretMade, &made, &json!({}))?;

@@ -18,7 +18,7 @@ use flightline_core::checkpoint::Checkpoint;
 use flightline_core::dialect::{Dialect, Document, Json, Original, merge};
 use flightline_core::mission::Mission;
 use flightline_core::redact::shown;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{Code, Refusal, Subject, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
@@ -347,9 +347,9 @@ fn title(json: &Json, key: &str) -> Result<Option<Title>> {
 }
 
 /// The text of a field as a note.
-fn note(json: &Json, key: &str) -> Result<Option<Note>> {
+fn note(json: &Json, key: &str) -> Result<Option<NoteText>> {
     let text = filled(json, key);
-    Ok(text.map(|text| Note::parse(key, text)).transpose()?)
+    Ok(text.map(|text| NoteText::parse(key, text)).transpose()?)
 }
 
 fn parsed(text: &str) -> Result<Json> {

@@ -4,7 +4,7 @@ use flightline_core::agent::Agent;
 use flightline_core::effect::{Effect, EffectState};
 use flightline_core::event::EventType;
 use flightline_core::liveness::{Life, Liveness};
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{Code, EffectId, Name, Refusal};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct BeginEffect {
     /// For which sortie.
     pub sortie: Option<String>,
     /// What it does.
-    pub what: Option<Note>,
+    pub what: Option<NoteText>,
     /// Begin again, after a check that it did not happen. Refused while the agent that began it is alive.
     #[serde(default)]
     pub again: bool,
@@ -48,7 +48,7 @@ pub struct FinishEffect {
     /// For which mission; the current one when none is named.
     pub mission: Option<String>,
     /// The result of the effect.
-    pub result: Option<Note>,
+    pub result: Option<NoteText>,
 }
 
 /// Lists effects, oldest first.

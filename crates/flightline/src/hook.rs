@@ -9,7 +9,7 @@ mod work;
 use flightline_core::agent::{Agent, Process};
 use flightline_core::checkpoint::Reason;
 use flightline_core::file_system::TreeNow;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{CheckpointId, MissionId, Name, RepoPath, Title};
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +105,7 @@ pub enum SessionEvent {
         paths: Vec<RepoPath>,
         /// Why it failed, when it failed.
         #[serde(default)]
-        failed: Option<Note>,
+        failed: Option<NoteText>,
     },
     /// The client's own task list was replaced.
     Planned {

@@ -27,7 +27,7 @@ pub struct RecordLate {
     /// The operation that was asked for, such as `update_sortie`.
     pub operation: Name,
     /// The text of the request.
-    pub said: text::Note,
+    pub said: text::NoteText,
     /// When, by the clock of the machine it was said on.
     pub asked_at: Time,
     /// The agent that said it.
@@ -39,7 +39,7 @@ pub struct RecordLate {
     /// Why it was refused.
     pub code: Code,
     /// The refusal in words.
-    pub why: text::Note,
+    pub why: text::NoteText,
 }
 
 impl Operation for RecordLate {
@@ -80,7 +80,7 @@ impl Operation for RecordLate {
             mission_id: mission.id,
             sortie_id,
             text: self.said.clone(),
-            rationale: Some(text::Note::parse(
+            rationale: Some(text::NoteText::parse(
                 "rationale",
                 &format!(
                     "{} of {}, refused on delivery: {}",

@@ -14,7 +14,7 @@ use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
 use flightline_core::note::Failure;
 use flightline_core::sortie::Sortie;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::time::{Millis, human_span};
 use flightline_core::{Code, LockId, MissionId, Refusal, RepoPath, Time, Title};
 use flightline_store::Find;
@@ -87,7 +87,7 @@ pub struct StealLock {
     /// The file or folder, or a pattern.
     pub path: RepoPath,
     /// Why: the holder is told.
-    pub reason: Note,
+    pub reason: NoteText,
 }
 
 /// Lists the locks that are held.
@@ -394,7 +394,7 @@ pub fn acquire(
         if left.is_zero() {
             let waited = human_span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
             let message = format!("timed out after {waited}: {}", refusal.message);
-            let details = Note::parse("details", &message)?;
+            let details = NoteText::parse("details", &message)?;
             let files = request.paths.clone();
             let failure = (details, Failure::LockTimeout { files });
             record_failure(fleet, caller, None, Reason::LockTimeout, failure);

@@ -12,7 +12,7 @@ use flightline_core::checkpoint::Reason;
 use flightline_core::event::EventType;
 use flightline_core::message::{Delivery, DeliveryState, Message, MessageKind};
 use flightline_core::note::Failure;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::time::Millis;
 use flightline_core::{AgentId, Body, Code, MessageId, Refusal, Subject, Time, Title};
 use flightline_store::Find;
@@ -441,7 +441,7 @@ pub fn send(fleet: &mut Fleet, request: &SendMail, caller: &Caller) -> Result<Me
     if let Err(crate::Error::Refused(refusal)) = &sent
         && refusal.details.get("undeliverable").is_some()
     {
-        let details = Note::parse("details", &refusal.message)?;
+        let details = NoteText::parse("details", &refusal.message)?;
         let mission = request.mission.clone();
         let subject = request.subject.clone();
         let failure = (details, Failure::Undelivered { subject });

@@ -10,7 +10,7 @@ use flightline_core::event::{Event, EventType};
 use flightline_core::mission::{Mission, MissionStatus, Pinning, Progress, Workflow};
 use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Name, Refusal, Subject, Time, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct CreateMission {
     /// What it is called.
     pub title: Title,
     /// The state to be reached at the end.
-    pub objective: Option<Note>,
+    pub objective: Option<NoteText>,
     /// The phase it begins in.
     pub phase: Option<Title>,
     /// The technology stack it belongs to.
@@ -100,7 +100,7 @@ pub struct ChangeMission {
     /// The status that the mission gets.
     pub to: MissionStatus,
     /// Why the status changes.
-    pub reason: Option<Note>,
+    pub reason: Option<NoteText>,
 }
 
 /// Moves a mission's workflow to another state, or notes that it is to move.
@@ -113,7 +113,7 @@ pub struct TransitionMission {
     /// The state that the workflow moves to.
     pub to: Name,
     /// Why: what triggered it.
-    pub reason: Option<Note>,
+    pub reason: Option<NoteText>,
     /// Whether it only waits to happen.
     #[serde(default)]
     pub pending: bool,

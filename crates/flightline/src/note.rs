@@ -33,9 +33,9 @@ pub struct AddNote {
     /// What kind of note.
     pub kind: NoteKind,
     /// What it says.
-    pub text: text::Note,
+    pub text: text::NoteText,
     /// Why, for a decision.
-    pub rationale: Option<text::Note>,
+    pub rationale: Option<text::NoteText>,
     /// The sortie it belongs to.
     pub sortie: Option<String>,
     /// The file, for an artifact.
@@ -50,7 +50,7 @@ pub struct AddNote {
 impl AddNote {
     /// A note of a kind, and nothing else.
     #[must_use]
-    pub fn of(kind: NoteKind, text: text::Note) -> Self {
+    pub fn of(kind: NoteKind, text: text::NoteText) -> Self {
         Self {
             mission: None,
             kind,
@@ -201,7 +201,7 @@ impl ListNotes {
 fn check_pinning(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    text: &text::Note,
+    text: &text::NoteText,
     instead_of: Option<NoteId>,
 ) -> Result<()> {
     match mission.constraints_by {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::EventType;
-use flightline_core::history::Followed;
+use flightline_core::history::FollowedHistory;
 use flightline_core::mission::Mission;
 use flightline_core::policy::Policy;
 use flightline_core::setting::Restoration;
@@ -153,7 +153,7 @@ struct Built<'a> {
     /// The counter begins above this.
     above: u64,
     /// The histories that the files it was built from belong to.
-    follows: Vec<Followed>,
+    follows: Vec<FollowedHistory>,
 }
 
 /// What to do about a store that cannot be used when no file of a checkpoint is sound.

@@ -17,7 +17,7 @@ use flightline_core::sortie::{
     Declared, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask, SubtaskProgress,
     SubtaskStatus,
 };
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, Kind, MissionId, Name, SortieId, Subject, Time, Title};
 use flightline_store::{Find, SubjectRow};
@@ -122,9 +122,9 @@ pub struct ResumePoint {
     /// Where to start.
     pub next_to_process: Option<Title>,
     /// What else is worth knowing.
-    pub notes: Option<Note>,
+    pub notes: Option<NoteText>,
     /// How to go on.
-    pub instructions: Option<Note>,
+    pub instructions: Option<NoteText>,
     /// Subtasks that are done, and are skipped, of those listed.
     pub skipped: Vec<Name>,
     /// Subtasks that are left, of those listed.

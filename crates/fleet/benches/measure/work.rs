@@ -2,7 +2,7 @@
 
 use flightline::agent::RegisterAgent;
 use flightline::core::sortie::Sortie;
-use flightline::core::text::{Name, Note};
+use flightline::core::text::{Name, NoteText};
 use flightline::core::{MissionId, Title};
 use flightline::mission::CreateMission;
 use flightline::sortie::add::NewSortie;
@@ -37,7 +37,7 @@ impl Work {
             states: [].into(),
             sorties: (0..10)
                 .map(|n| NewSortie {
-                    description: Some(Note::parse("description", &description).unwrap()),
+                    description: Some(NoteText::parse("description", &description).unwrap()),
                     ..NewSortie::titled(title(format!("Sortie {n}")))
                 })
                 .collect(),
@@ -83,7 +83,7 @@ impl Work {
         let note = format!("Step {} of many, in about a hundred bytes", self.turn);
         UpdateSortie {
             sortie: self.sorties[self.turn % self.sorties.len()].clone(),
-            note: Some(Note::parse("note", &note.repeat(2)).unwrap()),
+            note: Some(NoteText::parse("note", &note.repeat(2)).unwrap()),
             ..UpdateSortie::default()
         }
     }

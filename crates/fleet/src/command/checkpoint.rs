@@ -14,7 +14,7 @@ use flightline::checkpoint::inspect::{
 };
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::checkpoint::Reason;
-use flightline::core::text::Note;
+use flightline::core::text::NoteText;
 use flightline::core::{CheckpointId, Code, Kind, Name, Refusal};
 use flightline::errand::CompareFiles;
 
@@ -158,7 +158,7 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
 }
 
 /// Something destructive is about to be done: whether or not that needs a checkpoint, it may be done.
-fn before(args: &CheckpointArgs, operation: &str, note: Option<Note>, app: &mut App) -> Done {
+fn before(args: &CheckpointArgs, operation: &str, note: Option<NoteText>, app: &mut App) -> Done {
     let mut prepared = app.run(&BeforeDestructive {
         mission: None,
         operation: Name::parse("the name of an operation", operation)?,

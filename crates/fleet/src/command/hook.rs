@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flightline::core::agent::Agent;
-use flightline::core::text::Note;
+use flightline::core::text::NoteText;
 use flightline::core::{Code, Name, Refusal, RepoPath, Title};
 use flightline::hook::{Hooked, PlannedStatus, PlannedTask, SessionEvent, SubagentRef, TellHook};
 use flightline::recovery::claims::ListClaims;
@@ -344,7 +344,7 @@ impl Hook {
                         _ => Vec::new(),
                     },
                     failed: failed.as_deref().and_then(|why| {
-                        Note::parse("error", &format!("{}: {why}", tool.name)).ok()
+                        NoteText::parse("error", &format!("{}: {why}", tool.name)).ok()
                     }),
                 },
             },

@@ -8,7 +8,7 @@ use flightline::checkpoint::prune::{
     PlanPrune, Pruned, PrunedCheckpoint, REWRITTEN_AT_ONCE, Space, apply_all, plan_all,
 };
 use flightline::checkpoint::thin::Thinned;
-use flightline::core::retention::{Guard, Rule};
+use flightline::core::retention::{Guard, RetentionRule};
 use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Kind, Refusal};
 use flightline::errand::GiveBack;
@@ -149,8 +149,8 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
     ));
     let going: Vec<&PrunedCheckpoint> = plan.details.iter().chain(&plan.archived).collect();
     let by_completion = |one: &&&PrunedCheckpoint| match one.rule {
-        Rule::NotFinal | Rule::LongCompleted => true,
-        Rule::Old | Rule::Surplus => false,
+        RetentionRule::NotFinal | RetentionRule::LongCompleted => true,
+        RetentionRule::Old | RetentionRule::Surplus => false,
     };
     let completed = going.iter().filter(by_completion).count() as u64;
     if completed > 0 {
@@ -215,18 +215,18 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
 
 /// How many go by each rule, when it is not only their age.
 fn by_rule(plan: &Pruned, age: &str) -> String {
-    let mut counts: BTreeMap<Rule, u64> = BTreeMap::new();
+    let mut counts: BTreeMap<RetentionRule, u64> = BTreeMap::new();
     for one in &plan.details {
         *counts.entry(one.rule).or_default() += 1;
     }
-    if counts.keys().all(|rule| *rule == Rule::Old) {
+    if counts.keys().all(|rule| *rule == RetentionRule::Old) {
         return String::new();
     }
     let rules = counts.iter().map(|(rule, count)| match rule {
-        Rule::Old => format!("{count} older than {age}"),
-        Rule::Surplus => format!("{count} more than the {} that stay", plan.policy.most),
-        Rule::NotFinal => format!("{count} of completed missions, not the final one"),
-        Rule::LongCompleted => format!(
+        RetentionRule::Old => format!("{count} older than {age}"),
+        RetentionRule::Surplus => format!("{count} more than the {} that stay", plan.policy.most),
+        RetentionRule::NotFinal => format!("{count} of completed missions, not the final one"),
+        RetentionRule::LongCompleted => format!(
             "{count} of missions completed over {} ago",
             span(plan.policy.completed_ms)
         ),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use flightline::core::recovery::RecoveryContext;
 use flightline::core::sortie::{SortieStatus, called};
 use flightline::core::time::human_span;
-use flightline::core::{Data, Kind, Refusal};
+use flightline::core::{JsonData, Kind, Refusal};
 use flightline::sortie::add::{AddSorties, NewSortie};
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::{ClaimNext, ClaimSortie, claim_next};
@@ -112,7 +112,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> Done {
         SortieCommand::Unblock { id } => change(id, SortieAction::Unblock, app),
         SortieCommand::Resume { id, subtasks } => resume(id, subtasks, app),
         SortieCommand::Complete { id, output, end } => {
-            let output = typed::maybe(output.as_ref(), |text| Data::parse("output", text))?;
+            let output = typed::maybe(output.as_ref(), |text| JsonData::parse("output", text))?;
             finish(id, SortieAction::Complete { output }, end, app)
         }
         SortieCommand::Fail { id, reason, end } => {
@@ -241,7 +241,7 @@ fn add(args: &AddArgs, app: &mut App) -> Done {
         resume_instructions: typed::maybe(args.resume_instructions.as_ref(), |text| {
             typed::note("resume instructions", text)
         })?,
-        input: typed::maybe(args.input.as_ref(), |text| Data::parse("input", text))?,
+        input: typed::maybe(args.input.as_ref(), |text| JsonData::parse("input", text))?,
     };
     let added = app.run(&AddSorties {
         mission: None,

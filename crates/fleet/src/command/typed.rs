@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use flightline::core::text::{Note, Text};
+use flightline::core::text::{NoteText, Text};
 use flightline::core::time::{Millis, parse_span};
 use flightline::core::{Body, Code, Name, Refusal, Title};
 
@@ -26,7 +26,7 @@ pub fn titles(what: &str, typed: &[String]) -> Result<Vec<Title>, Refusal> {
 }
 
 /// A note; `-` reads it from stdin.
-pub fn note(what: &str, typed: &str) -> Result<Note, Refusal> {
+pub fn note(what: &str, typed: &str) -> Result<NoteText, Refusal> {
     text(what, typed)
 }
 

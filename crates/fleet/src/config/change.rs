@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flightline::core::policy::{Policy, Preset, Shape, knobs};
+use flightline::core::policy::{KnobType, Policy, Preset, knobs};
 use flightline::core::{Code, Refusal};
 use flightline::file::Replacing;
 use flightline::workspace::beneath::Dir;
@@ -81,10 +81,10 @@ fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Res
     };
     (knob.set)(&mut Policy::default(), knob.reason, change.value).map_err(Refusal::invalid)?;
     let written = match knob.shape {
-        Shape::Span | Shape::Word => value(change.value),
-        Shape::Count => value(change.value.parse::<i64>().unwrap_or(i64::MAX)),
-        Shape::Switch => value(matches!(change.value, "true" | "on")),
-        Shape::Names => value(
+        KnobType::Span | KnobType::Word => value(change.value),
+        KnobType::Count => value(change.value.parse::<i64>().unwrap_or(i64::MAX)),
+        KnobType::Switch => value(matches!(change.value, "true" | "on")),
+        KnobType::Names => value(
             change
                 .value
                 .split(',')
@@ -92,7 +92,7 @@ fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Res
                 .filter(|name| !name.is_empty())
                 .collect::<toml_edit::Array>(),
         ),
-        Shape::Percents => value(
+        KnobType::Percents => value(
             change
                 .value
                 .split(',')

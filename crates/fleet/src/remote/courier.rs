@@ -251,7 +251,7 @@ impl Courier {
             Ok::<_, Refusal>(RecordLate {
                 note: Some(entry.note()),
                 operation: Name::parse("operation", &entry.operation)?,
-                said: text::Note::parse("note", &cut(&what_was_said(&entry.request), TOLD))?,
+                said: text::NoteText::parse("note", &cut(&what_was_said(&entry.request), TOLD))?,
                 asked_at: entry.at,
                 agent: entry
                     .agent
@@ -261,7 +261,7 @@ impl Courier {
                 mission: of("mission").or_else(|| entry.mission.clone()),
                 sortie: of("sortie"),
                 code: refusal.code,
-                why: text::Note::parse("why", &cut(&refusal.message, TOLD_WHY))?,
+                why: text::NoteText::parse("why", &cut(&refusal.message, TOLD_WHY))?,
             })
         };
         let request = match request().map(|request| json!(request).to_string()) {

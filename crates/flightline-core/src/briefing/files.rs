@@ -22,7 +22,7 @@ const PATH: Size = Size::new(100, 150);
 pub(super) struct Files(Vec<(FileMark, String)>);
 
 /// A line, and what it stands for.
-pub(super) struct Line {
+pub(super) struct FileLine {
     pub text: String,
     pub files: usize,
     /// Whether a path was cut.
@@ -30,8 +30,8 @@ pub(super) struct Line {
 }
 
 /// The lines to show.
-pub(super) struct Listing {
-    pub lines: Vec<Line>,
+pub(super) struct FileListing {
+    pub lines: Vec<FileLine>,
     pub rolled_up: bool,
 }
 
@@ -52,14 +52,14 @@ impl Files {
 
     /// The finest listing that fits: every file, or folders, ever higher up. When even the top folders
     /// do not fit, as many of them as do.
-    pub fn listing(&self, fits: impl Fn(&[Line]) -> bool) -> Listing {
-        let whole: Vec<Line> = self
+    pub fn listing(&self, fits: impl Fn(&[FileLine]) -> bool) -> FileListing {
+        let whole: Vec<FileLine> = self
             .0
             .iter()
             .map(|(mark, path)| line(*mark, path, 1))
             .collect();
         if whole.len() <= MOST_LINES && fits(&whole) {
-            return Listing {
+            return FileListing {
                 lines: whole,
                 rolled_up: false,
             };
@@ -75,13 +75,13 @@ impl Files {
         while !lines.is_empty() && !fits(&lines) {
             lines.pop();
         }
-        Listing {
+        FileListing {
             rolled_up: lines.iter().any(|line| line.files > 1),
             lines,
         }
     }
 
-    fn by_folder(&self, depth: usize) -> Vec<Line> {
+    fn by_folder(&self, depth: usize) -> Vec<FileLine> {
         let mut counts: BTreeMap<(FileMark, &str), usize> = BTreeMap::new();
         for (mark, path) in &self.0 {
             *counts.entry((*mark, folder(path, depth))).or_default() += 1;
@@ -104,7 +104,7 @@ impl Files {
 }
 
 /// The mark comes first, so that no file name can forge it.
-fn line(mark: FileMark, path: &str, files: usize) -> Line {
+fn line(mark: FileMark, path: &str, files: usize) -> FileLine {
     let mark = mark.as_str();
     let shorter = cut_front(path, PATH);
     let shown = shorter.as_deref().unwrap_or(path);
@@ -113,7 +113,7 @@ fn line(mark: FileMark, path: &str, files: usize) -> Line {
         (_, "") => format!("{mark} ./ ({files} files)"),
         (_, _) => format!("{mark} {shown} ({files} files)"),
     };
-    Line {
+    FileLine {
         text,
         files,
         cut: shorter.is_some(),

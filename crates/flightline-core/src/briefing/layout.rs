@@ -1,7 +1,7 @@
 //! Where everything stands in a briefing, and its fixed words.
 
 use super::fence::{clean, label};
-use super::list::{BLOCKERS, FILES_MODIFIED, NEXT_STEPS, Section, Shown, shortened};
+use super::list::{BLOCKERS, BriefingSection, FILES_MODIFIED, NEXT_STEPS, ShownSection, shortened};
 use super::share::{Size, cut};
 use super::{Facts, ModeFacts, Moment, Quote};
 use crate::agent::Role;
@@ -128,9 +128,9 @@ pub(super) fn context_command(agent: Option<&Name>, mission_id: &str) -> String 
 pub(super) fn write<'a>(
     facts: &Facts,
     nonce: &'a str,
-    rules: &Shown,
-    (sections, left_out): (&[Section], &[Section]),
-    shown: &[Shown],
+    rules: &ShownSection,
+    (sections, left_out): (&[BriefingSection], &[BriefingSection]),
+    shown: &[ShownSection],
 ) -> Draft<'a> {
     let commands = Commands::new(facts);
     let mut draft = Draft::new(nonce);
@@ -187,7 +187,7 @@ pub(super) fn write_least<'a>(facts: &Facts, nonce: &'a str, room: Size) -> Draf
     draft
 }
 
-fn opening(draft: &mut Draft, facts: &Facts, commands: &Commands, rules: &Shown) {
+fn opening(draft: &mut Draft, facts: &Facts, commands: &Commands, rules: &ShownSection) {
     draft.say(&format!("{FIRST_LINE}\n\n"));
     draft.say_line(&facts.cause.sentence());
     let nonce = draft.nonce;
@@ -312,7 +312,7 @@ fn loading(draft: &mut Draft, facts: &Facts, commands: &Commands) {
 }
 
 /// A list under its heading, unless the list before stands under the same one.
-fn list(draft: &mut Draft, section: &Section, shown: &Shown, title: &str) {
+fn list(draft: &mut Draft, section: &BriefingSection, shown: &ShownSection, title: &str) {
     let heading = section.heading;
     if section.is_empty() {
         if let Some(nothing) = heading.empty {
@@ -330,7 +330,7 @@ fn list(draft: &mut Draft, section: &Section, shown: &Shown, title: &str) {
     blocks(draft, shown);
 }
 
-fn blocks(draft: &mut Draft, shown: &Shown) {
+fn blocks(draft: &mut Draft, shown: &ShownSection) {
     for block in &shown.blocks {
         let lines: String = block.lines.iter().flat_map(|line| ["\n- ", line]).collect();
         draft.quote(&block.label, &(lines + "\n"));
@@ -418,7 +418,7 @@ fn working_loop(draft: &mut Draft, facts: &Facts, commands: &Commands) {
     line(&of_sortie("complete", ""), "when it is done");
 }
 
-fn closing(draft: &mut Draft, facts: &Facts, commands: &Commands, left_out: &[Section]) {
+fn closing(draft: &mut Draft, facts: &Facts, commands: &Commands, left_out: &[BriefingSection]) {
     loading(draft, facts, commands);
     working_loop(draft, facts, commands);
     draft.heading("Commands");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::fence::{clean, fence_size, label};
 use super::files::{FILES, Files};
 use super::layout::Commands;
-use super::share::{Ask, Size, cut, fair, level};
+use super::share::{Size, SizeRequest, cut, fair, level};
 use super::{Facts, Quote};
 
 /// One entry is cut to this, however much room there is.
@@ -81,7 +81,7 @@ const CHANGES: Heading = heading(Zone::Rest, "Changed While You Were Away", "cha
 const MAIL: Heading = heading(Zone::Rest, "Unread Mail", "mail");
 
 /// A list under its heading.
-pub(super) struct Section {
+pub(super) struct BriefingSection {
     pub heading: &'static Heading,
     content: Content,
     /// The command that shows all of it.
@@ -127,8 +127,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn ask(&self) -> Ask {
-        Ask {
+    fn ask(&self) -> SizeRequest {
+        SizeRequest {
             need: line_size(&self.line),
             floor: ENTRY_LEAST,
         }
@@ -137,7 +137,7 @@ impl Entry {
 
 /// As much of a section as fits.
 #[derive(Default)]
-pub(super) struct Shown {
+pub(super) struct ShownSection {
     pub blocks: Vec<Block>,
     /// The line about entries that are not shown.
     pub footer: String,
@@ -160,7 +160,7 @@ struct Loss {
 }
 
 /// The lists, in the order of the briefing.
-pub(super) fn sections(facts: &Facts, nonce: &str, commands: &Commands) -> Vec<Section> {
+pub(super) fn sections(facts: &Facts, nonce: &str, commands: &Commands) -> Vec<BriefingSection> {
     let quotes = |quotes: &[Quote]| {
         let items = quotes.iter().map(|it| (it.author.as_str(), &*it.text));
         voices(items, nonce)
@@ -178,7 +178,7 @@ pub(super) fn sections(facts: &Facts, nonce: &str, commands: &Commands) -> Vec<S
     };
     let list = |what: &str| commands.of_mission(what);
     let all = || commands.facts.clone();
-    let section = Section::new;
+    let section = BriefingSection::new;
     vec![
         section(&DONE, quotes(&facts.effects_done), list("effect list")),
         section(
@@ -245,7 +245,7 @@ fn entry(place: usize, text: &str, nonce: &str) -> Entry {
     }
 }
 
-impl Section {
+impl BriefingSection {
     pub fn new(heading: &'static Heading, content: Content, command: String) -> Self {
         let mut section = Self {
             heading,
@@ -300,15 +300,15 @@ impl Section {
         self.len() == 0
     }
 
-    pub fn ask(&self) -> Ask {
-        Ask {
+    pub fn ask(&self) -> SizeRequest {
+        SizeRequest {
             need: self.need,
             floor: self.floor,
         }
     }
 
     /// As much as costs no more than `room`, which is not less than the floor.
-    pub fn show(&self, room: Size) -> Shown {
+    pub fn show(&self, room: Size) -> ShownSection {
         if self.need.fits(room) {
             self.part(Size::ENDLESS)
         } else {
@@ -317,13 +317,13 @@ impl Section {
     }
 
     /// As much as has lines that cost no more than `room`. What is said about the rest comes on top.
-    fn part(&self, room: Size) -> Shown {
+    fn part(&self, room: Size) -> ShownSection {
         let (blocks, lines, loss) = match &self.content {
             Content::Quotes { voices, count } => show_voices(voices, *count, room),
             Content::Files { files, fence } => show_files(files, *fence, room),
         };
         let footer = loss.footer(&self.command);
-        Shown {
+        ShownSection {
             size: lines + Size::of(&footer),
             blocks,
             footer,
@@ -334,15 +334,15 @@ impl Section {
 /// First the authors share the room, then the entries of each author share what he got: many authors
 /// are all heard, and one long text does not push out the short ones.
 fn show_voices(voices: &[Voice], count: usize, room: Size) -> (Vec<Block>, Size, Loss) {
-    let wanted: Vec<Vec<Ask>> = voices
+    let wanted: Vec<Vec<SizeRequest>> = voices
         .iter()
         .map(|voice| voice.entries.iter().map(Entry::ask).collect())
         .collect();
-    let author = |(voice, asks): (&Voice, &Vec<Ask>)| Ask {
+    let author = |(voice, asks): (&Voice, &Vec<SizeRequest>)| SizeRequest {
         need: voice.fence + asks.iter().map(|ask| ask.need).sum(),
         floor: voice.least(),
     };
-    let authors: Vec<Ask> = voices.iter().zip(&wanted).map(author).collect();
+    let authors: Vec<SizeRequest> = voices.iter().zip(&wanted).map(author).collect();
     let shares = fair(&authors, room);
     let mut loss = Loss::default();
     let mut picks: Vec<Pick> = Vec::new();
@@ -399,7 +399,7 @@ fn blocks_size(picks: &[Pick]) -> Size {
 }
 
 fn show_files(files: &Files, fence: Size, room: Size) -> (Vec<Block>, Size, Loss) {
-    let cost = |line: &super::files::Line| line_size(&line.text);
+    let cost = |line: &super::files::FileLine| line_size(&line.text);
     let listing = files.listing(|lines| (fence + lines.iter().map(cost).sum()).fits(room));
     let shown: usize = listing.lines.iter().map(|line| line.files).sum();
     let loss = Loss {

@@ -1,7 +1,7 @@
 //! The constraints of a briefing: in full as long as there is room for all of them.
 
 use super::fence::{breaks_out, check_constraint, clean, fence_size, label};
-use super::list::{Block, Heading, Section, Shown, Zone, heading, voices};
+use super::list::{Block, BriefingSection, Heading, ShownSection, Zone, heading, voices};
 use super::share::Size;
 use super::{Facts, Quote};
 use crate::error::{Code, Refusal};
@@ -69,13 +69,18 @@ impl ConstraintRoom {
 }
 
 /// The constraints within the room that a briefing of the usual size has for them.
-pub(super) fn rules(facts: &Facts, nonce: &str, command: &str) -> Shown {
+pub(super) fn rules(facts: &Facts, nonce: &str, command: &str) -> ShownSection {
     within(facts, nonce, command, RULES).unwrap_or_default()
 }
 
 /// The constraints within `room`: whole if they fit, else as much of each as there is room for, and the
 /// command that shows them; none when there is not even room for that.
-pub(super) fn within(facts: &Facts, nonce: &str, command: &str, room: Size) -> Option<Shown> {
+pub(super) fn within(
+    facts: &Facts,
+    nonce: &str,
+    command: &str,
+    room: Size,
+) -> Option<ShownSection> {
     let constraints = &facts.constraints;
     let verbatim = |it: &Quote| check_constraint(&it.text).is_ok() && !breaks_out(&it.text, nonce);
     if constraints.iter().all(verbatim) {
@@ -87,13 +92,13 @@ pub(super) fn within(facts: &Facts, nonce: &str, command: &str, room: Size) -> O
     let items = constraints
         .iter()
         .map(|it| (it.author.as_str(), it.text.as_str()));
-    let section = Section::new(&CONSTRAINTS, voices(items, nonce), command.to_owned());
+    let section = BriefingSection::new(&CONSTRAINTS, voices(items, nonce), command.to_owned());
     section.ask().floor.fits(room).then(|| section.show(room))
 }
 
 /// Every constraint in full, one block per author: a person's word for word, an agent's on one line, so that no agent
 /// can put headings or tags of its own between ours.
-fn whole(constraints: &[Quote], nonce: &str) -> Shown {
+fn whole(constraints: &[Quote], nonce: &str) -> ShownSection {
     let mut blocks: Vec<Block> = Vec::new();
     let mut size = Size::default();
     for constraint in constraints {
@@ -114,7 +119,7 @@ fn whole(constraints: &[Quote], nonce: &str) -> Shown {
             }
         }
     }
-    Shown {
+    ShownSection {
         blocks,
         footer: String::new(),
         size,

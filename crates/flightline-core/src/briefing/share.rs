@@ -96,14 +96,14 @@ impl std::iter::Sum for Size {
 
 /// A part of a briefing that wants room.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
+pub(super) struct SizeRequest {
     /// How much is useful.
     pub need: Size,
     /// With less than this, nothing can be said.
     pub floor: Size,
 }
 
-impl Ask {
+impl SizeRequest {
     /// What it takes to serve this one at all.
     pub fn least(&self) -> Size {
         self.need.least(self.floor)
@@ -113,7 +113,7 @@ impl Ask {
 /// Shares `room` out: as many parts as possible get their floor, from the first on, and the rest of the room is levelled
 /// among them, so that no part gets more than it needs, and a part with many or long texts takes nothing from one with few.
 /// Returns one share for each part that got its floor.
-pub(super) fn fair(asks: &[Ask], room: Size) -> Vec<Size> {
+pub(super) fn fair(asks: &[SizeRequest], room: Size) -> Vec<Size> {
     let mut promised = Size::default();
     let served = asks
         .iter()
@@ -196,9 +196,9 @@ mod tests {
 
     fn shares(needs: &[usize], floor: usize, room: usize) -> Vec<usize> {
         let size = |n| Size::new(n, n);
-        let asks: Vec<Ask> = needs
+        let asks: Vec<SizeRequest> = needs
             .iter()
-            .map(|need| Ask {
+            .map(|need| SizeRequest {
                 need: size(*need),
                 floor: size(floor),
             })

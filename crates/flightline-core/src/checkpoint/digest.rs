@@ -11,7 +11,7 @@ use crate::subject::Kind;
 /// A section of the state: what it hashes to, and how much is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Section {
+pub struct SectionDigest {
     /// SHA-256 over its lines `kind id rev sha`, as the cut's `digest` says.
     pub sha256: String,
     /// How many values it has.
@@ -67,7 +67,7 @@ pub const fn section_of(kind: Kind) -> Option<&'static str> {
 
 /// One line of a section: a value, named by its revision and hash.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Line {
+pub struct DigestLine {
     /// The kind of the subject.
     pub kind: Kind,
     /// The id of the subject.
@@ -80,14 +80,14 @@ pub struct Line {
 
 /// Hashes lines into sections. Reads no documents.
 #[must_use]
-pub fn sections(lines: Vec<Line>, digest: Digest) -> BTreeMap<String, Section> {
+pub fn sections(lines: Vec<DigestLine>, digest: Digest) -> BTreeMap<String, SectionDigest> {
     match digest {
         Digest::Lines => by_lines(lines),
         Digest::Buckets => by_buckets(&lines),
     }
 }
 
-fn by_lines(mut lines: Vec<Line>) -> BTreeMap<String, Section> {
+fn by_lines(mut lines: Vec<DigestLine>) -> BTreeMap<String, SectionDigest> {
     lines.sort_by(|a, b| (a.kind.as_str(), &a.id).cmp(&(b.kind.as_str(), &b.id)));
     let mut hashers: BTreeMap<String, (Hasher, u64)> = BTreeMap::new();
     let mut text = String::new();
@@ -105,12 +105,12 @@ fn by_lines(mut lines: Vec<Line>) -> BTreeMap<String, Section> {
         .into_iter()
         .map(|(name, (hasher, count))| {
             let sha256 = hasher.hex();
-            (name, Section { sha256, count })
+            (name, SectionDigest { sha256, count })
         })
         .collect()
 }
 
-fn by_buckets(lines: &[Line]) -> BTreeMap<String, Section> {
+fn by_buckets(lines: &[DigestLine]) -> BTreeMap<String, SectionDigest> {
     let mut kinds: BTreeMap<Kind, BTreeMap<&str, (u64, &str)>> = BTreeMap::new();
     for line in lines {
         let values = kinds.entry(line.kind).or_default();
@@ -130,9 +130,9 @@ fn by_buckets(lines: &[Line]) -> BTreeMap<String, Section> {
 /// Puts the digests of kinds together to sections.
 #[must_use]
 pub fn sections_of_kinds(
-    kinds: impl IntoIterator<Item = (Kind, Section)>,
-) -> BTreeMap<String, Section> {
-    let mut sorted: BTreeMap<&str, BTreeMap<&str, Section>> = BTreeMap::new();
+    kinds: impl IntoIterator<Item = (Kind, SectionDigest)>,
+) -> BTreeMap<String, SectionDigest> {
+    let mut sorted: BTreeMap<&str, BTreeMap<&str, SectionDigest>> = BTreeMap::new();
     for (kind, of_kind) in kinds {
         if let Some(section) = section_of(kind).filter(|_| of_kind.count > 0) {
             let section = sorted.entry(section).or_default();
@@ -144,7 +144,7 @@ pub fn sections_of_kinds(
         for (kind, of_kind) in &kinds {
             hasher.update(format!("{kind} {}\n", of_kind.sha256).as_bytes());
         }
-        let section = Section {
+        let section = SectionDigest {
             sha256: hasher.hex(),
             count: kinds.values().map(|of_kind| of_kind.count).sum(),
         };
@@ -201,7 +201,7 @@ impl KindDigest {
         &mut self,
         kind: Kind,
         line: impl Fn(&str) -> Option<(u64, &'v str)>,
-    ) -> Section {
+    ) -> SectionDigest {
         if self.sha256.is_none() {
             let (mut all, mut text) = (Hasher::default(), String::new());
             for (number, bucket) in &mut self.buckets {
@@ -219,7 +219,7 @@ impl KindDigest {
             }
             self.sha256 = Some(all.hex());
         }
-        Section {
+        SectionDigest {
             sha256: self.sha256.clone().unwrap_or_default(),
             count: self.count,
         }
@@ -245,8 +245,8 @@ mod tests {
 
     use super::*;
 
-    fn line(id: &str, rev: u64) -> Line {
-        Line {
+    fn line(id: &str, rev: u64) -> DigestLine {
+        DigestLine {
             kind: Kind::Sortie,
             id: id.to_owned(),
             rev,
@@ -270,7 +270,7 @@ mod tests {
     fn every_version_of_the_digest_is_what_it_was() {
         let lines = || {
             let mut lines = vec![line("srt-1", 7), line("srt-2", 9)];
-            lines.push(Line {
+            lines.push(DigestLine {
                 kind: Kind::Subtask,
                 id: "srt-1/1".to_owned(),
                 rev: 8,
@@ -309,7 +309,7 @@ mod tests {
                 let kept = digest.finish(Kind::Sortie, |id| {
                     values.get(id).map(|(rev, sha)| (*rev, sha.as_str()))
                 });
-                let lines = values.iter().map(|(id, (rev, sha))| Line {
+                let lines = values.iter().map(|(id, (rev, sha))| DigestLine {
                     kind: Kind::Sortie,
                     id: id.clone(),
                     rev: *rev,

@@ -126,7 +126,7 @@ pub fn changes(before: &[Sortie], now: &[Sortie]) -> Vec<DeltaChange> {
 
 /// The decision on a change that another program wrote down.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision<'a> {
+pub enum DeltaDecision<'a> {
     /// The sortie is put where the change says.
     Move {
         /// The sortie that moves.
@@ -146,8 +146,8 @@ pub enum Decision<'a> {
 /// Decides about a change, by the sorties as they are. Only tasks on the board can be moved: figures are
 /// counted here, and what is not known is not guessed.
 #[must_use]
-pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> Decision<'a> {
-    let kept = |why: String| Decision::Kept { why };
+pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> DeltaDecision<'a> {
+    let kept = |why: String| DeltaDecision::Kept { why };
     let (task, from, to) = match Change::of(delta) {
         Change::Move { task, from, to } => (task, from, to),
         Change::Update { field, value } => return figure(field, value, sorties),
@@ -163,7 +163,7 @@ pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> Decision<'a> {
             one_line(task),
             one_line(from)
         )),
-        [sortie] if column(sortie) == to => Decision::Already,
+        [sortie] if column(sortie) == to => DeltaDecision::Already,
         [sortie] if column(sortie) != from => kept(format!(
             "`{}` is in `{}`, not in `{}`",
             one_line(&task_label(sortie)),
@@ -171,7 +171,7 @@ pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> Decision<'a> {
             one_line(from)
         )),
         [sortie] => match status_of(to) {
-            Some(to) => Decision::Move { sortie, to },
+            Some(to) => DeltaDecision::Move { sortie, to },
             None => kept(format!("the board has no column `{}`", one_line(to))),
         },
         [..] => kept(format!("several tasks are called `{}`", one_line(task))),
@@ -179,8 +179,8 @@ pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> Decision<'a> {
 }
 
 /// The decision on a change of a figure: it is counted here, and so already right or only kept.
-fn figure<'a>(field: &str, value: &Json, sorties: &[Sortie]) -> Decision<'a> {
-    let kept = |why: String| Decision::Kept { why };
+fn figure<'a>(field: &str, value: &Json, sorties: &[Sortie]) -> DeltaDecision<'a> {
+    let kept = |why: String| DeltaDecision::Kept { why };
     let parts: Vec<&str> = field.split('.').collect();
     if parts.iter().any(|part| part.is_empty()) || parts.len() > MAX_PARTS {
         return kept(format!("`{}` is no name of a field", one_line(field)));
@@ -196,7 +196,7 @@ fn figure<'a>(field: &str, value: &Json, sorties: &[Sortie]) -> Decision<'a> {
         at = at.and_then(|at| at.get(part));
     }
     match at == Some(value) {
-        true => Decision::Already,
+        true => DeltaDecision::Already,
         false => kept(format!("`{}` is counted here, not set", one_line(field))),
     }
 }

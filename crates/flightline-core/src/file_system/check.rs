@@ -15,7 +15,7 @@ pub struct Claim {
     /// The file that the report names.
     pub path: RepoPath,
     /// The report about the file.
-    pub said: Said,
+    pub said: ReportedFile,
     /// When, where that is known.
     pub at: Option<Time>,
     /// What it hashed to, where that was said too.
@@ -24,7 +24,7 @@ pub struct Claim {
 
 /// A report about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ReportedFile {
     /// That it was made or changed.
     There,
     /// That it was deleted.
@@ -180,9 +180,9 @@ fn mark(
             let claim = newer.or(known.claim)?;
             match (claim.said, there) {
                 (_, false) if recorded.is_none() && !in_repository => Some(FileMark::Claimed),
-                (Said::Gone, there) => Some(gone(there)),
-                (Said::There, false) => Some(FileMark::Missing),
-                (Said::There, true) => Some(match (&claim.checksum, recorded) {
+                (ReportedFile::Gone, there) => Some(gone(there)),
+                (ReportedFile::There, false) => Some(FileMark::Missing),
+                (ReportedFile::There, true) => Some(match (&claim.checksum, recorded) {
                     (Some(said), _) => by_hash(said, seen),
                     (None, Some(Recorded::Seen(before)))
                         if compared(before, seen) == FileMark::Verified =>
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    fn claim(text: &str, said: Said, at: i64) -> Claim {
+    fn claim(text: &str, said: ReportedFile, at: i64) -> Claim {
         Claim {
             path: path(text),
             said,
@@ -311,14 +311,14 @@ mod tests {
             ..TreeNow::default()
         };
         let claims = [
-            claim("a", Said::There, 5),
-            claim("c", Said::There, 5),
+            claim("a", ReportedFile::There, 5),
+            claim("c", ReportedFile::There, 5),
             // Said after the checkpoint, so of course it is another file by now.
-            claim("e", Said::There, 20),
-            claim("f", Said::There, 5),
-            claim("h", Said::There, 5),
-            claim("i", Said::Gone, 20),
-            claim("unseen", Said::There, 5),
+            claim("e", ReportedFile::There, 20),
+            claim("f", ReportedFile::There, 5),
+            claim("h", ReportedFile::There, 5),
+            claim("i", ReportedFile::Gone, 20),
+            claim("unseen", ReportedFile::There, 5),
         ];
         assert_eq!(
             marks(&check(&claims, Some(&then), &now)),
@@ -345,11 +345,11 @@ mod tests {
         };
         let hashed = |text: &str, checksum: &str| Claim {
             checksum: Some(checksum.to_owned()),
-            ..claim(text, Said::There, 5)
+            ..claim(text, ReportedFile::There, 5)
         };
         let claims = [
-            claim("a", Said::There, 5),
-            claim("a", Said::Gone, 6),
+            claim("a", ReportedFile::There, 5),
+            claim("a", ReportedFile::Gone, 6),
             hashed("b", "1"),
             hashed("c", "2"),
         ];
@@ -382,7 +382,10 @@ mod tests {
 
     #[test]
     fn what_nobody_ever_saw_here_is_missing_only_in_a_repository() {
-        let claims = [claim("a", Said::There, 5), claim("b", Said::Gone, 5)];
+        let claims = [
+            claim("a", ReportedFile::There, 5),
+            claim("b", ReportedFile::Gone, 5),
+        ];
         let mut now = TreeNow {
             files: vec![nothing("a"), nothing("b")],
             ..TreeNow::default()

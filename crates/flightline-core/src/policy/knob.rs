@@ -10,7 +10,7 @@ use crate::time::{Millis, human_span, parse_span};
 
 /// How a setting is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum KnobType {
     /// A duration, such as `"10m"`.
     Span,
     /// A whole number.
@@ -33,7 +33,7 @@ pub struct Knob {
     /// What it means.
     pub meaning: &'static str,
     /// How it is written.
-    pub shape: Shape,
+    pub shape: KnobType,
     /// The trigger it switches.
     pub reason: Option<Reason>,
     /// What it is now, as text.
@@ -77,7 +77,7 @@ fn switch(text: &str) -> Result<bool, String> {
 
 macro_rules! spans {
     ($($name:literal $meaning:literal $unit:literal $($field:ident).+;)*) => { [$(Knob {
-        name: $name, meaning: $meaning, shape: Shape::Span, reason: None,
+        name: $name, meaning: $meaning, shape: KnobType::Span, reason: None,
         get: |policy, _| shown(policy.$($field).+),
         set: |policy, _, text| { policy.$($field).+ = span(text, $unit)?; Ok(()) },
     }),*] };
@@ -85,7 +85,7 @@ macro_rules! spans {
 
 macro_rules! counts {
     ($($name:literal $meaning:literal $($field:ident).+;)*) => { [$(Knob {
-        name: $name, meaning: $meaning, shape: Shape::Count, reason: None,
+        name: $name, meaning: $meaning, shape: KnobType::Count, reason: None,
         get: |policy, _| policy.$($field).+.to_string(),
         set: |policy, _, text| { policy.$($field).+ = count(text)?; Ok(()) },
     }),*] };
@@ -93,7 +93,7 @@ macro_rules! counts {
 
 macro_rules! percents {
     ($($name:literal $meaning:literal $field:ident;)*) => { [$(Knob {
-        name: $name, meaning: $meaning, shape: Shape::Count, reason: None,
+        name: $name, meaning: $meaning, shape: KnobType::Count, reason: None,
         get: |policy, _| policy.$field.to_string(),
         set: |policy, _, text| { policy.$field = percent(text)?; Ok(()) },
     }),*] };
@@ -101,7 +101,7 @@ macro_rules! percents {
 
 macro_rules! mirrors {
     ($($name:literal $meaning:literal $dialect:ident;)*) => { [$(Knob {
-        name: $name, meaning: $meaning, shape: Shape::Switch, reason: None,
+        name: $name, meaning: $meaning, shape: KnobType::Switch, reason: None,
         get: |policy, _| policy.mirrors.has(Dialect::$dialect).to_string(),
         set: |policy, _, text| { policy.mirrors.switch(Dialect::$dialect, switch(text)?); Ok(()) },
     }),*] };
@@ -127,7 +127,7 @@ const MORE_SPANS: [Knob; 1] = spans! {
 const HISTORY: Knob = Knob {
     name: "retention.history",
     meaning: "how long the journal keeps every value (default: as `retention.older_than`)",
-    shape: Shape::Span,
+    shape: KnobType::Span,
     reason: None,
     get: |policy, _| shown(policy.retention.history()),
     set: |policy, _, text| {
@@ -161,7 +161,7 @@ const MIRRORS: [Knob; 4] = mirrors! {
 const COMPRESSION: Knob = Knob {
     name: "mirrors.compression",
     meaning: "how files in `.flightline/orchestrator/` are compressed: none, gzip, lz4 or zstd",
-    shape: Shape::Word,
+    shape: KnobType::Word,
     reason: None,
     get: |policy, _| policy.mirror_compression.as_str().to_owned(),
     set: |policy, _, text| {
@@ -174,7 +174,7 @@ const COMPRESSION: Knob = Knob {
 const PRESET: Knob = Knob {
     name: "preset",
     meaning: "the preset of these settings: fleet, sitebuilder, epic, orchestrator or recovery",
-    shape: Shape::Word,
+    shape: KnobType::Word,
     reason: None,
     get: |policy, _| policy.preset.as_str().to_owned(),
     set: |policy, _, text| {
@@ -191,7 +191,7 @@ const PRESET: Knob = Knob {
 const MILESTONES: Knob = Knob {
     name: "checkpoints.milestones",
     meaning: "percentages at which a mission gets a checkpoint",
-    shape: Shape::Percents,
+    shape: KnobType::Percents,
     reason: None,
     get: |policy, _| {
         policy
@@ -215,7 +215,7 @@ const MILESTONES: Knob = Knob {
 const SURPLUS: Knob = Knob {
     name: "retention.surplus",
     meaning: "what to do with checkpoints above `retention.most`: delete or archive",
-    shape: Shape::Word,
+    shape: KnobType::Word,
     reason: None,
     get: |policy, _| policy.retention.surplus.as_str().to_owned(),
     set: |policy, _, text| {
@@ -228,7 +228,7 @@ const SURPLUS: Knob = Knob {
 const DESTRUCTIVE: Knob = Knob {
     name: "checkpoints.destructive",
     meaning: "with `triggers.before_destructive`: the destructive operations",
-    shape: Shape::Names,
+    shape: KnobType::Names,
     reason: None,
     get: |policy, _| {
         let names: Vec<&str> = policy.destructive.iter().map(Name::as_str).collect();
@@ -248,7 +248,7 @@ const DESTRUCTIVE: Knob = Knob {
 
 macro_rules! switches {
     ($($name:literal $meaning:literal $($field:ident).+;)*) => { [$(Knob {
-        name: $name, meaning: $meaning, shape: Shape::Switch, reason: None,
+        name: $name, meaning: $meaning, shape: KnobType::Switch, reason: None,
         get: |policy, _| policy.$($field).+.to_string(),
         set: |policy, _, text| { policy.$($field).+ = switch(text)?; Ok(()) },
     }),*] };
@@ -272,7 +272,7 @@ const EMERGENCIES: [Knob; 1] = switches! {
 const STACK_ID: Knob = Knob {
     name: "recovery.stack_id",
     meaning: "the technology stack of the project, unless a mission names another: a session resumes on the same one",
-    shape: Shape::Word,
+    shape: KnobType::Word,
     reason: None,
     get: |policy, _| {
         let stack = policy.stack_id.as_ref();
@@ -293,7 +293,7 @@ const NO_STACK: &str = "none";
 const RECOVERY_MODE: Knob = Knob {
     name: "recovery.mode",
     meaning: "the mode after a full context: minimal (briefings hold only the required parts) or full",
-    shape: Shape::Word,
+    shape: KnobType::Word,
     reason: None,
     get: |policy, _| policy.recovery_mode.as_str().to_owned(),
     set: |policy, _, text| {
@@ -335,7 +335,7 @@ fn trigger(reason: Reason) -> Knob {
     Knob {
         name: reason.setting(),
         meaning: reason.meaning(),
-        shape: Shape::Switch,
+        shape: KnobType::Switch,
         reason: Some(reason),
         get: |policy, reason| {
             reason

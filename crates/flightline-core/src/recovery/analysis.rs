@@ -102,14 +102,14 @@ pub struct Analyzed<'a> {
     /// The agents of the project.
     pub agents: &'a [Agent],
     /// When it is, or was, so.
-    pub when: When<'a>,
+    pub when: AnalysedAt<'a>,
     /// A sortie that failed after so many attempts is not tried again.
     pub retry_limit: u64,
 }
 
 /// When a mission is as it is analysed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When<'a> {
+pub enum AnalysedAt<'a> {
     /// Now, and it is the current mission.
     Now,
     /// Now, and it has to be named, like this.
@@ -118,7 +118,7 @@ pub enum When<'a> {
     At(&'a str),
 }
 
-impl When<'_> {
+impl AnalysedAt<'_> {
     /// The command that resumes from there.
     fn command(self) -> String {
         match self {
@@ -207,7 +207,7 @@ fn suggestions(at: &Analyzed<'_>, found: &InTheWay<'_>, exhausted: &[&Sortie]) -
     let mut suggestions = Vec::new();
     if let Some(first) = exhausted.first() {
         suggestions.push(format!("skip failed work: `{resume} --skip-failed`"));
-        if !matches!(at.when, When::At(_)) {
+        if !matches!(at.when, AnalysedAt::At(_)) {
             let id = first.id.to_string();
             let id = id.get(..12).unwrap_or(&id);
             suggestions.push(format!("retry it: `fleet sorties release {id}`"));

@@ -15,17 +15,17 @@ use super::pair;
 use super::{Found, scan::Hit};
 
 /// A word to look for, and what its presence may mean.
-pub(super) struct Row {
+pub(super) struct WordRule {
     /// At least three bytes; in any case (upper, lower) where `fold` says so.
     pub word: &'static str,
     pub fold: bool,
-    pub rule: Rule,
+    pub rule: RedactRule,
 }
 
 /// What to do where a word was found.
-pub(super) enum Rule {
+pub(super) enum RedactRule {
     /// The word is the beginning of a token.
-    Token(Token),
+    Token(TokenPattern),
     /// A shape that says more than the names around it, such as a private key.
     Shape(fn(&Hit<'_>, &mut Vec<Found>)),
     /// The word only names a secret: shapes within it are more telling and go first.
@@ -33,7 +33,7 @@ pub(super) enum Rule {
 }
 
 /// A token: its prefix is the row's word, and this is what follows.
-pub(super) struct Token {
+pub(super) struct TokenPattern {
     pub kind: &'static str,
     pub alphabet: fn(u8) -> bool,
     /// How many characters follow at least.
@@ -56,8 +56,8 @@ const fn token(
     word: &'static str,
     alphabet: fn(u8) -> bool,
     least: usize,
-) -> Row {
-    let token = Token {
+) -> WordRule {
+    let token = TokenPattern {
         kind,
         alphabet,
         least,
@@ -67,16 +67,16 @@ const fn token(
         random: false,
         keep: false,
     };
-    Row {
+    WordRule {
         word,
         fold: false,
-        rule: Rule::Token(token),
+        rule: RedactRule::Token(token),
     }
 }
 
-impl Row {
+impl WordRule {
     const fn token(self, change: Change) -> Self {
-        let Rule::Token(mut token) = self.rule else {
+        let RedactRule::Token(mut token) = self.rule else {
             return self;
         };
         match change {
@@ -89,7 +89,7 @@ impl Row {
         Self {
             word: self.word,
             fold: self.fold,
-            rule: Rule::Token(token),
+            rule: RedactRule::Token(token),
         }
     }
 
@@ -127,19 +127,19 @@ enum Change {
     Exact,
 }
 
-const fn shape(word: &'static str, rule: fn(&Hit<'_>, &mut Vec<Found>)) -> Row {
-    Row {
+const fn shape(word: &'static str, rule: fn(&Hit<'_>, &mut Vec<Found>)) -> WordRule {
+    WordRule {
         word,
         fold: false,
-        rule: Rule::Shape(rule),
+        rule: RedactRule::Shape(rule),
     }
 }
 
-const fn named(word: &'static str, rule: fn(&Hit<'_>, &mut Vec<Found>)) -> Row {
-    Row {
+const fn named(word: &'static str, rule: fn(&Hit<'_>, &mut Vec<Found>)) -> WordRule {
+    WordRule {
         word,
         fold: true,
-        rule: Rule::Named(rule),
+        rule: RedactRule::Named(rule),
     }
 }
 
@@ -187,7 +187,7 @@ fn crypt(byte: u8) -> bool {
 }
 
 /// All rows. Of several that fit at one place the first decides.
-pub(super) static ROWS: [Row; 202] = [
+pub(super) static ROWS: [WordRule; 202] = [
     // Ours, and keys in files.
     shape("fleet_", context::fleet_token),
     shape("BEGIN", private_key),

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use super::rules::{ROWS, Row};
+use super::rules::{ROWS, WordRule};
 
 /// A place where a row's word stands.
 pub(super) struct Hit<'t> {
@@ -37,7 +37,7 @@ impl<'t> Hit<'t> {
 /// Calls `visit` at every place where a word of the rule set stands, from left to right, until it breaks off.
 pub(super) fn visit<'t>(
     text: &'t str,
-    mut visit: impl FnMut(Hit<'t>, &'static Row) -> ControlFlow<()>,
+    mut visit: impl FnMut(Hit<'t>, &'static WordRule) -> ControlFlow<()>,
 ) {
     let bytes = text.as_bytes();
     for (at, start) in bytes.windows(3).enumerate() {

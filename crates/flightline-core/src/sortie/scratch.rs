@@ -1,6 +1,6 @@
 //! Beginning a sortie again from scratch.
 
-use super::{Cursor, Sortie, SortieStatus, Subtask, SubtaskStatus, TokenUsage};
+use super::{Sortie, SortieStatus, Subtask, SubtaskStatus, TokenUsage, WorkCursor};
 use crate::time::Time;
 
 impl Sortie {
@@ -14,7 +14,7 @@ impl Sortie {
             assigned_at: None,
             attempts: 0,
             progress_notes: None,
-            cursor: Cursor::default(),
+            cursor: WorkCursor::default(),
             declared: None,
             acceptance_criteria: self
                 .acceptance_criteria

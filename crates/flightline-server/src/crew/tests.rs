@@ -132,7 +132,7 @@ fn hold(lines: &Lines, home: &Arc<str>) -> std::sync::mpsc::Sender<()> {
 }
 
 fn learn(fleet: &mut Fleet, text: &str, key: Option<&str>) -> Result<(), Refusal> {
-    let text = flightline::core::text::Note::parse("text", text)?;
+    let text = flightline::core::text::NoteText::parse("text", text)?;
     let note = flightline::note::AddNote::of(flightline::core::note::NoteKind::Lesson, text);
     let caller = flightline::Caller {
         agent: Some("ada".to_owned()),

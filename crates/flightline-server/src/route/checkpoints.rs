@@ -16,7 +16,7 @@ use flightline::checkpoint::serve as from_files;
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::thin::thin;
 use flightline::core::checkpoint::{Reason, Trigger};
-use flightline::core::text::Note;
+use flightline::core::text::NoteText;
 use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::registry::Company;
@@ -39,7 +39,7 @@ const DAY_MS: u64 = 86_400_000;
 pub(crate) struct Create {
     mission_id: Option<String>,
     trigger: Option<Trigger>,
-    trigger_details: Option<Note>,
+    trigger_details: Option<NoteText>,
     #[cfg_attr(
         feature = "schema",
         schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))
@@ -48,7 +48,7 @@ pub(crate) struct Create {
     /// Why, exactly; by default what the trigger stands for.
     reason: Option<Reason>,
     /// What to remember about it.
-    note: Option<Note>,
+    note: Option<NoteText>,
 }
 
 /// The checkpoint that was taken.

@@ -84,7 +84,7 @@ both_engines! {
         world.run("", &flightline::note::AddNote {
             mission: None,
             kind: flightline::core::note::NoteKind::Blocker,
-            text: flightline::core::text::Note::parse("text", "x").unwrap(),
+            text: flightline::core::text::NoteText::parse("text", "x").unwrap(),
             rationale: None, sortie: None, path: None, checksum: None, artifact_type: None,
         }).unwrap();
         let server = start(world);

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use flightline_core::Kind;
-use flightline_core::checkpoint::{KindDigest, Presence, Section};
+use flightline_core::checkpoint::{KindDigest, Presence, SectionDigest};
 
 use super::{Entry, MOST_BYTES, MOST_ROWS};
 use crate::table::subject::{CUT_OF_ALL, Find};
@@ -161,7 +161,7 @@ impl Shelf {
     }
 
     /// The digest of what a checkpoint of `mission` names of this kind.
-    pub(super) fn digest(&mut self, kind: Kind, mission: &str) -> Section {
+    pub(super) fn digest(&mut self, kind: Kind, mission: &str) -> SectionDigest {
         let of_all = CUT_OF_ALL.contains(&kind) && self.by_owner.contains_key(&Owner::Nobody);
         let owner = Owner::Mission(mission.to_owned());
         let of_mission = self.by_owner.contains_key(&owner);
@@ -186,7 +186,7 @@ impl Shelf {
                 let digest = &mut following.digest;
                 digest.finish(kind, |id| by_id.get(id).map(|entry| line(entry)))
             }
-            None => Section::default(),
+            None => SectionDigest::default(),
         }
     }
 

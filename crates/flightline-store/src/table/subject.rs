@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use flightline_core::checkpoint::Line;
+use flightline_core::checkpoint::DigestLine;
 use flightline_core::{AgentId, Kind, MissionId, Time};
 
 use super::event::StoredEvent;
@@ -556,14 +556,14 @@ pub(crate) fn lines(
     driver: &mut dyn Driver,
     project: &str,
     mission: MissionId,
-) -> Result<Vec<Line>, Error> {
+) -> Result<Vec<DigestLine>, Error> {
     let rows = driver.query(LINES, params![project, mission.to_string()])?;
     rows.iter().map(line).collect()
 }
 
-fn line(row: &Row) -> Result<Line, Error> {
+fn line(row: &Row) -> Result<DigestLine, Error> {
     let kind = row.text(0)?;
-    Ok(Line {
+    Ok(DigestLine {
         kind: kind
             .parse()
             .map_err(|error: flightline_core::subject::UnknownKind| {
@@ -584,7 +584,7 @@ pub(crate) fn cut_now(
     let rows = driver.query(CUT_NOW, params![project, mission.to_string()])?;
     let mut values = Vec::with_capacity(rows.len());
     for row in &rows {
-        let Line { kind, id, rev, sha } = line(row)?;
+        let DigestLine { kind, id, rev, sha } = line(row)?;
         let text = row.text(4)?;
         values.push(StoredEvent {
             kind,

@@ -1,6 +1,6 @@
 //! Waiting agents: since when an agent has been asking for a lock that is held, beside the journal.
 
-use flightline_core::lock::Watch;
+use flightline_core::lock::LockWatch;
 use flightline_core::{LockId, Time};
 
 use super::statements;
@@ -23,7 +23,7 @@ pub(crate) fn of(
     driver: &mut dyn Driver,
     project: &str,
     lock: LockId,
-) -> Result<Option<Watch>, Error> {
+) -> Result<Option<LockWatch>, Error> {
     let rows = driver.query(OF, params![project, lock.to_string()])?;
     // A damaged row says nothing: the present caller is the first.
     let sound = rows
@@ -32,7 +32,7 @@ pub(crate) fn of(
     let Some(row) = sound else {
         return Ok(None);
     };
-    Ok(Some(Watch {
+    Ok(Some(LockWatch {
         since: Time::from_millis(row.int(1)?),
         at: Time::from_millis(row.int(2)?),
     }))
@@ -42,7 +42,7 @@ pub(crate) fn set(
     driver: &mut dyn Driver,
     project: &str,
     lock: LockId,
-    watch: Watch,
+    watch: LockWatch,
 ) -> Result<(), Error> {
     let (lock, since, at) = (
         lock.to_string(),

@@ -2,7 +2,7 @@
 
 use flightline_core::checkpoint::Backup;
 use flightline_core::event::sha256_hex;
-use flightline_core::lock::Watch;
+use flightline_core::lock::LockWatch;
 use flightline_core::{AgentId, CheckpointId, LockId, MissionId, Time};
 use serde_json::Value as Json;
 
@@ -157,12 +157,12 @@ impl Tx<'_> {
     }
 
     /// Since when an agent has been waiting for a lock; none when no agent has.
-    pub fn watch_of(&mut self, lock: LockId) -> Result<Option<Watch>, Error> {
+    pub fn watch_of(&mut self, lock: LockId) -> Result<Option<LockWatch>, Error> {
         watch::of(self.driver, &self.project.id, lock)
     }
 
     /// Notes that an agent waits for a lock, and forgets its earlier note.
-    pub fn set_watch(&mut self, lock: LockId, watch: Watch) -> Result<(), Error> {
+    pub fn set_watch(&mut self, lock: LockId, watch: LockWatch) -> Result<(), Error> {
         if watch.since == watch.at {
             watch::forget(self.driver, &self.project.id)?;
         }

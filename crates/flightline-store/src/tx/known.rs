@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flightline_core::checkpoint::{Digest, Line, Section, sections, sections_of_kinds};
+use flightline_core::checkpoint::{Digest, DigestLine, SectionDigest, sections, sections_of_kinds};
 use flightline_core::event::Event;
 use flightline_core::{Kind, MissionId, Subject};
 
@@ -302,9 +302,12 @@ impl Tx<'_> {
     }
 
     /// What a checkpoint of `mission` taken now names, by revision and hash.
-    pub(super) fn known_lines(&mut self, mission: MissionId) -> Result<Option<Vec<Line>>, Error> {
+    pub(super) fn known_lines(
+        &mut self,
+        mission: MissionId,
+    ) -> Result<Option<Vec<DigestLine>>, Error> {
         let known = self.known_in_cut(mission, |kind, entry| {
-            Some(Line {
+            Some(DigestLine {
                 kind,
                 id: entry.row.id.clone(),
                 rev: entry.row.rev,
@@ -315,7 +318,7 @@ impl Tx<'_> {
             && let Some(known) = &known
         {
             let found = subject::lines(self.driver, &self.project.id, mission)?;
-            let in_order = |mut lines: Vec<Line>| {
+            let in_order = |mut lines: Vec<DigestLine>| {
                 lines.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
                 lines
             };
@@ -329,7 +332,7 @@ impl Tx<'_> {
     pub(super) fn known_sections(
         &mut self,
         mission: MissionId,
-    ) -> Result<Option<BTreeMap<String, Section>>, Error> {
+    ) -> Result<Option<BTreeMap<String, SectionDigest>>, Error> {
         let Some(memory) = &mut self.memory else {
             return Ok(None);
         };

@@ -2,7 +2,7 @@
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{Checkpoint, Reason};
-use flightline_core::context::{AgentContext, ContextMode, Figures, remaining_steps};
+use flightline_core::context::{AgentContext, ContextMode, ContextUsage, remaining_steps};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask};
@@ -287,7 +287,7 @@ pub(super) struct Save<'a> {
     pub(super) agent: &'a Agent,
     pub(super) missions: &'a [Mission],
     pub(super) reason: Reason,
-    pub(super) tokens: Option<Figures>,
+    pub(super) tokens: Option<ContextUsage>,
     /// Whether a checkpoint that cannot be taken is noted.
     pub(super) tell_failure: bool,
 }
@@ -356,7 +356,7 @@ pub(crate) fn agent_context(
     desk: &mut Desk<'_, '_>,
     agent: &Agent,
     mission: &Mission,
-    tokens: Option<Figures>,
+    tokens: Option<ContextUsage>,
 ) -> Result<AgentContext> {
     let sortie = current_sortie(desk, agent.id, Some(mission.id))?;
     let remaining = match &sortie {
@@ -394,7 +394,7 @@ pub(super) fn said(agent: &Agent, pulse: &Pulse) -> Value {
 }
 
 /// How full an agent's context was when it last said so, in its present session.
-pub(crate) fn last_figures(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Figures>> {
+pub(crate) fn last_figures(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<ContextUsage>> {
     let pulse = desk.tx.pulse(agent.id)?;
     let Some(pulse) = pulse.filter(|pulse| pulse.epoch == agent.epoch) else {
         return Ok(None);
@@ -405,5 +405,5 @@ pub(crate) fn last_figures(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Opt
     let tokens = tokens["used"].as_u64().zip(tokens["total"].as_u64());
     let percent = percent.and_then(|percent| u8::try_from(percent).ok());
     // Stored figures were valid once; figures that no longer are say nothing.
-    Ok(Figures::read(percent, tokens).ok().flatten())
+    Ok(ContextUsage::read(percent, tokens).ok().flatten())
 }

@@ -2,7 +2,9 @@
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
-use flightline_core::context::{ContextMode, Figures, Gauge, remaining_steps, task_label};
+use flightline_core::context::{
+    ContextGauge, ContextMode, ContextUsage, remaining_steps, task_label,
+};
 use flightline_core::dialect::Dialect;
 use flightline_core::dialect::recovery::resume_instructions;
 use flightline_core::event::EventType;
@@ -112,7 +114,7 @@ impl Operation for Heartbeat {
 
 impl Heartbeat {
     /// Notes the sign of life, and reads the figures that came with it.
-    fn beat(&self, desk: &mut Desk<'_, '_>) -> Result<(Agent, Option<Figures>)> {
+    fn beat(&self, desk: &mut Desk<'_, '_>) -> Result<(Agent, Option<ContextUsage>)> {
         let agent = match (&desk.caller.agent, &desk.agent) {
             (Some(name), None) => {
                 let name = shown(name);
@@ -128,7 +130,7 @@ impl Heartbeat {
         if agent.retired_at.is_some() {
             return Err(retired(&agent));
         }
-        let figures = Figures::read(self.context_percent, self.tokens)?;
+        let figures = ContextUsage::read(self.context_percent, self.tokens)?;
         let mut data = serde_json::Map::new();
         if let Some(step) = &self.step {
             data.insert("step".to_owned(), json!(step));
@@ -148,7 +150,7 @@ impl Heartbeat {
     }
 }
 
-fn beaten(desk: &Desk<'_, '_>, agent: &Agent, figures: Option<Figures>) -> Beaten {
+fn beaten(desk: &Desk<'_, '_>, agent: &Agent, figures: Option<ContextUsage>) -> Beaten {
     let full = figures.is_some_and(|it| it.percent >= desk.policy.token_critical);
     Beaten {
         agent: agent.name.clone(),
@@ -167,16 +169,18 @@ fn beaten(desk: &Desk<'_, '_>, agent: &Agent, figures: Option<Figures>) -> Beate
 }
 
 /// The gauge of the agent's present context. Of one that is far from full nothing has to be looked up.
-fn gauge(desk: &mut Desk<'_, '_>, agent: &Agent, figures: Figures) -> Result<Gauge> {
+fn gauge(desk: &mut Desk<'_, '_>, agent: &Agent, figures: ContextUsage) -> Result<ContextGauge> {
     let known = match figures.percent < desk.policy.token_warning {
         true => None,
-        false => desk.tx.get::<Gauge>(&Gauge::key_of(agent.id))?,
+        false => desk
+            .tx
+            .get::<ContextGauge>(&ContextGauge::key_of(agent.id))?,
     };
-    Ok(Gauge::present(agent, known))
+    Ok(ContextGauge::present(agent, known))
 }
 
 /// What a context so full gives reason for: the highest threshold it crosses, or what is still owed.
-fn leads_to(gauge: &Gauge, figures: Figures, desk: &Desk<'_, '_>) -> Option<Reason> {
+fn leads_to(gauge: &ContextGauge, figures: ContextUsage, desk: &Desk<'_, '_>) -> Option<Reason> {
     let crossed = gauge.crosses(figures.percent, desk.policy);
     crossed.last().copied().or(gauge.owed)
 }
@@ -186,8 +190,8 @@ fn leads_to(gauge: &Gauge, figures: Figures, desk: &Desk<'_, '_>) -> Option<Reas
 fn cross(
     desk: &mut Desk<'_, '_>,
     mut agent: Agent,
-    mut gauge: Gauge,
-    figures: Figures,
+    mut gauge: ContextGauge,
+    figures: ContextUsage,
     reason: Reason,
 ) -> Result<Beaten> {
     let crossed = gauge.crosses(figures.percent, desk.policy);

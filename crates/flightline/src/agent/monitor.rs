@@ -10,7 +10,7 @@ use flightline_core::dialect::{Dialect, Document};
 use flightline_core::event::EventType;
 use flightline_core::liveness::{Life, Liveness};
 use flightline_core::policy::Preset;
-use flightline_core::setting::Silence;
+use flightline_core::setting::SilenceWarning;
 use flightline_core::{Kind, MissionId, Name, Time};
 use flightline_store::{Actor, Error as StoreError, Find};
 use serde::{Deserialize, Serialize};
@@ -215,7 +215,9 @@ fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Re
         standing,
         ..
     } = *seen;
-    let known = desk.tx.get::<Silence>(&Silence::key_of(agent.id))?;
+    let known = desk
+        .tx
+        .get::<SilenceWarning>(&SilenceWarning::key_of(agent.id))?;
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
     if let Some(over) = known.as_ref().filter(|_| standing == Standing::Active) {
@@ -223,11 +225,11 @@ fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Re
         desk.tx.remove(EventType::AgentSpoke, over, &data)?;
     }
     let same = known.filter(|silence| silence.since == since);
-    let before = same.unwrap_or_else(|| Silence::new(agent.id, since));
+    let before = same.unwrap_or_else(|| SilenceWarning::new(agent.id, since));
     let now = Some(desk.now());
     let told = match standing {
         Standing::Warning if before.warned_at.is_none() => {
-            let silence = Silence {
+            let silence = SilenceWarning {
                 warned_at: now,
                 ..before
             };
@@ -235,7 +237,7 @@ fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Re
             Some(Told::Warned)
         }
         Standing::Stale if before.escalated_at.is_none() => {
-            let silence = Silence {
+            let silence = SilenceWarning {
                 escalated_at: now,
                 ..before
             };
@@ -250,7 +252,7 @@ fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Re
 fn warn(
     desk: &mut Desk<'_, '_>,
     seen: &Look<'_>,
-    silence: &Silence,
+    silence: &SilenceWarning,
     thresholds: &Thresholds,
 ) -> Result<()> {
     let agent = seen.agent;
@@ -275,7 +277,7 @@ fn warn(
     Ok(())
 }
 
-fn escalate(desk: &mut Desk<'_, '_>, seen: &Look<'_>, silence: &Silence) -> Result<Told> {
+fn escalate(desk: &mut Desk<'_, '_>, seen: &Look<'_>, silence: &SilenceWarning) -> Result<Told> {
     let (agent, name) = (seen.agent, &seen.agent.name);
     let found = format!("{name} is {}", said(seen.liveness));
     let said = if !desk.policy.speaks(Dialect::Epic) {

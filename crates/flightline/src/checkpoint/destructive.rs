@@ -2,7 +2,7 @@
 
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::orchestrator::Happening;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{Name, Title};
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub struct BeforeDestructive {
     /// What it will be done to.
     pub target: Option<Title>,
     /// What to remember about the checkpoint.
-    pub note: Option<Note>,
+    pub note: Option<NoteText>,
 }
 
 /// The outcome of the preparation.

@@ -108,7 +108,7 @@ pub fn take_due(fleet: &mut Fleet, caller: &Caller, heartbeat: bool) -> Result<V
         let take = TakeCheckpoint {
             mission: Some(mission.to_string()),
             reason: Some(reason),
-            details: Some(flightline_core::text::Note::parse("details", &details)?),
+            details: Some(flightline_core::text::NoteText::parse("details", &details)?),
             note: None,
         };
         taken.push(fleet.run(&take, &caller)?.id);

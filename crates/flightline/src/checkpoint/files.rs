@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::event::sha256_hex;
-use flightline_core::history::Followed;
+use flightline_core::history::FollowedHistory;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
 use flightline_store::Steps;
@@ -42,7 +42,7 @@ pub struct State {
     /// What that journal goes on from, nearest first: what is in none of these was left by a restore. Nothing where it is
     /// not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub follows: Option<Vec<Followed>>,
+    pub follows: Option<Vec<FollowedHistory>>,
     /// The checkpoint's own record.
     pub checkpoint: Checkpoint,
     /// Every value of the cut.
@@ -339,7 +339,7 @@ pub(crate) fn check(document: &CheckpointDocument) -> std::result::Result<(), St
     let lines = state
         .values
         .iter()
-        .map(|value| flightline_core::checkpoint::Line {
+        .map(|value| flightline_core::checkpoint::DigestLine {
             kind: value.kind,
             id: value.id.clone(),
             rev: value.rev,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use flightline_core::agent::{Agent, Step};
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Cut, Imported, ImportedValue, ImportedValues, Line,
+    Backup, Checkpoint, CheckpointStatus, Cut, DigestLine, Imported, ImportedValue, ImportedValues,
     sections,
 };
 use flightline_core::effect::Effect;
@@ -424,7 +424,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
         Err(StoreError::Corrupt(why)) => return Err(damaged(&why)),
         Err(error) => return Err(error.into()),
     };
-    let lines = kept.values.iter().map(|value| Line {
+    let lines = kept.values.iter().map(|value| DigestLine {
         kind: value.kind,
         id: value.id.clone(),
         rev: value.rev,

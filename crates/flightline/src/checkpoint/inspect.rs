@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason, Trigger};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
-use flightline_core::retention::{Candidate, Guard};
-use flightline_core::text::Note;
+use flightline_core::retention::{Guard, RetentionCandidate};
+use flightline_core::text::NoteText;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
 use flightline_store::{Error as StoreError, Find, StoredEvent};
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ pub struct CheckpointSummary {
     /// Whether it is pinned.
     pub pinned: bool,
     /// A note that a person or an agent added to it.
-    pub note: Option<Note>,
+    pub note: Option<NoteText>,
 }
 
 /// Shows a checkpoint in full.
@@ -153,7 +153,7 @@ pub enum Mark {
     /// Something to remember about it.
     Note {
         /// The text of the note.
-        text: Note,
+        text: NoteText,
     },
     /// Out of lists, counts and limits.
     Archive,
@@ -421,7 +421,7 @@ pub(crate) struct Listed {
     cut: ListedCut,
     status: CheckpointStatus,
     pinned_at: Option<Time>,
-    note: Option<Note>,
+    note: Option<NoteText>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -459,8 +459,8 @@ impl From<Checkpoint> for Listed {
 }
 
 impl Listed {
-    fn candidate(&self) -> Candidate {
-        Candidate {
+    fn candidate(&self) -> RetentionCandidate {
+        RetentionCandidate {
             id: self.id,
             mission: self.cut.mission_id,
             rev: self.cut.rev,

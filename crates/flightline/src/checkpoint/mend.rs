@@ -1,7 +1,7 @@
 //! Healing: of several copies of a value one is enough. What fails its hash in the store is taken from its
 //! other copy there, or from a file, and put right; what no copy can mend is as damaged as it was.
 
-use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Line, sections};
+use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, DigestLine, sections};
 use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::history::Branch;
 use flightline_core::text::read_stored;
@@ -504,7 +504,7 @@ impl MendCheckpoint {
             return Ok(true);
         }
         // Only what makes up exactly what the checkpoint names can stand for events that are lost.
-        let lines = self.values.iter().map(|value| Line {
+        let lines = self.values.iter().map(|value| DigestLine {
             kind: value.kind,
             id: value.id.clone(),
             rev: value.rev,

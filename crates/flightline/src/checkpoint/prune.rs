@@ -8,7 +8,8 @@ use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason};
 use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::retention::{
-    Candidate, Guard, MissionState, Plan, Retention, Rule, Surplus, mind_the_order, plan,
+    Guard, MissionCompletion, Retention, RetentionCandidate, RetentionPlan, RetentionRule, Surplus,
+    mind_the_order, plan,
 };
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
@@ -196,7 +197,7 @@ pub struct PrunedCheckpoint {
     /// Why it was taken.
     pub trigger: String,
     /// Why it goes.
-    pub rule: Rule,
+    pub rule: RetentionRule,
 }
 
 /// A checkpoint that stays though its time is over.
@@ -270,7 +271,7 @@ impl Operation for PruneCheckpoints {
 /// The decision, its policy, and whether the clock can be believed so far.
 struct Decided {
     policy: Retention,
-    plan: Plan,
+    plan: RetentionPlan,
     clock: Option<ClockAhead>,
 }
 
@@ -355,7 +356,7 @@ impl PlanPrune {
             None => None,
         };
         let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
-        let missions: BTreeMap<MissionId, MissionState> = missions
+        let missions: BTreeMap<MissionId, MissionCompletion> = missions
             .iter()
             .map(|mission| (mission.id, state_of(mission)))
             .collect();
@@ -366,7 +367,7 @@ impl PlanPrune {
         });
         // Damage keeps more of a mission's checkpoints, and never fewer: where nothing goes even if all are sound, they
         // need not be read.
-        let by_status: Vec<Candidate> = checkpoints.iter().map(candidate_of).collect();
+        let by_status: Vec<RetentionCandidate> = checkpoints.iter().map(candidate_of).collect();
         let if_sound = plan(&by_status, &missions, &policy, desk.now());
         let touched: BTreeSet<MissionId> = if_sound
             .delete
@@ -380,7 +381,7 @@ impl PlanPrune {
             .collect();
         let damaged = damaged(desk, doubted, policy.keep.max(1));
         let backups: BTreeMap<CheckpointId, Backup> = desk.tx.backups()?.into_iter().collect();
-        let mut candidates: Vec<Candidate> = checkpoints
+        let mut candidates: Vec<RetentionCandidate> = checkpoints
             .iter()
             .map(|checkpoint| {
                 let mut candidate = candidate_of(checkpoint);
@@ -419,14 +420,14 @@ impl PlanPrune {
 }
 
 /// What goes, out of the store or only out of lists.
-fn going(plan: &Plan) -> impl Iterator<Item = CheckpointId> {
+fn going(plan: &RetentionPlan) -> impl Iterator<Item = CheckpointId> {
     let going = plan.delete.iter().chain(&plan.archive);
     going.map(|candidate| candidate.id)
 }
 
-fn state_of(mission: &Mission) -> MissionState {
+fn state_of(mission: &Mission) -> MissionCompletion {
     let ended = matches!(mission.status, MissionStatus::Completed);
-    MissionState {
+    MissionCompletion {
         completed_at: mission.completed_at.filter(|_| ended),
     }
 }
@@ -438,7 +439,7 @@ fn ages(checkpoint: &Checkpoint, policy: &Retention) -> bool {
 }
 
 /// Archives these checkpoints: out of lists, counts and limits, and still there.
-fn archive(desk: &mut Desk<'_, '_>, candidates: &[Candidate]) -> Result<()> {
+fn archive(desk: &mut Desk<'_, '_>, candidates: &[RetentionCandidate]) -> Result<()> {
     for candidate in candidates {
         if let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
             checkpoint.status = CheckpointStatus::Archived;
@@ -465,7 +466,7 @@ pub(crate) fn archive_surplus(desk: &mut Desk<'_, '_>, mission: &Mission) -> Res
     if listed.map(|(_, count)| count).sum::<u64>() <= policy.most {
         return Ok(());
     }
-    let candidates: Vec<Candidate> = unarchived(desk, mission)?
+    let candidates: Vec<RetentionCandidate> = unarchived(desk, mission)?
         .iter()
         .filter(|checkpoint| refuse_newer(checkpoint).is_ok())
         .map(candidate_of)
@@ -485,11 +486,11 @@ pub(super) fn surplus_plan(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
 ) -> Result<Vec<CheckpointId>> {
-    let candidates: Vec<Candidate> = unarchived(desk, mission)?
+    let candidates: Vec<RetentionCandidate> = unarchived(desk, mission)?
         .iter()
         .map(candidate_of)
         .collect();
-    let missions = BTreeMap::from([(mission.id, MissionState { completed_at: None })]);
+    let missions = BTreeMap::from([(mission.id, MissionCompletion { completed_at: None })]);
     let only_surplus = Retention {
         older_than_ms: Millis::MAX,
         ..desk.policy.retention
@@ -499,8 +500,8 @@ pub(super) fn surplus_plan(
 }
 
 /// A checkpoint as retention sees it, when no damage is known.
-pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
-    Candidate {
+pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> RetentionCandidate {
+    RetentionCandidate {
         id: checkpoint.id,
         mission: checkpoint.cut.mission_id,
         rev: checkpoint.cut.rev,
@@ -520,9 +521,9 @@ pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> Candidate {
 pub(crate) fn expired(
     desk: &Desk<'_, '_>,
     mission: &Mission,
-    newest: impl Iterator<Item = Candidate>,
+    newest: impl Iterator<Item = RetentionCandidate>,
 ) -> BTreeMap<CheckpointId, Guard> {
-    let candidates: Vec<Candidate> = newest
+    let candidates: Vec<RetentionCandidate> = newest
         .filter(|candidate| !candidate.archived && candidate.mission == mission.id)
         .collect();
     let missions = BTreeMap::from([(mission.id, state_of(mission))]);
@@ -557,14 +558,14 @@ fn damaged(
     damaged
 }
 
-fn told(plan: &Plan, candidate: &Candidate) -> PrunedCheckpoint {
+fn told(plan: &RetentionPlan, candidate: &RetentionCandidate) -> PrunedCheckpoint {
     let rule = plan.rules.get(&candidate.id);
     PrunedCheckpoint {
         id: candidate.id,
         mission_id: candidate.mission,
         timestamp: candidate.at,
         trigger: candidate.trigger.as_str().to_owned(),
-        rule: rule.copied().unwrap_or(Rule::Old),
+        rule: rule.copied().unwrap_or(RetentionRule::Old),
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Cut, Digest, Reason, Section, Trigger, VERSION, sections,
+    Backup, Checkpoint, CheckpointStatus, Cut, Digest, Reason, SectionDigest, Trigger, VERSION,
+    sections,
 };
 use flightline_core::context::{AgentContext, DeltaChange, changes};
 use flightline_core::event::{Event, EventType};
@@ -12,7 +13,7 @@ use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{AgentId, CheckpointId, Kind, SortieId, Subject, Time};
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
@@ -46,9 +47,9 @@ pub struct TakeCheckpoint {
     /// Why; by default because the caller asked.
     pub reason: Option<Reason>,
     /// More about why.
-    pub details: Option<Note>,
+    pub details: Option<NoteText>,
     /// What to remember about it.
-    pub note: Option<Note>,
+    pub note: Option<NoteText>,
 }
 
 impl Operation for TakeCheckpoint {
@@ -70,7 +71,7 @@ impl Operation for TakeCheckpoint {
             None => when,
         };
         // A text that becomes too long is kept without the details.
-        let details = Note::parse("details", &details).ok();
+        let details = NoteText::parse("details", &details).ok();
         crate::fleet::to_json(&Self {
             details: details.or_else(|| self.details.clone()),
             ..self.clone()
@@ -145,7 +146,7 @@ pub(crate) struct Taking<'a> {
     pub(crate) mission: &'a Mission,
     pub(crate) reason: Reason,
     pub(crate) details: Option<String>,
-    pub(crate) note: Option<Note>,
+    pub(crate) note: Option<NoteText>,
     pub(crate) blockers: Vec<String>,
 }
 
@@ -252,7 +253,7 @@ fn record(
     taking: &Taking<'_>,
     id: CheckpointId,
     of: Option<AgentContext>,
-    sections: BTreeMap<String, Section>,
+    sections: BTreeMap<String, SectionDigest>,
 ) -> Result<Checkpoint> {
     let mission = taking.mission;
     let (rev, now) = (desk.tx.rev(), desk.now());
@@ -381,7 +382,7 @@ fn author(desk: &Desk<'_, '_>) -> String {
 
 /// Whether two cuts hold the same work. Agents' own records do not count, and of mail only acts on it
 /// ([`last_change`]): an idle fleet makes no checkpoints.
-fn same_work(a: &BTreeMap<String, Section>, b: &BTreeMap<String, Section>) -> bool {
+fn same_work(a: &BTreeMap<String, SectionDigest>, b: &BTreeMap<String, SectionDigest>) -> bool {
     ["mission", "sorties", "locks", "notes", "effects"]
         .iter()
         .all(|name| a.get(*name) == b.get(*name))

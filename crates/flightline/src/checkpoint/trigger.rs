@@ -4,7 +4,7 @@ use flightline_core::checkpoint::{Checkpoint, Reason, Trigger};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::note::Failure;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::time::Millis;
 use flightline_core::{AgentId, CheckpointId, Code, NoteId, Refusal};
 use serde::{Deserialize, Serialize};
@@ -125,7 +125,7 @@ pub struct RecordFailure {
     /// The kind of failure.
     pub reason: Reason,
     /// The details of the failure.
-    pub details: Note,
+    pub details: NoteText,
     /// What has to work before the blocker ends; without it, a person or an agent has to close it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -205,7 +205,7 @@ pub(crate) fn record_failure(
     caller: &Caller,
     mission: Option<String>,
     reason: Reason,
-    (details, failure): (Note, Failure),
+    (details, failure): (NoteText, Failure),
 ) {
     let caller = Caller {
         idempotency_key: None,

@@ -13,7 +13,7 @@ use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::{OwnContext, OwnWork, own_context};
 use flightline_core::redact::shown;
-use flightline_core::setting::Secret;
+use flightline_core::setting::NonceSecret;
 use flightline_core::sortie::{
     Declared, Sortie, SortieError, SortieFile, Subtask, SubtaskProgress, SubtaskStatus,
 };
@@ -69,7 +69,7 @@ impl Operation for BriefCheckpoint {
         let facts = facts(&checkpoint, &contents, self.agent.as_deref())?;
         // An author of quoted text must not know the word that fences it. A read makes no secret: where there is none
         // yet, the word is drawn.
-        let secret = match desk.tx.get::<Secret>(Secret::KEY)? {
+        let secret = match desk.tx.get::<NonceSecret>(NonceSecret::KEY)? {
             Some(secret) => secret.value,
             None => desk.tx.uuid().to_string(),
         };

@@ -2,7 +2,7 @@
 
 use flightline_core::event::sha256_hex;
 use flightline_core::file_system::TreeNow;
-use flightline_core::setting::Secret;
+use flightline_core::setting::NonceSecret;
 use serde::{Deserialize, Serialize};
 
 use super::{BriefAgent, Briefed};
@@ -55,7 +55,7 @@ impl Operation for PeekBriefing {
 
 /// A read makes no secret: where there is none yet, the word is drawn.
 fn word(desk: &mut Desk<'_, '_>, what: &str) -> Result<String> {
-    let secret = match desk.tx.get::<Secret>(Secret::KEY)? {
+    let secret = match desk.tx.get::<NonceSecret>(NonceSecret::KEY)? {
         Some(secret) => secret.value,
         None => desk.tx.uuid().to_string(),
     };

@@ -16,7 +16,7 @@ use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::analysis::{COMPLETE, agents_of};
 use flightline_core::sortie::{FileChange, Sortie, SortieFile, SortieStatus, Subtask};
 use flightline_core::text::read_stored;
-use flightline_core::{Code, Data, Kind, Name, Refusal, Time, file_system};
+use flightline_core::{Code, JsonData, Kind, Name, Refusal, Time, file_system};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -149,7 +149,7 @@ fn agent(sortie: &Sortie, name: &str) -> Value {
 }
 
 /// The seed wants named values: anything else becomes the one named `value`.
-fn record(data: &Data) -> Value {
+fn record(data: &JsonData) -> Value {
     match json!(data) {
         fields @ Value::Object(_) => fields,
         other => json!({ "value": other }),

@@ -10,7 +10,7 @@ use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note as Remembered, NoteKind};
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{Kind, Name, Subject, Time, Title};
 use flightline_store::Find;
 use serde_json::json;
@@ -244,7 +244,7 @@ fn mission_of(desk: &mut Desk<'_, '_>, document: &Json, mission: Option<&str>) -
     let before = begin_if_pending(desk, before.id)?;
     let mut after = before.clone();
     if let Some(text) = objective.filter(|text| *text != before.title.as_str()) {
-        after.objective = Some(Note::parse("activeObjective", text)?);
+        after.objective = Some(NoteText::parse("activeObjective", text)?);
     }
     // What the project or the mission is built on is compared with what the checkpoint says, and not changed by it.
     if let Some(text) = filled(context, "STACK_ID")
@@ -436,7 +436,7 @@ fn instructions(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> 
     let Some(mut sortie) = found.filter(|it| !it.status.is_settled()) else {
         return Ok(());
     };
-    let text = Note::parse("resumeInstructions", text)?;
+    let text = NoteText::parse("resumeInstructions", text)?;
     if sortie.resume_instructions.as_ref() != Some(&text) {
         sortie.resume_instructions = Some(text);
         sortie.updated_at = desk.now();
@@ -453,7 +453,7 @@ fn instructions(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> 
 fn next_steps(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> Result<()> {
     let known = desk.tx.find::<Remembered>(Find::Mission(mission.id))?;
     for step in document.texts("nextSteps") {
-        let text = Note::parse("nextSteps", step)?;
+        let text = NoteText::parse("nextSteps", step)?;
         let noted = known
             .iter()
             .any(|note| note.kind == NoteKind::NextStep && note.text == text);

@@ -11,8 +11,8 @@ use flightline_core::dialect::sitebuilder::{
 use flightline_core::dialect::{Dialect, Document, Json};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
-use flightline_core::sortie::{Cursor, Declared, Sortie, SortieStatus};
-use flightline_core::text::Note;
+use flightline_core::sortie::{Declared, Sortie, SortieStatus, WorkCursor};
+use flightline_core::text::NoteText;
 use flightline_core::{Code, Kind, Name, Refusal, Subject, Time, Title};
 use flightline_store::Find;
 use serde_json::json;
@@ -483,7 +483,7 @@ fn changed_sortie(
             .collect::<Result<_>>()?;
     }
     if let Some(context) = document.given("context") {
-        sortie.cursor = Cursor {
+        sortie.cursor = WorkCursor {
             last_processed: title(context, "last_processed")?,
             next_to_process: title(context, "next_to_process")?,
             notes: note(context, "notes")?,
@@ -511,10 +511,10 @@ fn changed_sortie(
     Ok(sortie)
 }
 
-fn why_blocked(document: &Json) -> Result<Note> {
+fn why_blocked(document: &Json) -> Result<NoteText> {
     let last = document.items("errors").last();
     let message = last.map_or("its file says so", |error| error.word("message"));
-    Ok(Note::parse("error", message)?)
+    Ok(NoteText::parse("error", message)?)
 }
 
 /// An agent that the store does not know.

@@ -7,7 +7,7 @@ use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
 use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::{FileChange, Sortie, SortieError};
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::time::Millis;
 use flightline_core::{AgentId, Code, Kind, MissionId, Name, RepoPath, Subject, Title};
 use flightline_store::Find;
@@ -290,7 +290,7 @@ pub(super) fn touched(desk: &mut Desk<'_, '_>, paths: &[RepoPath]) -> Result<()>
 }
 
 /// A tool failed: the sortie keeps it until the turn ends well.
-pub(super) fn failed(desk: &mut Desk<'_, '_>, why: &Note) -> Result<()> {
+pub(super) fn failed(desk: &mut Desk<'_, '_>, why: &NoteText) -> Result<()> {
     let Some(sortie) = current_sortie(desk)? else {
         return Ok(());
     };

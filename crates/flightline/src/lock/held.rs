@@ -2,7 +2,7 @@
 
 use flightline_core::LockId;
 use flightline_core::lock::Lock;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use serde::{Deserialize, Serialize};
 
 use super::{LockView, StealLock};
@@ -18,7 +18,7 @@ pub struct StealHeldLock {
     /// The lock's id.
     pub lock: String,
     /// Why: the holder is told.
-    pub reason: Note,
+    pub reason: NoteText,
 }
 
 impl Operation for StealHeldLock {

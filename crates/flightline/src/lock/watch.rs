@@ -2,7 +2,7 @@
 //! of life: so an agent that is refused a lock leaves a note in the store, beside the signs of life, and the silence of
 //! the holder counts from the first note on.
 
-use flightline_core::lock::{Lock, Watch};
+use flightline_core::lock::{Lock, LockWatch};
 use flightline_core::time::Millis;
 use flightline_core::{LockId, Refusal, RepoPath, Time};
 use flightline_store::Tx;
@@ -64,7 +64,7 @@ pub(crate) fn note_waiting(tx: &mut Tx<'_>, refusal: &Refusal, downtime: Millis)
                 let sign = tx.pulse(lock.held_by)?.map(|pulse| pulse.at);
                 watch.again(&lock, sign, downtime, now)
             }
-            None => Watch::begun(&lock, tx.awake_since(), now),
+            None => LockWatch::begun(&lock, tx.awake_since(), now),
         };
         tx.set_watch(lock.id, watch)?;
     }

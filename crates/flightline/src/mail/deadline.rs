@@ -135,7 +135,7 @@ fn fail(
             author: message.from.clone(),
             id: message.from_id,
         };
-        let told = text::Note::parse("details", &details)?;
+        let told = text::NoteText::parse("details", &details)?;
         let failure = Failure::Unacknowledged {
             message: message.id,
         };

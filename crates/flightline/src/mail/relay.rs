@@ -11,7 +11,7 @@ use flightline_core::message::{
 };
 use flightline_core::mission::Mission;
 use flightline_core::narrate::{Narrator, shortened};
-use flightline_core::setting::Told;
+use flightline_core::setting::NotifiedUpTo;
 use flightline_core::{AgentId, Body, Kind, MessageId, MissionId, Title};
 use flightline_store::{Actor, Find, Tx};
 use serde::{Deserialize, Serialize};
@@ -67,8 +67,11 @@ impl Operation for RelayEvents {
             // A mission or a mailbox that cannot be read is the doctor's, and stops no other.
             drop(desk.attempt(|desk| tell(desk, mission, &events, &mut open))?);
         }
-        desk.tx
-            .set(EventType::EventsTold, &Told { rev }, &json!({ "rev": rev }))?;
+        desk.tx.set(
+            EventType::EventsTold,
+            &NotifiedUpTo { rev },
+            &json!({ "rev": rev }),
+        )?;
         desk.tx.act_as(who);
         Ok(())
     }
@@ -92,14 +95,16 @@ pub fn relay(fleet: &mut Fleet, caller: &Caller) -> Result<()> {
 
 /// Whether there is something to tell.
 pub(crate) fn has_news(tx: &mut Tx<'_>) -> Result<bool> {
-    let told = tx.get::<Told>(Told::KEY)?.map_or(0, |told| told.rev);
+    let told = tx
+        .get::<NotifiedUpTo>(NotifiedUpTo::KEY)?
+        .map_or(0, |told| told.rev);
     let news = tx.events_above_work(told, AT_ONCE)?;
     let long_ago = tx.rev().saturating_sub(told) > MARK_AFTER;
     Ok(long_ago || news.iter().any(reaches_dispatch))
 }
 
 fn mark(desk: &mut Desk<'_, '_>) -> Result<u64> {
-    let told = desk.tx.get::<Told>(Told::KEY)?;
+    let told = desk.tx.get::<NotifiedUpTo>(NotifiedUpTo::KEY)?;
     Ok(told.map_or(0, |told| told.rev))
 }
 

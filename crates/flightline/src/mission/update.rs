@@ -2,7 +2,7 @@
 
 use flightline_core::event::EventType;
 use flightline_core::mission::{MissionStatus, Pinning};
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{Code, Name, Refusal, Title};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,7 +22,7 @@ pub struct UpdateMission {
     /// What it is called.
     pub title: Option<Title>,
     /// The state to be reached at the end.
-    pub objective: Option<Note>,
+    pub objective: Option<NoteText>,
     /// The phase it is in.
     pub phase: Option<Title>,
     /// The technology stack it belongs to.

@@ -25,7 +25,7 @@ pub struct EndNote {
     pub how: EndHow,
     /// Why the note ends.
     #[serde(default)]
-    pub reason: Option<text::Note>,
+    pub reason: Option<text::NoteText>,
 }
 
 /// The ways to end a note without writing another.
@@ -47,10 +47,10 @@ pub struct ReplaceNote {
     /// The note that is replaced.
     pub note: String,
     /// What it says from now on.
-    pub text: text::Note,
+    pub text: text::NoteText,
     /// Why, for a decision; as before when it is left out.
     #[serde(default)]
-    pub rationale: Option<text::Note>,
+    pub rationale: Option<text::NoteText>,
 }
 
 impl From<EndHow> for NoteEnding {
@@ -174,7 +174,7 @@ pub(super) fn end(
     desk: &mut Desk<'_, '_>,
     note: Note,
     how: NoteEnding,
-    reason: Option<text::Note>,
+    reason: Option<text::NoteText>,
 ) -> Result<Note> {
     let event = match how {
         NoteEnding::Closed => EventType::NoteClosed,

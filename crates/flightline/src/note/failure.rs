@@ -27,7 +27,7 @@ pub(crate) fn note_failure(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
     whose: Whose,
-    told: &text::Note,
+    told: &text::NoteText,
     failure: Option<Failure>,
 ) -> Result<NoteId> {
     let known = open(desk, Find::Mission(mission.id))?

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::CheckpointId;
-use flightline_core::checkpoint::{Checkpoint, TakenIn};
-use flightline_core::history::Followed;
+use flightline_core::checkpoint::{Checkpoint, RebuiltFrom};
+use flightline_core::history::FollowedHistory;
 
 use crate::checkpoint::CheckpointDocument;
 
 /// Where a checkpoint was taken at first: a rebuild gives it another revision, in a new history, and dies before it has
 /// written all files anew.
-pub(super) fn taken_in(checkpoint: &Checkpoint, history: &str) -> TakenIn {
-    checkpoint.taken_in.clone().unwrap_or_else(|| TakenIn {
+pub(super) fn taken_in(checkpoint: &Checkpoint, history: &str) -> RebuiltFrom {
+    checkpoint.taken_in.clone().unwrap_or_else(|| RebuiltFrom {
         history: history.to_owned(),
         rev: checkpoint.cut.rev,
     })
@@ -28,7 +28,7 @@ struct Place<'a> {
     history: &'a str,
     rev: u64,
     /// What that history goes on from; nothing where it does not say.
-    follows: Option<&'a [Followed]>,
+    follows: Option<&'a [FollowedHistory]>,
 }
 
 /// The checkpoints of parts of histories that were left. Histories that nothing connects leave one another alone.
@@ -47,13 +47,13 @@ pub(super) fn left_behind(documents: &[CheckpointDocument]) -> BTreeSet<Checkpoi
 }
 
 /// The histories that these files belong to, and how far, for what is built from them.
-pub(super) fn followed_by(documents: &[CheckpointDocument]) -> Vec<Followed> {
+pub(super) fn followed_by(documents: &[CheckpointDocument]) -> Vec<FollowedHistory> {
     let mut up_to: BTreeMap<&str, u64> = BTreeMap::new();
     for place in documents.iter().filter_map(place_of) {
         let last = up_to.entry(place.history).or_default();
         *last = (*last).max(place.rev.saturating_add(1));
     }
-    let follows = up_to.into_iter().map(|(history, up_to)| Followed {
+    let follows = up_to.into_iter().map(|(history, up_to)| FollowedHistory {
         history: history.to_owned(),
         up_to,
     });
@@ -124,15 +124,17 @@ fn newest_of_each<'a>(places: &[Place<'a>]) -> BTreeMap<&'a str, Place<'a>> {
 mod tests {
     use super::*;
 
-    fn part(history: &str, up_to: u64) -> Followed {
-        Followed {
+    fn part(history: &str, up_to: u64) -> FollowedHistory {
+        FollowedHistory {
             history: history.to_owned(),
             up_to,
         }
     }
 
     /// The places that count, of histories, revisions and what each history goes on from.
-    fn kept(places: &[(&'static str, u64, Option<&[Followed]>)]) -> Vec<(&'static str, u64)> {
+    fn kept(
+        places: &[(&'static str, u64, Option<&[FollowedHistory]>)],
+    ) -> Vec<(&'static str, u64)> {
         let all: Vec<Place<'_>> = places
             .iter()
             .map(|(history, rev, follows)| Place {

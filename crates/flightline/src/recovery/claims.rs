@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
-use flightline_core::file_system::{Claim, Said, TreeCheck, TreeNow, check};
+use flightline_core::file_system::{Claim, ReportedFile, TreeCheck, TreeNow, check};
 use flightline_core::mission::Mission;
 use flightline_core::note::Note;
 use flightline_core::sortie::{FileChange, Sortie, SortieFile};
@@ -88,8 +88,8 @@ fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
         .map(|file| Claim {
             path: file.path,
             said: match file.change {
-                FileChange::Created | FileChange::Modified => Said::There,
-                FileChange::Deleted => Said::Gone,
+                FileChange::Created | FileChange::Modified => ReportedFile::There,
+                FileChange::Deleted => ReportedFile::Gone,
             },
             at: Some(file.at),
             checksum: None,
@@ -105,7 +105,7 @@ fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
         }
         claims.extend(agent.files_modified.iter().map(|path| Claim {
             path: path.clone(),
-            said: Said::There,
+            said: ReportedFile::There,
             at: None,
             checksum: None,
         }));
@@ -114,7 +114,7 @@ fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
     claims.extend(notes.into_iter().filter(Note::holds).filter_map(|note| {
         Some(Claim {
             path: note.path?,
-            said: Said::There,
+            said: ReportedFile::There,
             at: Some(note.at),
             checksum: Some(note.checksum?),
         })

@@ -1,12 +1,12 @@
 //! Changes that another system wrote down and had not applied, made to our own state.
 
-use flightline_core::context::{Decision, decide};
+use flightline_core::context::{DeltaDecision, decide};
 use flightline_core::dialect::Json;
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::redact::redact;
 use flightline_core::sortie::{Sortie, SortieStatus};
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{Refusal, SortieId};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
@@ -98,9 +98,9 @@ pub(crate) fn apply(
     for (index, delta) in deltas.iter().enumerate() {
         let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
         let (result, sortie_id, why) = match decide(delta, &sorties) {
-            Decision::Already => (DeltaResult::Already, None, None),
-            Decision::Kept { why } => (DeltaResult::Kept, None, Some(why)),
-            Decision::Move { sortie, to } => {
+            DeltaDecision::Already => (DeltaResult::Already, None, None),
+            DeltaDecision::Kept { why } => (DeltaResult::Kept, None, Some(why)),
+            DeltaDecision::Move { sortie, to } => {
                 match desk.attempt(|desk| move_to(desk, sortie.clone(), to))? {
                     Ok(()) => (DeltaResult::Made, Some(sortie.id), None),
                     Err(error) => (DeltaResult::Kept, None, Some(error.to_string())),
@@ -155,7 +155,7 @@ fn move_to(desk: &mut Desk<'_, '_>, mut sortie: Sortie, to: SortieStatus) -> Res
             sortie.interrupted = None;
         }
         SortieStatus::Failed => {
-            sortie.failure = Some(Note::parse("reason", "moved to `failed` on the board")?);
+            sortie.failure = Some(NoteText::parse("reason", "moved to `failed` on the board")?);
         }
         // Left out; of the others no column of the board means one.
         SortieStatus::Skipped | SortieStatus::Assigned | SortieStatus::Blocked => {}

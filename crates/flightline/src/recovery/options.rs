@@ -4,7 +4,7 @@ use flightline_core::agent::Agent;
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::recovery::analysis::{agents_of, analyze};
-use flightline_core::recovery::{Analysis, Analyzed, When};
+use flightline_core::recovery::{AnalysedAt, Analysis, Analyzed};
 use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::{Code, Name, Refusal, SortieId};
 use flightline_store::Find;
@@ -50,7 +50,7 @@ impl Choices {
         self,
         desk: &mut Desk<'_, '_>,
         mission: &mut Mission,
-        when: When<'_>,
+        when: AnalysedAt<'_>,
     ) -> Result<Chosen> {
         // An unreadable sortie is the doctor's, and no reason to stop.
         let (mut sorties, _) = readable::<Sortie>(desk.tx, Find::Mission(mission.id))?;

@@ -4,7 +4,7 @@ use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::mission::Mission;
 use flightline_core::recovery::analysis::analyze;
-use flightline_core::recovery::{Analysis, Analyzed, When};
+use flightline_core::recovery::{AnalysedAt, Analysis, Analyzed};
 use flightline_core::sortie::Sortie;
 use flightline_core::{CheckpointId, Kind, MissionId, Time};
 use flightline_store::{Error as StoreError, Find, SubjectRow};
@@ -167,7 +167,7 @@ pub(crate) fn analysis(
             mission,
             sorties: &sorties,
             agents: &agents,
-            when: When::At(&id),
+            when: AnalysedAt::At(&id),
             retry_limit: desk.policy.retry_limit,
         })
     }))

@@ -9,7 +9,7 @@ use flightline_core::file_system::TreeNow;
 use flightline_core::lock::Lock;
 use flightline_core::message::{Delivery, DeliveryState, MessageKind};
 use flightline_core::mission::{Mission, MissionStatus};
-use flightline_core::recovery::{Analysis, RecoveryContext, When};
+use flightline_core::recovery::{AnalysedAt, Analysis, RecoveryContext};
 use flightline_core::setting::{Recovery, RecoveryKind};
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
 use flightline_core::{
@@ -188,9 +188,9 @@ impl Operation for Resume {
         };
         let (at, of) = (short(checkpoint.id), short(mission.id));
         let when = match (rewinding, &self.mission) {
-            (true, _) => When::At(&at),
-            (false, Some(_)) => When::NowOf(&of),
-            (false, None) => When::Now,
+            (true, _) => AnalysedAt::At(&at),
+            (false, Some(_)) => AnalysedAt::NowOf(&of),
+            (false, None) => AnalysedAt::Now,
         };
         let chosen = choices.apply(desk, &mut mission, when)?;
         // A caller that goes back to a checkpoint has looked at it; a session that finds one has to.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
-use flightline_core::sortie::{Cursor, Sortie, SortieStatus, TokenUsage};
-use flightline_core::text::Note;
+use flightline_core::sortie::{Sortie, SortieStatus, TokenUsage, WorkCursor};
+use flightline_core::text::NoteText;
 use flightline_core::time::Millis;
-use flightline_core::{Code, Data, Kind, Name, Refusal, RepoPath, SortieId, Title};
+use flightline_core::{Code, JsonData, Kind, Name, Refusal, RepoPath, SortieId, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -40,7 +40,7 @@ pub struct NewSortie {
     /// The work to be done.
     pub title: Title,
     /// … at length.
-    pub description: Option<Note>,
+    pub description: Option<NoteText>,
     /// The id other tools know it by.
     pub task_id: Option<Name>,
     /// Sorties that must be completed first, by id or beginning of an id.
@@ -67,9 +67,9 @@ pub struct NewSortie {
     /// How long it is expected to take.
     pub estimate_ms: Option<Millis>,
     /// How to resume it after an interruption.
-    pub resume_instructions: Option<Note>,
+    pub resume_instructions: Option<NoteText>,
     /// What it is given to start from.
-    pub input: Option<Data>,
+    pub input: Option<JsonData>,
 }
 
 impl NewSortie {
@@ -172,7 +172,7 @@ pub(crate) fn add_all(
             files: new.files.clone(),
             attempts: 0,
             progress_notes: None,
-            cursor: Cursor::default(),
+            cursor: WorkCursor::default(),
             declared: None,
             acceptance_criteria: criteria,
             criteria_texts,

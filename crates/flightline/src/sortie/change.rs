@@ -5,8 +5,8 @@ use flightline_core::event::EventType;
 use flightline_core::sortie::{
     Approval, Sortie, SortieError, SortieStatus, Subtask, SubtaskStatus, Verdict,
 };
-use flightline_core::text::Note;
-use flightline_core::{Code, Data, Refusal, Subject};
+use flightline_core::text::NoteText;
+use flightline_core::{Code, JsonData, Refusal, Subject};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -58,14 +58,14 @@ pub enum SortieAction {
         /// The agent that gets the sortie.
         to: String,
         /// Why the sortie changes hands.
-        reason: Option<Note>,
+        reason: Option<NoteText>,
     },
     /// Begin work on what was assigned.
     Start,
     /// It waits for something.
     Block {
         /// The reason of the block.
-        reason: Note,
+        reason: NoteText,
     },
     /// What it waited for has come.
     Unblock,
@@ -74,32 +74,32 @@ pub enum SortieAction {
     /// The work is done.
     Complete {
         /// The result of the work.
-        output: Option<Data>,
+        output: Option<JsonData>,
     },
     /// Not done, and given up.
     Fail {
         /// Why the work failed.
-        reason: Note,
+        reason: NoteText,
     },
     /// It is not to be done at all: the mission goes on without it.
     Cancel {
         /// Why the sortie is cancelled.
-        reason: Option<Note>,
+        reason: Option<NoteText>,
     },
     /// Give it back.
     Release {
         /// Why the sortie is given back.
-        reason: Option<Note>,
+        reason: Option<NoteText>,
     },
     /// The result is good.
     Approve {
         /// Why the result is good.
-        reason: Option<Note>,
+        reason: Option<NoteText>,
     },
     /// The result is not good: do it again.
     Reject {
         /// Why the result is not good.
-        reason: Note,
+        reason: NoteText,
     },
 }
 
@@ -234,7 +234,7 @@ fn give(
     desk: &mut Desk<'_, '_>,
     mut sortie: Sortie,
     to: &str,
-    reason: Option<&Note>,
+    reason: Option<&NoteText>,
     giving: Giving,
     locks: Locks,
 ) -> Result<SortieView> {
@@ -339,7 +339,7 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
     taken_up(desk, sortie, locking)
 }
 
-fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &Note) -> Result<SortieView> {
+fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &NoteText) -> Result<SortieView> {
     check_owner(desk, &sortie, "block")?;
     if sortie.status == SortieStatus::Blocked && sortie.blocked_reason.as_ref() == Some(reason) {
         return as_it_is(desk, sortie);
@@ -438,7 +438,7 @@ fn refuse_unresumable(sortie: &Sortie) -> Result<()> {
 fn complete(
     desk: &mut Desk<'_, '_>,
     mut sortie: Sortie,
-    output: Option<&Data>,
+    output: Option<&JsonData>,
     locks: Locks,
 ) -> Result<SortieView> {
     check_owner(desk, &sortie, "complete")?;
@@ -496,7 +496,7 @@ fn complete(
 fn fail(
     desk: &mut Desk<'_, '_>,
     mut sortie: Sortie,
-    reason: &Note,
+    reason: &NoteText,
     locks: Locks,
 ) -> Result<SortieView> {
     check_owner(desk, &sortie, "fail")?;
@@ -535,7 +535,7 @@ fn fail(
 fn release(
     desk: &mut Desk<'_, '_>,
     mut sortie: Sortie,
-    reason: Option<&Note>,
+    reason: Option<&NoteText>,
     locks: Locks,
 ) -> Result<SortieView> {
     check_owner(desk, &sortie, "release")?;
@@ -563,7 +563,7 @@ fn release(
 fn cancel(
     desk: &mut Desk<'_, '_>,
     mut sortie: Sortie,
-    reason: Option<&Note>,
+    reason: Option<&NoteText>,
     locks: Locks,
 ) -> Result<SortieView> {
     check_owner(desk, &sortie, "cancel")?;
@@ -595,7 +595,7 @@ fn judge(
     desk: &mut Desk<'_, '_>,
     mut sortie: Sortie,
     verdict: Verdict,
-    reason: Option<&Note>,
+    reason: Option<&NoteText>,
 ) -> Result<SortieView> {
     if sortie.status != SortieStatus::Completed {
         return Err(Refusal::new(

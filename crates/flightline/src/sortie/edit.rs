@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::time::Millis;
 use flightline_core::{Code, Name, Refusal, RepoPath, SortieId, Title};
 use flightline_store::Find;
@@ -31,7 +31,7 @@ pub struct EditSortie {
     /// The work to be done.
     pub title: Option<Title>,
     /// … at length.
-    pub description: Option<Note>,
+    pub description: Option<NoteText>,
     /// The id other tools know it by.
     pub task_id: Option<Name>,
     /// Higher goes first.
@@ -69,7 +69,7 @@ pub struct EditSortie {
     #[serde(default)]
     pub remove_criteria: Vec<Title>,
     /// How to resume it after an interruption.
-    pub resume_instructions: Option<Note>,
+    pub resume_instructions: Option<NoteText>,
 }
 
 /// Changes the place of a sortie in its mission: where it is listed, and when it is next.

@@ -8,7 +8,7 @@ use flightline_core::sortie::{
     Declared, FileChange, Review, Sortie, SortieError, SortieFile, SortieStatus, Subtask,
     SubtaskStatus,
 };
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{Code, Name, Refusal, RepoPath, Subject, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub struct UpdateSortie {
     /// The sortie to report on.
     pub sortie: String,
     /// What happened, in the owner's words.
-    pub note: Option<Note>,
+    pub note: Option<NoteText>,
     /// Subtasks and where each stands now.
     #[serde(default)]
     pub subtasks: Vec<SubtaskReport>,
@@ -54,11 +54,11 @@ pub struct UpdateSortie {
     /// The item that comes next.
     pub next_to_process: Option<Title>,
     /// What else is worth knowing about where it stands.
-    pub cursor_notes: Option<Note>,
+    pub cursor_notes: Option<NoteText>,
     /// Whether it can be resumed.
     pub resumable: Option<bool>,
     /// How to take it up again.
-    pub resume_instructions: Option<Note>,
+    pub resume_instructions: Option<NoteText>,
     /// Tokens read since the last report.
     #[serde(default)]
     pub tokens_in: u64,
@@ -108,7 +108,7 @@ pub struct ReportError {
     /// The status code, when it came from an API.
     pub status: Option<u16>,
     /// The text of the error.
-    pub message: Note,
+    pub message: NoteText,
     /// Whether work cannot go on: the sortie becomes blocked.
     #[serde(default)]
     pub blocking: bool,
@@ -135,7 +135,7 @@ pub struct AddReview {
     /// The score; none asks for a review.
     pub score: Option<i64>,
     /// What the reviewer said.
-    pub note: Option<Note>,
+    pub note: Option<NoteText>,
 }
 
 impl Operation for UpdateSortie {

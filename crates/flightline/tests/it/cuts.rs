@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flightline::checkpoint::inspect::VerifyCheckpoint;
 use flightline::checkpoint::thin::thin;
-use flightline::core::checkpoint::{Digest, Line, sections};
+use flightline::core::checkpoint::{Digest, DigestLine, sections};
 use flightline_testkit::outside;
 use flightline_testkit::prelude::*;
 use serde_json::json;
@@ -158,7 +158,7 @@ both_engines! {
         let asked = TakeCheckpoint { mission: Some(login.to_string()), ..take_checkpoint() };
         let id = story.run("", &asked).unwrap().id;
         let lines = story.look(|tx| tx.lines(login));
-        let hashed = |digest: Digest, lines: Vec<Line>| {
+        let hashed = |digest: Digest, lines: Vec<DigestLine>| {
             story.with_fleet(|fleet| {
                 fleet.store().unwrap().write(|tx| {
                     let mut it = tx.get::<Checkpoint>(&id.to_string())?.unwrap();

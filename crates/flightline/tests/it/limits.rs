@@ -1,7 +1,7 @@
 //! Texts that are too long, empty or full of odd characters, on both engines: a clear answer, and
 //! nothing lost.
 
-use flightline::core::{Data, RepoPath, Title};
+use flightline::core::{JsonData, RepoPath, Title};
 use flightline::registry::Registered;
 use flightline_testkit::prelude::*;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn nested(depth: usize) -> String {
     format!("{}{}", "[".repeat(depth), "]".repeat(depth))
 }
 
-fn complete(story: &Story<'_>, output: Data) -> Result<Value, Refusal> {
+fn complete(story: &Story<'_>, output: JsonData) -> Result<Value, Refusal> {
     let change = change_sortie(
         story.sortie_id("User model"),
         SortieAction::Complete {
@@ -97,7 +97,7 @@ fn data_is_not_bottomless() {
         (127, "nested deeper"),
         (100_000, "recursion limit exceeded"),
     ] {
-        let refusal = Data::parse("output", &nested(depth)).unwrap_err();
+        let refusal = JsonData::parse("output", &nested(depth)).unwrap_err();
         assert_eq!(refusal.code, Code::InvalidInput);
         assert!(refusal.message.contains(why), "{}", refusal.message);
     }
@@ -151,17 +151,17 @@ both_engines! {
 
     fn data_may_be_deep(world: &World) {
         let story = stage(world);
-        let deep = Data::parse("output", &nested(32)).unwrap();
+        let deep = JsonData::parse("output", &nested(32)).unwrap();
         assert_eq!(complete(&story, deep).unwrap().to_string(), nested(32));
         assert_eq!(
             story.sortie("User model").sortie.output,
-            Some(Data::parse("output", &nested(32)).unwrap())
+            Some(JsonData::parse("output", &nested(32)).unwrap())
         );
     }
 
     fn data_is_cleaned_like_any_other_text(world: &World) {
         let story = stage(world);
-        let data = Data::parse("output", r#"{ "a\u0000b": ["c\u001bd", 1.5, null, true], "empty": "", "big": 18446744073709551615 }"#).unwrap();
+        let data = JsonData::parse("output", r#"{ "a\u0000b": ["c\u001bd", 1.5, null, true], "empty": "", "big": 18446744073709551615 }"#).unwrap();
         assert_eq!(
             complete(&story, data).unwrap(),
             json!({ "ab": ["cd", 1.5, null, true], "empty": "", "big": u64::MAX })
@@ -170,7 +170,7 @@ both_engines! {
 
     fn a_thing_that_grows_too_large_is_refused_and_stays_as_it_was(world: &World) {
         let story = stage(world);
-        let large = Data::new(json!(vec!["x".repeat(1_000); 40])).unwrap();
+        let large = JsonData::new(json!(vec!["x".repeat(1_000); 40])).unwrap();
         let before = story.sortie("User model").sortie;
         let refusal = complete(&story, large).unwrap_err();
         assert_eq!(refusal.code, Code::TooLong);

@@ -6,7 +6,7 @@ use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::destructive::{BeforeDestructive, Prepared};
 use flightline::checkpoint::due::take_due;
 use flightline::checkpoint::files::State;
-use flightline::core::Data;
+use flightline::core::JsonData;
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::verify;
 use flightline::core::dialect::{Dialect, Document};
@@ -325,7 +325,7 @@ both_engines! {
         let story = Story::under(world, orchestrator());
         let given = |named: &str, task: Option<&str>, input: Option<serde_json::Value>| NewSortie {
             task_id: task.map(name),
-            input: input.map(|input| Data::new(input).unwrap()),
+            input: input.map(|input| JsonData::new(input).unwrap()),
             ..sortie(named)
         };
         let create = CreateMission {
@@ -341,7 +341,7 @@ both_engines! {
         story.run("", &create).unwrap();
         go(&story, "PLANNING");
         story.claim("ada", "Plan").unwrap();
-        story.change("ada", "Plan", SortieAction::Complete { output: Some(Data::new(json!({ "steps": 3 })).unwrap()) }).unwrap();
+        story.change("ada", "Plan", SortieAction::Complete { output: Some(JsonData::new(json!({ "steps": 3 })).unwrap()) }).unwrap();
         story.pass_minutes(2);
         go(&story, "CODING");
         let wish = TransitionMission { mission: None, to: name("REVIEW"), reason: None, pending: true };

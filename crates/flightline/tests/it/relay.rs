@@ -1,7 +1,7 @@
 //! What becomes of checkpoints reaches the mailbox of the mission's dispatch, on both engines: in short,
 //! once, without an answer, and without being part of the work.
 
-use flightline::core::setting::Told;
+use flightline::core::setting::NotifiedUpTo;
 use flightline::mail::relay::relay;
 use flightline_testkit::prelude::*;
 use serde_json::json;
@@ -231,7 +231,7 @@ both_engines! {
             story.send("ada", &["ada"], "Hello").unwrap();
         }
         tell(&story);
-        let mark = story.with_fleet(|fleet| fleet.store().unwrap().read(|tx| tx.get::<Told>(Told::KEY))).unwrap().unwrap();
+        let mark = story.with_fleet(|fleet| fleet.store().unwrap().read(|tx| tx.get::<NotifiedUpTo>(NotifiedUpTo::KEY))).unwrap().unwrap();
         assert!(mark.rev > 500, "{mark:?}");
         assert!(story.all::<Agent>().iter().all(|agent| agent.name.as_str() == "ada"), "and no mailbox was made for nothing");
     }

@@ -273,7 +273,7 @@ both_engines! {
         let mut fleet = Fleet::new(world.store(), policy);
         let mut taken = first.clone();
         for number in 0..9 {
-            let note = flightline::core::text::Note::parse("note", &format!("number {number}")).unwrap();
+            let note = flightline::core::text::NoteText::parse("note", &format!("number {number}")).unwrap();
             let take = TakeCheckpoint { note: Some(note), ..take_checkpoint() };
             taken.push(fleet.run(&take, &caller("")).unwrap().id);
             let mut expected: Vec<_> = taken.iter().rev().take(4).copied().collect();

@@ -1,6 +1,6 @@
 //! Sorties, on both engines: who may move them, and where to.
 
-use flightline::core::Data;
+use flightline::core::JsonData;
 use flightline_testkit::prelude::*;
 use serde_json::json;
 
@@ -98,7 +98,7 @@ both_engines! {
         let refused = story.change("bob", "User model", DONE).unwrap_err();
         assert_eq!(refused.code, Code::NotYours);
         story.pass_minutes(7);
-        let output = Some(Data::new(json!({ "tests": 12 })).unwrap());
+        let output = Some(JsonData::new(json!({ "tests": 12 })).unwrap());
         let done = story
             .change("ada", "User model", SortieAction::Complete { output: output.clone() })
             .unwrap();

@@ -116,7 +116,7 @@ fn forged(document: &CheckpointDocument, change: impl FnOnce(&mut State)) -> Che
     let lines = state
         .values
         .iter()
-        .map(|value| flightline::core::checkpoint::Line {
+        .map(|value| flightline::core::checkpoint::DigestLine {
             kind: value.kind,
             id: value.id.clone(),
             rev: value.rev,

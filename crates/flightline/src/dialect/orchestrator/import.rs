@@ -16,7 +16,7 @@ use flightline_core::dialect::{Dialect, Document, Json, Original};
 use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::redact::shown;
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{CheckpointId, Code, Kind, Refusal, Title};
 use flightline_store::Find;
 use serde_json::json;
@@ -270,15 +270,15 @@ fn bring_in(
     let texts = document["recovery"].texts("blockers");
     let blockers = texts
         .into_iter()
-        .filter_map(|text| Note::parse("blocker", text).ok());
+        .filter_map(|text| NoteText::parse("blocker", text).ok());
     let taking = Taking {
         mission: &mission,
         reason: reason_of(document.word("trigger")),
-        details: Note::parse("reason", document.word("triggerReason"))
+        details: NoteText::parse("reason", document.word("triggerReason"))
             .ok()
-            .map(Note::into_string),
+            .map(NoteText::into_string),
         note: None,
-        blockers: blockers.map(Note::into_string).collect(),
+        blockers: blockers.map(NoteText::into_string).collect(),
     };
     let checkpoint = take_as(desk, &taking, id)?;
     load(desk, &checkpoint)?;
@@ -341,7 +341,7 @@ fn mission_for(
     let title = Title::parse("task", &line).or_else(|_| Title::parse("project", &from));
     let new = CreateMission {
         title: title?,
-        objective: Note::parse("task", task).ok(),
+        objective: NoteText::parse("task", task).ok(),
         phase: None,
         stack_id: None,
         sprint: None,

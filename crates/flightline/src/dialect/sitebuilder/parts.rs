@@ -6,7 +6,7 @@ use flightline_core::event::EventType;
 use flightline_core::sortie::{
     FileChange, Review, Sortie, SortieError, SortieFile, Subtask, SubtaskStatus,
 };
-use flightline_core::text::Note;
+use flightline_core::text::NoteText;
 use flightline_core::{Name, RepoPath, Subject};
 use flightline_store::Find;
 use serde_json::json;
@@ -139,7 +139,7 @@ pub(super) fn errors(
     let mut number = known.len() as u64;
     let mut still_open = Vec::new();
     for error in document.items("errors") {
-        let message = Note::parse("error", error.word("message"))?;
+        let message = NoteText::parse("error", error.word("message"))?;
         let found = known
             .iter()
             .find(|known| known.cleared_at.is_none() && known.message == message);

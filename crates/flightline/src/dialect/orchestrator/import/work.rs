@@ -10,7 +10,7 @@ use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::analysis::agents_of;
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus, TokenUsage};
 use flightline_core::{
-    Data, Kind, Name, NoteId, Refusal, RepoPath, SortieId, Subject, Time, Title, text,
+    JsonData, Kind, Name, NoteId, Refusal, RepoPath, SortieId, Subject, Time, Title, text,
 };
 use flightline_store::Find;
 use serde_json::json;
@@ -275,7 +275,7 @@ fn said_of(before: &Sortie, agent: &Json, written: Time, warnings: &mut Vec<Stri
         assigned_epoch: before.assigned_epoch.filter(|_| settled),
         attempts: u32::try_from(agent.whole("attempts").unwrap_or(0)).unwrap_or(u32::MAX),
         blocked_reason: None,
-        failure: error.and_then(|text| fitting(text::Note::parse("error", text), warnings)),
+        failure: error.and_then(|text| fitting(text::NoteText::parse("error", text), warnings)),
         token_usage: TokenUsage {
             input: tokens.whole("input").unwrap_or(0),
             output: tokens.whole("output").unwrap_or(0),
@@ -304,9 +304,9 @@ fn said_of(before: &Sortie, agent: &Json, written: Time, warnings: &mut Vec<Stri
     sortie
 }
 
-fn data(agent: &Json, what: &str, warnings: &mut Vec<String>) -> Option<Data> {
+fn data(agent: &Json, what: &str, warnings: &mut Vec<String>) -> Option<JsonData> {
     let value = agent.given(what)?.clone();
-    let data = Data::new(value.into()).map_err(|refusal| Refusal {
+    let data = JsonData::new(value.into()).map_err(|refusal| Refusal {
         message: format!(
             "the {what} of {}: {}",
             agent.word("agentId"),
@@ -326,7 +326,7 @@ fn notes(
 ) -> Result<()> {
     let context = &document["context"];
     let mut known = desk.tx.find::<Note>(Find::Mission(mission.id))?;
-    let blank = |desk: &Desk<'_, '_>, kind: NoteKind, text: text::Note, at: Time| Note {
+    let blank = |desk: &Desk<'_, '_>, kind: NoteKind, text: text::NoteText, at: Time| Note {
         id: NoteId::new(desk.tx.uuid()),
         kind,
         mission_id: mission.id,
@@ -348,19 +348,20 @@ fn notes(
     let mut new: Vec<Note> = Vec::new();
     let lessons = context.texts("lessons").into_iter();
     for lesson in lessons.filter(|it| !it.trim().is_empty()) {
-        if let Some(text) = fitting(text::Note::parse("lesson", lesson), warnings) {
+        if let Some(text) = fitting(text::NoteText::parse("lesson", lesson), warnings) {
             new.push(blank(desk, NoteKind::Lesson, text, written));
         }
     }
     for decision in context.items("decisions") {
-        let text = text::Note::parse("decision", decision.word("decision"));
+        let text = text::NoteText::parse("decision", decision.word("decision"));
         let Some(text) = fitting(text, warnings) else {
             continue;
         };
         let why = filled(decision, "rationale");
         let at = decision.time("madeAt").unwrap_or(written);
         new.push(Note {
-            rationale: why.and_then(|why| fitting(text::Note::parse("rationale", why), warnings)),
+            rationale: why
+                .and_then(|why| fitting(text::NoteText::parse("rationale", why), warnings)),
             ..blank(desk, NoteKind::Decision, text, at)
         });
     }
@@ -369,7 +370,7 @@ fn notes(
             continue;
         };
         let called = filled(artifact, "id").unwrap_or(artifact.word("path"));
-        let Some(text) = fitting(text::Note::parse("artifact", called), warnings) else {
+        let Some(text) = fitting(text::NoteText::parse("artifact", called), warnings) else {
             continue;
         };
         new.push(Note {
