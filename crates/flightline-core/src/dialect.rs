@@ -7,7 +7,7 @@
 //! | [`orchestrator`] | D | `<base>/<uuid>.json[.gz]`, `<base>/index.json` |
 //! | [`recovery`] | E | `checkpoints/latest.json`, `checkpoint-{time}.json`, `emergency-{time}.json` |
 //!
-//! A [`Document`] is one of any dialect: the [`Json`] that was read, with its order, unknown fields and numbers, of the
+//! A [`DialectDocument`] is one of any dialect: the [`Json`] that was read, with its order, unknown fields and numbers, of the
 //! dialect's shape. Each dialect has the shape of its documents as a table, and its rules as functions of values.
 //! [`json`] is the one reader of all of them.
 
@@ -25,13 +25,13 @@ mod shape;
 pub mod sitebuilder;
 mod unreadable;
 
-pub use self::arrival::Arrival;
+pub use self::arrival::DocumentArrival;
 pub use self::changes::{changes, says_the_same};
-pub use self::document::{Dialect, Document};
+pub use self::document::{Dialect, DialectDocument};
 pub use self::json::Json;
 pub use self::merge::merge;
 pub use self::original::Original;
-pub use self::unreadable::{Fault, MAX_BYTES, MAX_DEPTH, Path, Place, Unreadable};
+pub use self::unreadable::{DocumentFault, MAX_BYTES, MAX_DEPTH, Path, SourcePosition, Unreadable};
 
 use crate::time::Time;
 
@@ -41,14 +41,16 @@ use crate::time::Time;
 /// When there are too many of them, or they are not UTF-8; the error says where.
 pub fn text_of(bytes: &[u8]) -> Result<&str, Unreadable> {
     if bytes.len() > MAX_BYTES {
-        return Err(Unreadable::whole(Fault::TooLarge { bytes: bytes.len() }));
+        return Err(Unreadable::whole(DocumentFault::TooLarge {
+            bytes: bytes.len(),
+        }));
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let sound = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let line_start = sound.rfind('\n').map_or(0, |newline| newline + 1);
         Unreadable {
-            fault: Fault::NotUtf8,
-            place: Place::Line {
+            fault: DocumentFault::NotUtf8,
+            place: SourcePosition::Line {
                 line: sound.matches('\n').count() + 1,
                 column: sound[line_start..].chars().count() + 1,
             },

@@ -8,7 +8,7 @@ use flightline_core::context::{
     DeltaDecision, changes, decide, recovery_document, remaining_steps,
 };
 use flightline_core::dialect::recovery::{in_progress, moved};
-use flightline_core::dialect::{Dialect, Document, Json};
+use flightline_core::dialect::{Dialect, DialectDocument, Json};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask};
 use proptest::prelude::*;
@@ -175,7 +175,7 @@ fn a_checkpoint_of_ours_is_written_as_the_seeds_example() {
         }
     "#]]
     .assert_eq(&document.write());
-    let read = Document::read(Dialect::Recovery, &document.write());
+    let read = DialectDocument::read(Dialect::Recovery, &document.write());
     assert_eq!(read.unwrap(), document);
 }
 

@@ -15,7 +15,7 @@ pub(crate) use intake::turn;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
-use flightline_core::dialect::{Dialect, Document, Json, Original, merge};
+use flightline_core::dialect::{Dialect, DialectDocument, Json, Original, merge};
 use flightline_core::mission::Mission;
 use flightline_core::redact::shown;
 use flightline_core::text::NoteText;
@@ -60,7 +60,7 @@ pub struct Incoming {
 /// What became of a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TakenIn {
+pub struct ImportedDocument {
     /// The name of its file.
     pub file: String,
     /// What it is about: the id of an agent, a sortie or a checkpoint.
@@ -79,7 +79,7 @@ pub struct TakenIn {
     pub refused: Option<Refusal>,
 }
 
-impl TakenIn {
+impl ImportedDocument {
     /// The document was not taken in.
     #[must_use]
     pub fn refused(file: &str, refusal: Refusal) -> Self {
@@ -187,7 +187,7 @@ pub struct Lost {
 struct Thing {
     of: String,
     file: String,
-    document: Document,
+    document: DialectDocument,
     replaces: Option<String>,
 }
 
@@ -249,15 +249,15 @@ fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing
 pub(crate) fn as_written(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
-) -> Result<Option<Document>> {
+) -> Result<Option<DialectDocument>> {
     let id = Original::id(Dialect::Recovery, &checkpoint.key());
     let original = desk.tx.get::<Original>(&id)?;
     // One that cannot be read says nothing.
-    Ok(original.and_then(|it| Document::read(Dialect::Recovery, &it.text).ok()))
+    Ok(original.and_then(|it| DialectDocument::read(Dialect::Recovery, &it.text).ok()))
 }
 
 /// The thing a document is about, when the store knows it.
-fn find(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Thing>> {
+fn find(desk: &mut Desk<'_, '_>, document: &DialectDocument) -> Result<Option<Thing>> {
     match document.dialect() {
         Dialect::Epic => epic::find(desk, document),
         Dialect::Sitebuilder => sitebuilder::find(desk, document),
@@ -267,8 +267,8 @@ fn find(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Thing>> {
 }
 
 /// Reads a document.
-fn read(dialect: Dialect, text: &str, file: &str) -> std::result::Result<Document, Refusal> {
-    Document::read(dialect, text).map_err(|why| why.refusal(file))
+fn read(dialect: Dialect, text: &str, file: &str) -> std::result::Result<DialectDocument, Refusal> {
+    DialectDocument::read(dialect, text).map_err(|why| why.refusal(file))
 }
 
 /// Refuses an agent that gives in a document about another's work, unless it is in charge.
@@ -322,7 +322,8 @@ fn outgoing(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
     };
     let merged = merge(&ours, &thing.document, &text);
     // What it cannot be read as would be refused by everybody: then ours alone goes out.
-    Ok(Document::read(dialect, &merged.pretty(&[])).map_or(fresh, |document| document.write()))
+    Ok(DialectDocument::read(dialect, &merged.pretty(&[]))
+        .map_or(fresh, |document| document.write()))
 }
 
 /// The mission that is named, else all that are open.

@@ -18,7 +18,7 @@ use flightline_core::redact::shown;
 use flightline_core::{Code, Refusal};
 use flightline_workspace::beneath::{Dir, Replacing};
 
-use crate::dialect::{ExportDocuments, TakenIn};
+use crate::dialect::{ExportDocuments, ImportedDocument};
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
 use crate::status::Attention;
@@ -95,7 +95,7 @@ pub fn take_conflict(
     mirrors: &Mirrors,
     caller: &Caller,
     file: &str,
-) -> Result<TakenIn> {
+) -> Result<ImportedDocument> {
     let caller = &of_all_missions(caller);
     for dialect in &mirrors.dialects {
         let folder = Folder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;

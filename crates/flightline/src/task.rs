@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use flightline_core::agent::Agent;
 use flightline_core::dialect::json::Number;
 use flightline_core::dialect::sitebuilder::{
-    Row, archive_name, checkpoint_id, file_name, status_block,
+    StatusRow, archive_name, checkpoint_id, file_name, status_block,
 };
-use flightline_core::dialect::{Dialect, Document, Json};
+use flightline_core::dialect::{Dialect, DialectDocument, Json};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{
@@ -153,9 +153,9 @@ impl Operation for ShowTaskTable {
 /// The table of these tasks: the newest first, those that have not begun last, in their order.
 fn table(mut tasks: Vec<TaskRow>) -> TaskTable {
     tasks.sort_by_key(|task| std::cmp::Reverse(task.last_update));
-    let rows: Vec<Row> = tasks
+    let rows: Vec<StatusRow> = tasks
         .iter()
-        .map(|task| Row {
+        .map(|task| StatusRow {
             agent: task.agent.clone().unwrap_or_else(|| "—".to_owned()),
             task: task.task.clone(),
             percent: task.percent,
@@ -212,7 +212,7 @@ fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result
                 .as_ref()
                 .map(|_| newest.get(&sortie.id).copied().max(Some(sortie.updated_at)))
                 .unwrap_or_default(),
-            status: standing.unwrap_or(Row::NOT_STARTED).to_owned(),
+            status: standing.unwrap_or(StatusRow::NOT_STARTED).to_owned(),
         });
     }
     Ok(rows)
@@ -299,7 +299,7 @@ pub struct TaskDocument {
     /// The name of the file.
     pub file: String,
     /// The content of the file.
-    pub checkpoint: Document,
+    pub checkpoint: DialectDocument,
 }
 
 impl Task {
@@ -327,7 +327,7 @@ impl Task {
             let files = files.filter(|file| file.change == wanted);
             files.map(|file| &file.path).collect::<Vec<_>>()
         };
-        let mut checkpoint = Document::new(
+        let mut checkpoint = DialectDocument::new(
             Dialect::Sitebuilder,
             json!({
                 "checkpoint_id": checkpoint_id(word, &task, began)?,

@@ -8,7 +8,7 @@ use flightline::core::dialect::compress::unfolded;
 use flightline::core::dialect::{Dialect, MAX_BYTES, orchestrator};
 use flightline::core::{Code, Refusal};
 use flightline::dialect::orchestrator::files::{index, packed};
-use flightline::dialect::{ExportDocuments, GivenOut, ImportDocuments, Incoming, TakenIn};
+use flightline::dialect::{ExportDocuments, GivenOut, ImportDocuments, ImportedDocument, Incoming};
 use flightline::file::Replacing;
 use flightline::workspace::beneath::Dir;
 
@@ -60,7 +60,7 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
     for one in read {
         match one {
             Ok(document) => documents.push(document),
-            Err((file, refusal)) => unread.push(TakenIn::refused(&file, refusal)),
+            Err((file, refusal)) => unread.push(ImportedDocument::refused(&file, refusal)),
         }
     }
     let mut taken = match documents.is_empty() {
@@ -77,7 +77,7 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
 }
 
 /// A line for each file: what it is about and what it changed, or why it was not taken in.
-fn report(taken: &[TakenIn], app: &mut App) -> Done {
+fn report(taken: &[ImportedDocument], app: &mut App) -> Done {
     app.ui.answer(&taken, |page| {
         for one in taken {
             if let Some(refusal) = &one.refused {

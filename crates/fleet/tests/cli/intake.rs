@@ -1,7 +1,7 @@
 //! Files of other systems, taken in by their own times.
 
 use flightline::core::Time;
-use flightline::core::dialect::{Dialect, Document, Json, orchestrator};
+use flightline::core::dialect::{Dialect, DialectDocument, Json, orchestrator};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -89,7 +89,7 @@ fn moments() -> Vec<String> {
         ("10:20", "ERROR", ["completed", "failed", "pending"]),
         ("10:30", "TESTING", ["completed", "completed", "failed"]),
     ];
-    let first = Document::read(Dialect::Orchestrator, RUNNING).unwrap();
+    let first = DialectDocument::read(Dialect::Orchestrator, RUNNING).unwrap();
     let moment = |((clock, state, statuses), number): ((&str, &str, [&str; 3]), u8)| {
         let time = format!("2026-01-03T{clock}:00.000Z");
         let agent = |(name, status): (&str, &str)| {

@@ -4,7 +4,7 @@ use std::fs;
 
 use expect_test::expect;
 use flightline::core::dialect::compress::Compression;
-use flightline::core::dialect::{Dialect, Document, Json, orchestrator};
+use flightline::core::dialect::{Dialect, DialectDocument, Json, orchestrator};
 
 use crate::world::World;
 
@@ -163,7 +163,7 @@ fn bad_files_are_refused_with_the_place() {
     "#]]);
     world.ok(&format!("import orchestrator old/{SECOND}.json"));
     let other = ERROR.replace("\"s\"", "\"t\"");
-    let mut other = Document::read(Dialect::Orchestrator, &other).expect("a document");
+    let mut other = DialectDocument::read(Dialect::Orchestrator, &other).expect("a document");
     orchestrator::seal(&mut other);
     world.write("other.json", &other.write());
     world
@@ -258,7 +258,7 @@ fn what_its_writer_calls_corrupted_is_not_taken_for_sound() {
 #[test]
 fn control_characters_that_are_not_kept_are_told_of() {
     let world = World::new();
-    let mut document = Document::read(Dialect::Orchestrator, RUNNING).expect("a document");
+    let mut document = DialectDocument::read(Dialect::Orchestrator, RUNNING).expect("a document");
     document["triggerReason"] = format!("{}\u{7}", document.word("triggerReason")).into();
     document["context"]["lessons"]
         .list_mut()

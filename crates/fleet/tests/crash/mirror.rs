@@ -5,7 +5,7 @@ use std::fs;
 
 use flightline::core::dialect::compress::unfolded;
 use flightline::core::dialect::orchestrator::{self, read_index};
-use flightline::core::dialect::{Dialect, Document};
+use flightline::core::dialect::{Dialect, DialectDocument};
 use flightline_testkit::Engine;
 
 use crate::world::World;
@@ -22,7 +22,7 @@ fn look(world: &World, when: &str) -> (usize, usize) {
             assert!(!name.contains(".conflict"), "{when}: {name}");
             if orchestrator::is_document(name) {
                 let text = unfolded(&fs::read(&path).unwrap(), name).unwrap();
-                let document = Document::read(Dialect::Orchestrator, &text).unwrap();
+                let document = DialectDocument::read(Dialect::Orchestrator, &text).unwrap();
                 assert!(orchestrator::verify(&document).is_empty(), "{when}: {name}");
                 assert!(name.starts_with(document.word("id")));
                 there += 1;

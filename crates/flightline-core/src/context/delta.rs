@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::dialect::recovery::{Change, moved, updated};
+use crate::dialect::recovery::{BoardChange, moved, updated};
 use crate::dialect::{Json, one_line};
 use crate::sortie::{Sortie, SortieStatus};
 
@@ -148,10 +148,10 @@ pub enum DeltaDecision<'a> {
 #[must_use]
 pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> DeltaDecision<'a> {
     let kept = |why: String| DeltaDecision::Kept { why };
-    let (task, from, to) = match Change::of(delta) {
-        Change::Move { task, from, to } => (task, from, to),
-        Change::Update { field, value } => return figure(field, value, sorties),
-        Change::Unknown => {
+    let (task, from, to) = match BoardChange::of(delta) {
+        BoardChange::Move { task, from, to } => (task, from, to),
+        BoardChange::Update { field, value } => return figure(field, value, sorties),
+        BoardChange::Unknown => {
             return kept(format!("unknown change: {}", one_line(&delta.stringify())));
         }
     };

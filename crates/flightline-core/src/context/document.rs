@@ -5,7 +5,7 @@ use serde_json::json;
 use super::delta::task_label;
 use crate::checkpoint::Checkpoint;
 use crate::dialect::recovery::{BACKLOG, VERSION, word_of};
-use crate::dialect::{Dialect, Document, Json};
+use crate::dialect::{Dialect, DialectDocument, Json};
 use crate::mission::Mission;
 use crate::sortie::{Sortie, SortieStatus};
 
@@ -16,7 +16,7 @@ pub fn recovery_document(
     checkpoint: &Checkpoint,
     mission: &Mission,
     sorties: &[Sortie],
-) -> Document {
+) -> DialectDocument {
     let cut = &checkpoint.cut;
     let of = cut.agent_context.as_ref();
     let mut sorties: Vec<&Sortie> = sorties.iter().collect();
@@ -43,7 +43,7 @@ pub fn recovery_document(
         .map(|it| json!({ "id": task_label(it), "title": it.title }));
     let stack = of.and_then(|of| of.stack_id.as_ref());
     let remaining = of.map(|of| &of.remaining).filter(|steps| !steps.is_empty());
-    let mut document = Document::new(
+    let mut document = DialectDocument::new(
         Dialect::Recovery,
         json!({
             "version": VERSION,

@@ -3,7 +3,7 @@
 //! What a document says happened when it says, never later than now. It takes nothing back that is newer than
 //! itself: the copy that a stale agent or `git checkout` puts into its place is an older one, and is refused.
 
-use super::document::{Dialect, Document};
+use super::document::{Dialect, DialectDocument};
 use super::json::Json;
 use super::sitebuilder;
 use crate::time::{Millis, Time};
@@ -13,7 +13,7 @@ const SECOND: Millis = 1_000;
 
 /// How a document that arrives stands to what is known of the same thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum DocumentArrival {
     /// Nothing newer is known: it has the last word.
     Newest,
     /// Something newer is known, but its writer had the file as it was last seen: what it changed there is news,
@@ -23,7 +23,7 @@ pub enum Arrival {
     Older,
 }
 
-impl Arrival {
+impl DocumentArrival {
     /// Judges a document that was `written` then. `shown` is the time in the file as it was last seen, `known` the
     /// time of what is known. One that tells no time is of the moment it arrives.
     #[must_use]
@@ -40,7 +40,7 @@ impl Arrival {
     }
 }
 
-impl Document {
+impl DialectDocument {
     /// When it says that it was written; none when it does not say.
     #[must_use]
     pub fn written(&self) -> Option<Time> {
@@ -104,30 +104,63 @@ mod tests {
 
     #[test]
     fn the_newer_one_has_the_last_word() {
-        assert_eq!(Arrival::of(at(10), at(5), at(5)), Arrival::Newest);
-        assert_eq!(Arrival::of(at(10), None, None), Arrival::Newest);
-        assert_eq!(Arrival::of(None, at(20), at(20)), Arrival::Newest);
+        assert_eq!(
+            DocumentArrival::of(at(10), at(5), at(5)),
+            DocumentArrival::Newest
+        );
+        assert_eq!(
+            DocumentArrival::of(at(10), None, None),
+            DocumentArrival::Newest
+        );
+        assert_eq!(
+            DocumentArrival::of(None, at(20), at(20)),
+            DocumentArrival::Newest
+        );
     }
 
     #[test]
     fn a_copy_of_before_the_file_was_seen_is_older() {
-        assert_eq!(Arrival::of(at(10), at(20), at(20)), Arrival::Older);
-        assert_eq!(Arrival::of(at(10), None, at(20)), Arrival::Older);
-        assert_eq!(Arrival::of(at(10), at(15), at(20)), Arrival::Older);
+        assert_eq!(
+            DocumentArrival::of(at(10), at(20), at(20)),
+            DocumentArrival::Older
+        );
+        assert_eq!(
+            DocumentArrival::of(at(10), None, at(20)),
+            DocumentArrival::Older
+        );
+        assert_eq!(
+            DocumentArrival::of(at(10), at(15), at(20)),
+            DocumentArrival::Older
+        );
     }
 
     #[test]
     fn an_edit_of_the_file_as_it_was_seen_is_news() {
-        assert_eq!(Arrival::of(at(15), at(15), at(20)), Arrival::Alongside);
-        assert_eq!(Arrival::of(at(16), at(15), at(20)), Arrival::Alongside);
-        assert_eq!(Arrival::of(at(15), at(15), at(15)), Arrival::Newest);
+        assert_eq!(
+            DocumentArrival::of(at(15), at(15), at(20)),
+            DocumentArrival::Alongside
+        );
+        assert_eq!(
+            DocumentArrival::of(at(16), at(15), at(20)),
+            DocumentArrival::Alongside
+        );
+        assert_eq!(
+            DocumentArrival::of(at(15), at(15), at(15)),
+            DocumentArrival::Newest
+        );
     }
 
     #[test]
     fn files_tell_whole_seconds() {
         let known = Some(Time::from_millis(10_999));
-        assert_eq!(Arrival::of(at(10), None, known), Arrival::Newest);
+        assert_eq!(
+            DocumentArrival::of(at(10), None, known),
+            DocumentArrival::Newest
+        );
         let known = Some(Time::from_millis(11_000));
-        assert_eq!(Arrival::of(at(10), None, known), Arrival::Older);
+        assert_eq!(
+            DocumentArrival::of(at(10), None, known),
+            DocumentArrival::Older
+        );
     }
 }

@@ -65,12 +65,12 @@ impl Dialect {
 /// Its fields are read and set as those of its [`Json`]. Two are equal when they hold the same fields: the order of
 /// keys is kept, and does not count.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Document {
+pub struct DialectDocument {
     dialect: Dialect,
     json: Json,
 }
 
-impl Document {
+impl DialectDocument {
     /// Reads a document. Whether the checksums of one of seed D are right is for [`orchestrator::verify`] to say.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl Document {
     }
 }
 
-impl Deref for Document {
+impl Deref for DialectDocument {
     type Target = Json;
 
     fn deref(&self) -> &Json {
@@ -137,7 +137,7 @@ impl Deref for Document {
     }
 }
 
-impl DerefMut for Document {
+impl DerefMut for DialectDocument {
     fn deref_mut(&mut self) -> &mut Json {
         &mut self.json
     }

@@ -13,7 +13,7 @@ pub use self::files::{
     ARCHIVE_FOLDER, Ended, FOLDER, archive_name, backup_name, file_name, is_monitored,
     latest_backup, surplus_backups,
 };
-pub use self::monitor::{Standing, Thresholds, Verdict, age_minutes, judge};
+pub use self::monitor::{MonitorLevel, MonitorVerdict, Thresholds, age_minutes, judge};
 pub use self::texts::{
     Escalation, escalation, handoff, resume_message, warning_message, warning_subject,
 };

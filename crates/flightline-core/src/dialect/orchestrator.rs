@@ -20,7 +20,7 @@ pub use self::store::{
     ARCHIVE, FOLDER, INDEX_FILE, drift, file_name, id_of, index_entry, is_document, names_its_file,
     read_index, write_index,
 };
-pub use self::trigger::{DESTRUCTIVE_OPERATIONS, Happening, reason_of, trigger_of};
+pub use self::trigger::{DESTRUCTIVE_OPERATIONS, TriggerCause, reason_of, trigger_of};
 
 /// The version of the documents this code writes.
 pub const VERSION: &str = "1.0.0";

@@ -11,10 +11,10 @@ use super::shape::Form::{self, Any, List, MaybeTime, Number, Object, Tasks, Text
 use super::shape::Need::{Must, Out};
 use crate::checkpoint::Reason;
 
-pub use self::context::{CONTEXT_TOKENS, LOAD_LATER, LOAD_NOW, RecoveryContext, recovery_context};
-pub use self::delta::{Change, moved, updated};
+pub use self::context::{CONTEXT_TOKENS, LOAD_LATER, LOAD_NOW, ResumeText, recovery_context};
+pub use self::delta::{BoardChange, moved, updated};
 pub use self::files::{
-    CleanUp, FOLDER, FoundFile, LATEST_FILE, Plan, backup_name, emergency_name, time_in,
+    CleanUp, CleanupPlan, FOLDER, FoundFile, LATEST_FILE, backup_name, emergency_name, time_in,
 };
 pub use self::start::{Expected, Invalid, Start, start};
 

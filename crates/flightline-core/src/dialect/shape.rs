@@ -6,11 +6,11 @@
 //! knows nothing of order.
 
 use super::json::Json;
-use super::unreadable::{Fault, Path, Unreadable};
+use super::unreadable::{DocumentFault, Path, Unreadable};
 use crate::time::{NotATime, Time};
 
 /// The fields of an object that a seed knows, in its order.
-pub(super) type Fields = &'static [(&'static str, Need, Form)];
+pub(super) type FieldReader = &'static [(&'static str, Need, Form)];
 
 /// Whether a field must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) enum Form {
     List(&'static Form),
     /// An object whose keys the file chooses.
     Named(&'static Form),
-    Object(Fields),
+    Object(FieldReader),
     /// Text, or else this.
     TextOr(&'static Form),
 }
@@ -59,7 +59,7 @@ impl Form {
     /// Refuses a value of another form; the error says where.
     pub(super) fn check(&self, json: &Json, at: &Path<'_>) -> Result<(), Unreadable> {
         let malformed = |text: String, expected: &'static str| {
-            Err(at.wrong(Fault::Malformed { text, expected }))
+            Err(at.wrong(DocumentFault::Malformed { text, expected }))
         };
         match (self, json) {
             (Self::Any, _)
@@ -85,7 +85,7 @@ impl Form {
             (Self::Uuid, Json::Text(text)) if !is_uuid(text) => malformed(text.clone(), "a UUID"),
             (Self::Word(known), Json::Text(word)) if !known.contains(&word.as_str()) => {
                 let known: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
-                Err(at.wrong(Fault::UnknownWord {
+                Err(at.wrong(DocumentFault::UnknownWord {
                     word: word.clone(),
                     known: known.join(", "),
                 }))
@@ -100,7 +100,7 @@ impl Form {
                 .iter()
                 .try_for_each(|(key, need, form)| check_field(json, key, *need, form, at)),
             (Self::TextOr(form), json) => form.check(json, at),
-            (form, other) => Err(at.wrong(Fault::WrongType {
+            (form, other) => Err(at.wrong(DocumentFault::WrongType {
                 expected: form.expected(),
                 found: other.kind(),
             })),
@@ -189,7 +189,7 @@ fn check_field(
     at: &Path<'_>,
 ) -> Result<(), Unreadable> {
     match (json.get(key), need) {
-        (None, Need::Must) => Err(at.wrong(Fault::Missing { key })),
+        (None, Need::Must) => Err(at.wrong(DocumentFault::Missing { key })),
         (None, _) | (Some(Json::Null), Need::Null | Need::Out) => Ok(()),
         (Some(value), _) => form.check(value, &at.key(key)),
     }

@@ -21,7 +21,7 @@ pub use self::rules::{
     Scenario, declared, last_update, part_written, percent, progress, progress_line, scenario,
     written,
 };
-pub use self::status::{BEGIN, END, Row, place_in_status, status_block};
+pub use self::status::{BEGIN, END, StatusRow, place_in_status, status_block};
 
 /// Where the checkpoints are, from the repository's root.
 pub const FOLDER: &str = "progress/checkpoints";

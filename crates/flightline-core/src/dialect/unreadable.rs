@@ -18,14 +18,14 @@ pub const MAX_DEPTH: usize = 64;
 #[error("{fault}{place}")]
 pub struct Unreadable {
     /// The kind of fault.
-    pub fault: Fault,
+    pub fault: DocumentFault,
     /// Where in the document the fault is.
-    pub place: Place,
+    pub place: SourcePosition,
 }
 
 /// The fault of a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum DocumentFault {
     /// It is larger than [`MAX_BYTES`].
     #[error("it has {bytes} bytes, and at most {MAX_BYTES} are read")]
     TooLarge {
@@ -106,7 +106,7 @@ pub enum Fault {
 
 /// Where in a document something stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SourcePosition {
     /// In the document as a whole.
     Whole,
     /// At a character.
@@ -120,7 +120,7 @@ pub enum Place {
     Path(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole => Ok(()),
@@ -133,10 +133,10 @@ impl fmt::Display for Place {
 impl Unreadable {
     /// Trouble with the document as a whole.
     #[must_use]
-    pub const fn whole(fault: Fault) -> Self {
+    pub const fn whole(fault: DocumentFault) -> Self {
         Self {
             fault,
-            place: Place::Whole,
+            place: SourcePosition::Whole,
         }
     }
 
@@ -144,27 +144,27 @@ impl Unreadable {
     #[must_use]
     pub fn refusal(&self, file: &str) -> Refusal {
         let code = match &self.fault {
-            Fault::TooLarge { .. } => Code::TooLong,
-            Fault::Newer { .. } => Code::NewerStore,
-            Fault::TooDeep
-            | Fault::NotUtf8
-            | Fault::Empty
-            | Fault::CutShort
-            | Fault::Syntax { .. }
-            | Fault::DuplicateKey { .. }
-            | Fault::LoneSurrogate
-            | Fault::NumberTooLarge
-            | Fault::WrongType { .. }
-            | Fault::Missing { .. }
-            | Fault::UnknownWord { .. }
-            | Fault::Malformed { .. } => Code::InvalidInput,
+            DocumentFault::TooLarge { .. } => Code::TooLong,
+            DocumentFault::Newer { .. } => Code::NewerStore,
+            DocumentFault::TooDeep
+            | DocumentFault::NotUtf8
+            | DocumentFault::Empty
+            | DocumentFault::CutShort
+            | DocumentFault::Syntax { .. }
+            | DocumentFault::DuplicateKey { .. }
+            | DocumentFault::LoneSurrogate
+            | DocumentFault::NumberTooLarge
+            | DocumentFault::WrongType { .. }
+            | DocumentFault::Missing { .. }
+            | DocumentFault::UnknownWord { .. }
+            | DocumentFault::Malformed { .. } => Code::InvalidInput,
         };
         let details = match &self.place {
-            Place::Whole => json!({ "file": shown(file) }),
-            Place::Line { line, column } => {
+            SourcePosition::Whole => json!({ "file": shown(file) }),
+            SourcePosition::Line { line, column } => {
                 json!({ "file": shown(file), "line": line, "column": column })
             }
-            Place::Path(path) => json!({ "file": shown(file), "path": path }),
+            SourcePosition::Path(path) => json!({ "file": shown(file), "path": path }),
         };
         Refusal::new(code, format!("cannot read `{}`: {self}", shown(file))).details(details)
     }
@@ -211,10 +211,10 @@ impl<'a> Path<'a> {
 
     /// A fault at this place.
     #[must_use]
-    pub fn wrong(&self, fault: Fault) -> Unreadable {
+    pub fn wrong(&self, fault: DocumentFault) -> Unreadable {
         Unreadable {
             fault,
-            place: Place::Path(self.to_string()),
+            place: SourcePosition::Path(self.to_string()),
         }
     }
 }
@@ -244,7 +244,7 @@ pub(super) fn check_version(json: &Json, known: &'static str) -> Result<(), Unre
     };
     match (major(version), major(known)) {
         (Some(theirs), Some(ours)) if theirs > ours => {
-            Err(Path::ROOT.key("version").wrong(Fault::Newer {
+            Err(Path::ROOT.key("version").wrong(DocumentFault::Newer {
                 version: version.clone(),
                 known,
             }))

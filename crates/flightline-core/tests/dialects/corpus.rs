@@ -1,6 +1,8 @@
 //! What holds for every dialect: what a file must survive, and random documents.
 
-use flightline_core::dialect::{Dialect, Document, Fault, Json, MAX_BYTES, MAX_DEPTH, Place};
+use flightline_core::dialect::{
+    Dialect, DialectDocument, DocumentFault, Json, MAX_BYTES, MAX_DEPTH, SourcePosition,
+};
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
@@ -9,8 +11,8 @@ pub fn time(text: &str) -> Time {
 }
 
 /// A good document.
-pub fn read(dialect: Dialect, text: &str) -> Document {
-    Document::read(dialect, text).unwrap_or_else(|error| panic!("{error}: {text}"))
+pub fn read(dialect: Dialect, text: &str) -> DialectDocument {
+    DialectDocument::read(dialect, text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// The document comes back as it was: values, keys, and their order. Its text is returned.
@@ -25,25 +27,28 @@ pub fn check_round_trip(dialect: Dialect, text: &str) -> String {
 
 /// Everything that can be wrong with a file as a file.
 pub fn check_bad_files(dialect: Dialect, good: &str) {
-    let refused = |text: &str| match Document::read(dialect, text) {
+    let refused = |text: &str| match DialectDocument::read(dialect, text) {
         Err(error) => error,
         Ok(_) => panic!("was read: {text}"),
     };
     let good = good.trim_end();
     for cut in (0..good.len()).filter(|at| good.is_char_boundary(*at)) {
         let fault = refused(&good[..cut]).fault;
-        let expected = matches!(fault, Fault::CutShort | Fault::Empty);
+        let expected = matches!(fault, DocumentFault::CutShort | DocumentFault::Empty);
         assert!(expected, "cut at {cut}: {fault:?}");
     }
     for root in ["null", "[]", "1", "\"{}\"", "true"] {
         let error = refused(root);
-        assert!(matches!(error.fault, Fault::WrongType { .. }), "{error}");
-        assert_eq!(error.place, Place::Path("$".to_owned()));
+        assert!(
+            matches!(error.fault, DocumentFault::WrongType { .. }),
+            "{error}"
+        );
+        assert_eq!(error.place, SourcePosition::Path("$".to_owned()));
     }
     // Every byte replaced by one that can stand in no JSON outside text.
     for at in (0..good.len()).filter(|at| good.as_bytes()[*at].is_ascii_punctuation()) {
         let broken = format!("{}\u{1}{}", &good[..at], &good[at + 1..]);
-        assert!(Document::read(dialect, &broken).is_err(), "{broken}");
+        assert!(DialectDocument::read(dialect, &broken).is_err(), "{broken}");
     }
     let inside = |field: &str| good.replacen('{', &format!("{{{field},"), 1);
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
@@ -52,17 +57,20 @@ pub fn check_bad_files(dialect: Dialect, good: &str) {
         &inside(&format!("\"x\": {}", nested(MAX_DEPTH - 1))),
     );
     let deep = refused(&inside(&format!("\"x\": {}", nested(MAX_DEPTH))));
-    assert_eq!(deep.fault, Fault::TooDeep);
+    assert_eq!(deep.fault, DocumentFault::TooDeep);
     let huge = refused(&inside(&format!("\"x\": \"{}\"", "x".repeat(MAX_BYTES))));
-    assert!(matches!(huge.fault, Fault::TooLarge { .. }), "{huge}");
+    assert!(
+        matches!(huge.fault, DocumentFault::TooLarge { .. }),
+        "{huge}"
+    );
     let half = refused(&inside(r#""x": "\ud83d""#));
-    assert_eq!(half.fault, Fault::LoneSurrogate);
+    assert_eq!(half.fault, DocumentFault::LoneSurrogate);
     let Json::Object(fields) = Json::parse(good).unwrap() else {
         panic!("not an object");
     };
     for (key, _) in fields {
         let twice = refused(&inside(&format!("\"{key}\": 1"))).fault;
-        assert_eq!(twice, Fault::DuplicateKey { key });
+        assert_eq!(twice, DocumentFault::DuplicateKey { key });
     }
     let windows = format!("\u{feff}{}", good.replace('\n', "\r\n"));
     assert_eq!(read(dialect, &windows).write(), read(dialect, good).write());
@@ -72,7 +80,7 @@ pub fn check_bad_files(dialect: Dialect, good: &str) {
 pub fn check_refused(dialect: Dialect, good: &str, cases: &[(&str, &str, &str)]) {
     for (from, to, message) in cases {
         assert!(good.contains(from), "{from}");
-        let refused = Document::read(dialect, &good.replacen(from, to, 1)).unwrap_err();
+        let refused = DialectDocument::read(dialect, &good.replacen(from, to, 1)).unwrap_err();
         assert_eq!(refused.to_string(), *message);
     }
 }

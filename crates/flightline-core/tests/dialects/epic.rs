@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use flightline_core::dialect::epic::*;
-use flightline_core::dialect::{Dialect, Document};
+use flightline_core::dialect::{Dialect, DialectDocument};
 use flightline_core::policy::Preset;
 use flightline_core::time::Time;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ const FORMAT: &str = include_str!("data/epic_format.json");
 const FIRST: &str = include_str!("data/epic_first.json");
 const UPDATE: &str = include_str!("data/epic_update.json");
 
-fn secondary() -> Document {
+fn secondary() -> DialectDocument {
     read(Dialect::Epic, UPDATE)
 }
 
@@ -182,13 +182,13 @@ fn silence_is_judged_in_whole_minutes_and_strictly() {
         let verdict = judge(&secondary(), &thresholds(), at(clock));
         (verdict.minutes, verdict.standing)
     };
-    assert_eq!(judged("14:30:00"), (0, Standing::Active));
-    assert_eq!(judged("15:00:59.999"), (30, Standing::Active));
-    assert_eq!(judged("15:01:00"), (31, Standing::Warning));
-    assert_eq!(judged("15:30:59"), (60, Standing::Warning));
-    assert_eq!(judged("15:31:00"), (61, Standing::Stale));
+    assert_eq!(judged("14:30:00"), (0, MonitorLevel::Active));
+    assert_eq!(judged("15:00:59.999"), (30, MonitorLevel::Active));
+    assert_eq!(judged("15:01:00"), (31, MonitorLevel::Warning));
+    assert_eq!(judged("15:30:59"), (60, MonitorLevel::Warning));
+    assert_eq!(judged("15:31:00"), (61, MonitorLevel::Stale));
     // A clock that is ahead is no silence.
-    assert_eq!(judged("14:00:00"), (-30, Standing::Active));
+    assert_eq!(judged("14:00:00"), (-30, MonitorLevel::Active));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::compress::Compression;
 use flightline_core::dialect::orchestrator::*;
-use flightline_core::dialect::{Dialect, Document, Json, text_of};
+use flightline_core::dialect::{Dialect, DialectDocument, Json, text_of};
 use proptest::prelude::*;
 
 use crate::corpus::{self, check_bad_files, check_refused, check_round_trip};
@@ -14,11 +14,11 @@ const RUNNING: &str = include_str!("data/orchestrator_running.json");
 const ERROR: &str = include_str!("data/orchestrator_error.json");
 const INDEX: &str = include_str!("data/orchestrator_index.json");
 
-fn read(text: &str) -> Document {
+fn read(text: &str) -> DialectDocument {
     corpus::read(Dialect::Orchestrator, text)
 }
 
-fn running() -> Document {
+fn running() -> DialectDocument {
     read(RUNNING)
 }
 
@@ -161,7 +161,7 @@ fn unknown_fields_may_have_been_hashed_or_not() {
 }
 
 /// Sealed, it is sound and knows its size, also after it was written and read.
-fn check_sealed(mut checkpoint: Document) {
+fn check_sealed(mut checkpoint: DialectDocument) {
     seal(&mut checkpoint);
     let text = checkpoint.write();
     for checkpoint in [&checkpoint, &read(&text)] {
@@ -275,9 +275,9 @@ fn recovery_is_analysed_as_the_seed_does() {
     assert_eq!(analysed.flag("canResume"), Some(false));
 }
 
-const HAPPENINGS: [(Happening<'static>, &str); 7] = [
+const HAPPENINGS: [(TriggerCause<'static>, &str); 7] = [
     (
-        Happening::StateTransition {
+        TriggerCause::StateTransition {
             from: "PLANNING",
             to: "IMPLEMENTING",
             trigger: "plan_approved",
@@ -285,29 +285,29 @@ const HAPPENINGS: [(Happening<'static>, &str); 7] = [
         "State transition: PLANNING → IMPLEMENTING (plan_approved)",
     ),
     (
-        Happening::AgentCompleted { agent: "planner" },
+        TriggerCause::AgentCompleted { agent: "planner" },
         "Agent planner completed",
     ),
     (
-        Happening::AgentFailed { agent: "coder" },
+        TriggerCause::AgentFailed { agent: "coder" },
         "Agent coder failed",
     ),
     (
-        Happening::Error {
+        TriggerCause::Error {
             context: "coder",
             message: "no card",
         },
         "Error in coder: no card",
     ),
     (
-        Happening::Destructive {
+        TriggerCause::Destructive {
             operation: "git_push",
             target: "origin/main",
         },
         "Before git_push: origin/main",
     ),
-    (Happening::Interval, "Periodic checkpoint"),
-    (Happening::Shutdown, "Shutdown checkpoint"),
+    (TriggerCause::Interval, "Periodic checkpoint"),
+    (TriggerCause::Shutdown, "Shutdown checkpoint"),
 ];
 
 #[test]

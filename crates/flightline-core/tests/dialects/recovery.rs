@@ -4,7 +4,7 @@ use expect_test::expect;
 use flightline_core::briefing::{estimate_tokens, strip_data};
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::recovery::*;
-use flightline_core::dialect::{Dialect, Document, Json};
+use flightline_core::dialect::{Dialect, DialectDocument, Json};
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
@@ -15,11 +15,11 @@ const EXAMPLE: &str = include_str!("data/recovery_example.json");
 const NONCE: &str = "k7q2x9fd";
 const DAY: u64 = 86_400_000;
 
-fn read(text: &str) -> Document {
+fn read(text: &str) -> DialectDocument {
     corpus::read(Dialect::Recovery, text)
 }
 
-fn example() -> Document {
+fn example() -> DialectDocument {
     read(EXAMPLE)
 }
 
@@ -122,7 +122,7 @@ fn reasons_have_the_seeds_words() {
     assert_eq!(reason_of("whim"), None);
 }
 
-fn started(checkpoint: &Document, stack: Option<&str>, gone: &[&str], now: &str) -> Start {
+fn started(checkpoint: &DialectDocument, stack: Option<&str>, gone: &[&str], now: &str) -> Start {
     let expected = Expected {
         stack_id: stack,
         task_exists: &|task| !gone.contains(&task),
@@ -307,7 +307,7 @@ fn clean_up_keeps_the_latest_five_backups_and_every_emergency() {
     );
     assert_eq!(
         CleanUp::default().plan(&files, now),
-        Plan {
+        CleanupPlan {
             delete: vec!["checkpoint-a.json".to_owned()],
             archive: vec!["emergency-old.json".to_owned()],
         }

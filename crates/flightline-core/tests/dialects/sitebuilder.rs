@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use flightline_core::dialect::sitebuilder::*;
-use flightline_core::dialect::{Dialect, Document, Json};
+use flightline_core::dialect::{Dialect, DialectDocument, Json};
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
@@ -23,12 +23,12 @@ const HEARTBEAT: &str = include_str!("data/sitebuilder_heartbeat.json");
 
 const MINUTE: u64 = 60_000;
 
-fn read(text: &str) -> Document {
+fn read(text: &str) -> DialectDocument {
     corpus::read(Dialect::Sitebuilder, text)
 }
 
 /// The checkpoint after these updates.
-fn after(start: &str, updates: &[&str]) -> Document {
+fn after(start: &str, updates: &[&str]) -> DialectDocument {
     let mut checkpoint = read(start);
     for update in updates {
         apply(&mut checkpoint, read_part(update).unwrap()).unwrap();
@@ -115,7 +115,7 @@ fn wrong_types_are_refused_with_their_place() {
 
 #[test]
 fn a_refusal_names_the_file_and_the_place() {
-    let refused = Document::read(Dialect::Sitebuilder, "{\"agent\": 1}");
+    let refused = DialectDocument::read(Dialect::Sitebuilder, "{\"agent\": 1}");
     let refusal = refused.unwrap_err().refusal("x-T1.json");
     assert_eq!(
         refusal.message,
@@ -134,7 +134,7 @@ fn partial_documents_are_updates_and_not_checkpoints() {
         UPDATE_BLOCKED,
         UPDATE_DONE,
     ] {
-        assert!(Document::read(Dialect::Sitebuilder, part).is_err());
+        assert!(DialectDocument::read(Dialect::Sitebuilder, part).is_err());
         // Everything it says arrives in the checkpoint it belongs to.
         let became = after(START, &[part]);
         let Json::Object(fields) = read_part(part).unwrap() else {
@@ -362,8 +362,8 @@ fn files_are_named_as_in_the_seed() {
     }
 }
 
-fn row(checkpoint: &Json) -> Row {
-    Row {
+fn row(checkpoint: &Json) -> StatusRow {
+    StatusRow {
         agent: checkpoint.word("agent").to_owned(),
         task: checkpoint.word("task_id").to_owned(),
         percent: percent(checkpoint),
@@ -372,15 +372,15 @@ fn row(checkpoint: &Json) -> Row {
     }
 }
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<StatusRow> {
     let technical = r#"{"checkpoint_id": "x", "agent": "technical", "task_id": "T040",
         "status": "complete", "updated_at": "2025-12-08T14:49:10Z"}"#;
-    let not_started = Row {
+    let not_started = StatusRow {
         agent: "content".to_owned(),
         task: "T001".to_owned(),
         percent: 0,
         last_update: None,
-        status: Row::NOT_STARTED.to_owned(),
+        status: StatusRow::NOT_STARTED.to_owned(),
     };
     let begun = [SCHEMA, technical].map(|text| row(&read(text)));
     begun.into_iter().chain([not_started]).collect()
@@ -450,7 +450,7 @@ fn a_status_file_whose_marks_are_broken_is_left_alone() {
 
 #[test]
 fn a_name_cannot_break_the_table() {
-    let row = Row {
+    let row = StatusRow {
         agent: format!("a|b\n{END}"),
         task: "t\\".to_owned(),
         percent: 1,

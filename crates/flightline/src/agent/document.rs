@@ -3,7 +3,7 @@
 
 use flightline_core::agent::{Agent, AgentStatus, Role, Step};
 use flightline_core::dialect::epic::{PRIMARY, SECONDARY};
-use flightline_core::dialect::{Dialect, Document};
+use flightline_core::dialect::{Dialect, DialectDocument};
 use flightline_core::sortie::{Sortie, SortieStatus};
 use flightline_core::{AgentId, Subject, Time};
 use flightline_store::Find;
@@ -27,7 +27,10 @@ pub(crate) fn last_checkpoint(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<
 }
 
 /// The agent's checkpoint; none when it has never taken one.
-pub(crate) fn checkpoint_of(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Document>> {
+pub(crate) fn checkpoint_of(
+    desk: &mut Desk<'_, '_>,
+    agent: &Agent,
+) -> Result<Option<DialectDocument>> {
     let Some(last) = last_checkpoint(desk, agent)? else {
         return Ok(None);
     };
@@ -72,7 +75,7 @@ pub(crate) fn checkpoint_of(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Op
             "last_status_update": seconds(seen.last_status_update),
         },
     });
-    Ok(Some(Document::new(Dialect::Epic, fields)))
+    Ok(Some(DialectDocument::new(Dialect::Epic, fields)))
 }
 
 /// What a session is called whose client gave it no id: by its agent and incarnation.

@@ -3,10 +3,10 @@
 
 use flightline_core::agent::{Agent, AgentStatus, Role};
 use flightline_core::dialect::epic::{
-    Escalation, PRIMARY, SECONDARY, Standing, Thresholds, escalation, is_monitored, judge,
+    Escalation, MonitorLevel, PRIMARY, SECONDARY, Thresholds, escalation, is_monitored, judge,
     warning_message, warning_subject,
 };
-use flightline_core::dialect::{Dialect, Document};
+use flightline_core::dialect::{Dialect, DialectDocument};
 use flightline_core::event::EventType;
 use flightline_core::liveness::{Life, Liveness};
 use flightline_core::policy::Preset;
@@ -64,7 +64,7 @@ pub struct MonitoredAgent {
     #[serde(default)]
     pub evidence: String,
     /// What its silence means, in seed C's words. One whose process is gone has crashed, however lately it spoke.
-    pub standing: Standing,
+    pub standing: MonitorLevel,
     /// Whole minutes since its last checkpoint.
     pub minutes: i64,
     /// Its last checkpoint: its own last act.
@@ -121,7 +121,7 @@ impl Operation for MonitorAgents {
         Ok(Monitored {
             attention: agents
                 .iter()
-                .any(|agent| !agent.complete && agent.standing != Standing::Active),
+                .any(|agent| !agent.complete && agent.standing != MonitorLevel::Active),
             agents,
             warning_minutes: thresholds.warning_minutes,
             failure_minutes: thresholds.failure_minutes,
@@ -146,9 +146,9 @@ fn look(
     // In the seed's fleets its minutes count, as its script counts them; a death counts everywhere.
     if desk.policy.preset != Preset::Epic || liveness.life == Life::Dead {
         verdict.standing = match liveness.life {
-            Life::Active | Life::Quiet => Standing::Active,
-            Life::Warning => Standing::Warning,
-            Life::Stalled | Life::Dead => Standing::Stale,
+            Life::Active | Life::Quiet => MonitorLevel::Active,
+            Life::Warning => MonitorLevel::Warning,
+            Life::Stalled | Life::Dead => MonitorLevel::Stale,
         };
     }
     let complete = agent.status == AgentStatus::Complete;
@@ -185,10 +185,10 @@ fn look(
 /// The observation of an agent.
 struct Look<'a> {
     agent: &'a Agent,
-    checkpoint: &'a Document,
+    checkpoint: &'a DialectDocument,
     /// Its own last act.
     since: Time,
-    standing: Standing,
+    standing: MonitorLevel,
     liveness: &'a Liveness,
 }
 
@@ -220,7 +220,7 @@ fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Re
         .get::<SilenceWarning>(&SilenceWarning::key_of(agent.id))?;
     let who = desk.tx.actor().clone();
     desk.tx.act_as(Actor::flightline());
-    if let Some(over) = known.as_ref().filter(|_| standing == Standing::Active) {
+    if let Some(over) = known.as_ref().filter(|_| standing == MonitorLevel::Active) {
         let data = json!({ "agent": agent.name, "last_checkpoint": since });
         desk.tx.remove(EventType::AgentSpoke, over, &data)?;
     }
@@ -228,7 +228,7 @@ fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Re
     let before = same.unwrap_or_else(|| SilenceWarning::new(agent.id, since));
     let now = Some(desk.now());
     let told = match standing {
-        Standing::Warning if before.warned_at.is_none() => {
+        MonitorLevel::Warning if before.warned_at.is_none() => {
             let silence = SilenceWarning {
                 warned_at: now,
                 ..before
@@ -236,14 +236,14 @@ fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Re
             warn(desk, seen, &silence, thresholds)?;
             Some(Told::Warned)
         }
-        Standing::Stale if before.escalated_at.is_none() => {
+        MonitorLevel::Stale if before.escalated_at.is_none() => {
             let silence = SilenceWarning {
                 escalated_at: now,
                 ..before
             };
             Some(escalate(desk, seen, &silence)?)
         }
-        Standing::Active | Standing::Warning | Standing::Stale => None,
+        MonitorLevel::Active | MonitorLevel::Warning | MonitorLevel::Stale => None,
     };
     desk.tx.act_as(who);
     Ok(told)

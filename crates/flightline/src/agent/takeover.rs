@@ -4,7 +4,7 @@ use flightline_core::agent::{Agent, AgentStatus, Role, Step};
 use flightline_core::dialect::epic::{
     self, ARCHIVE_FOLDER, Ended, FOLDER, archive_name, file_name,
 };
-use flightline_core::dialect::{Dialect, Document};
+use flightline_core::dialect::{Dialect, DialectDocument};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::{Code, Kind, Name, Refusal, Subject, Time, Title};
@@ -260,7 +260,7 @@ impl Operation for ShowHandoff {
         if let Some(taken) = taken_over(desk, &old)? {
             let archive = taken.data["archive"].as_str();
             let text = taken.data["checkpoint"].to_string();
-            let checkpoint = Document::read(Dialect::Epic, &text).ok();
+            let checkpoint = DialectDocument::read(Dialect::Epic, &text).ok();
             let (sorties, locks, messages) = given_in(desk, taken.step)?;
             let held = Held {
                 to: successor(&taken),
@@ -294,7 +294,7 @@ struct Held {
 }
 
 /// The checkpoint of an agent that has begun.
-fn begun(old: &Agent, checkpoint: Option<Document>) -> Result<Document> {
+fn begun(old: &Agent, checkpoint: Option<DialectDocument>) -> Result<DialectDocument> {
     let name = old.name.as_str();
     checkpoint.ok_or_else(|| {
         Refusal::new(
@@ -309,7 +309,7 @@ fn begun(old: &Agent, checkpoint: Option<Document>) -> Result<Document> {
 fn package(
     desk: &mut Desk<'_, '_>,
     old: &Agent,
-    checkpoint: &Document,
+    checkpoint: &DialectDocument,
     archive: Option<&str>,
     held: Held,
 ) -> Result<Handoff> {

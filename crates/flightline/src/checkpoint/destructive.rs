@@ -1,7 +1,7 @@
 //! A checkpoint before something that cannot be undone.
 
 use flightline_core::checkpoint::Reason;
-use flightline_core::dialect::orchestrator::Happening;
+use flightline_core::dialect::orchestrator::TriggerCause;
 use flightline_core::text::NoteText;
 use flightline_core::{Name, Title};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ impl Operation for BeforeDestructive {
         }
         let operation = self.operation.as_str();
         let details = match &self.target {
-            Some(target) => Happening::Destructive { operation, target }.reason(),
+            Some(target) => TriggerCause::Destructive { operation, target }.reason(),
             None => format!("Before {operation}"),
         };
         let taking = Taking {

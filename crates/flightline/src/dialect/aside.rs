@@ -2,7 +2,7 @@
 
 use flightline_core::Name;
 use flightline_core::agent::{Agent, Role};
-use flightline_core::dialect::{Dialect, Document, epic as core_epic};
+use flightline_core::dialect::{Dialect, DialectDocument, epic as core_epic};
 use flightline_core::redact::shown;
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ impl TellPutAside {
     /// Whose file it is: as it says, else as its name does.
     fn writer(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Agent>> {
         let text = self.text.as_deref();
-        let document = text.and_then(|text| Document::read(self.dialect, text).ok());
+        let document = text.and_then(|text| DialectDocument::read(self.dialect, text).ok());
         let named = match (self.dialect, &document) {
             (Dialect::Epic, Some(document)) => agent_named(desk.tx, document.word("agent_id"))?,
             (Dialect::Sitebuilder, Some(document)) => sitebuilder::owner(desk, document)?,

@@ -2,7 +2,7 @@
 
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Role, Step};
 use flightline_core::dialect::epic::{self, Ended, PRIMARY};
-use flightline_core::dialect::{Document, Json};
+use flightline_core::dialect::{DialectDocument, Json};
 use flightline_core::event::EventType;
 use flightline_core::{Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
 use flightline_store::Find;
@@ -39,7 +39,7 @@ pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
     Ok(things)
 }
 
-pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Document) -> Result<Option<Thing>> {
+pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &DialectDocument) -> Result<Option<Thing>> {
     let agent = agent_named(desk.tx, checkpoint.word("agent_id"))?;
     agent.map_or(Ok(None), |agent| of_agent(desk, &agent))
 }

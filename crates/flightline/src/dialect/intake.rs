@@ -1,9 +1,9 @@
-//! Taking documents in: one rule for all dialects ([`Arrival`]), whatever brings them.
+//! Taking documents in: one rule for all dialects ([`DocumentArrival`]), whatever brings them.
 //!
 //! A document's content happened when it says, never later than now, and takes nothing back that is newer than itself.
 
 use flightline_core::dialect::{
-    Arrival, Dialect, Document, Json, Original, changes, merge, says_the_same,
+    Dialect, DialectDocument, DocumentArrival, Json, Original, changes, merge, says_the_same,
 };
 use flightline_core::event::EventType;
 use flightline_core::redact::shown;
@@ -12,8 +12,8 @@ use flightline_store::{Error as StoreError, Find};
 use serde_json::json;
 
 use super::{
-    ImportDocuments, Incoming, TakenIn, Thing, epic, find, named, orchestrator, outgoing, parsed,
-    read, recovery, sitebuilder, thing,
+    ImportDocuments, ImportedDocument, Incoming, Thing, epic, find, named, orchestrator, outgoing,
+    parsed, read, recovery, sitebuilder, thing,
 };
 use crate::desk::Desk;
 use crate::error::{Error, Result};
@@ -23,13 +23,13 @@ impl Operation for ImportDocuments {
     const NAME: &'static str = "import_documents";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
-    type Outcome = Vec<TakenIn>;
+    type Outcome = Vec<ImportedDocument>;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TakenIn>> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<ImportedDocument>> {
         if self.dialect == Dialect::Orchestrator {
             return orchestrator::import::take_in(desk, self);
         }
@@ -49,7 +49,7 @@ impl Operation for ImportDocuments {
 /// complete after the rest.
 pub(crate) fn turn(dialect: Dialect, incoming: &Incoming) -> (Time, bool) {
     let end = Time::from_millis(i64::MAX);
-    let document = Document::read(dialect, &incoming.text).ok();
+    let document = DialectDocument::read(dialect, &incoming.text).ok();
     let part = || sitebuilder::part_written(dialect, &incoming.text);
     let written = match document {
         Some(document) => document.written(),
@@ -63,7 +63,7 @@ pub(crate) fn turn(dialect: Dialect, incoming: &Incoming) -> (Time, bool) {
 
 /// What a document says, put together with what is known, and when it happened.
 struct Arriving {
-    document: Document,
+    document: DialectDocument,
     /// It was put together with what is known: what it does not list was taken out.
     is_whole: bool,
     at: Time,
@@ -75,8 +75,8 @@ impl ImportDocuments {
         &self,
         desk: &mut Desk<'_, '_>,
         incoming: &Incoming,
-        take_in: impl FnOnce(&mut Desk<'_, '_>) -> Result<TakenIn>,
-    ) -> Result<TakenIn> {
+        take_in: impl FnOnce(&mut Desk<'_, '_>) -> Result<ImportedDocument>,
+    ) -> Result<ImportedDocument> {
         let name = |error| match error {
             Error::Refused(refusal) => named(*refusal, &incoming.file).into(),
             error => error,
@@ -86,10 +86,10 @@ impl ImportDocuments {
         }
         match desk.attempt(take_in)?.map_err(name) {
             Ok(taken) => Ok(taken),
-            Err(Error::Refused(refusal)) => Ok(TakenIn::refused(&incoming.file, *refusal)),
+            Err(Error::Refused(refusal)) => Ok(ImportedDocument::refused(&incoming.file, *refusal)),
             Err(Error::Store(error @ (StoreError::TooLarge { .. } | StoreError::Corrupt(_)))) => {
                 let refusal = Error::Store(error).into_refusal();
-                Ok(TakenIn::refused(&incoming.file, refusal))
+                Ok(ImportedDocument::refused(&incoming.file, refusal))
             }
             Err(error) => Err(error),
         }
@@ -100,7 +100,7 @@ impl ImportDocuments {
         &self,
         desk: &mut Desk<'_, '_>,
         incoming: &Incoming,
-    ) -> Result<Option<TakenIn>> {
+    ) -> Result<Option<ImportedDocument>> {
         let Ok(text) = Json::parse(&incoming.text) else {
             return Ok(None);
         };
@@ -109,13 +109,17 @@ impl ImportDocuments {
             let same = original.dialect == self.dialect
                 && Json::parse(&original.text).is_ok_and(|kept| kept == text);
             if same {
-                return Ok(Some(TakenIn::known(incoming, original.of, original.name)));
+                return Ok(Some(ImportedDocument::known(
+                    incoming,
+                    original.of,
+                    original.name,
+                )));
             }
         }
         Ok(None)
     }
 
-    fn take_in(&self, desk: &mut Desk<'_, '_>, incoming: &Incoming) -> Result<TakenIn> {
+    fn take_in(&self, desk: &mut Desk<'_, '_>, incoming: &Incoming) -> Result<ImportedDocument> {
         let dialect = self.dialect;
         let first_rev = desk.tx.next_rev();
         if incoming.before.is_none()
@@ -161,7 +165,7 @@ impl ImportDocuments {
                     (Err(Error::Refused(refusal)), Some(thing), Some(known))
                         if refusal.code == Code::Changed && says_the_same(known, &theirs) =>
                     {
-                        return Ok(TakenIn::known(incoming, thing.of, name));
+                        return Ok(ImportedDocument::known(incoming, thing.of, name));
                     }
                     (arriving, ..) => arriving?,
                 }
@@ -179,7 +183,7 @@ impl ImportDocuments {
                 let before = incoming.before.as_deref();
                 match recovery::store(desk, &limited, before, self.mission.as_deref())? {
                     Some(stored) => stored,
-                    None => return Ok(TakenIn::nothing(incoming)),
+                    None => return Ok(ImportedDocument::nothing(incoming)),
                 }
             }
             Dialect::Orchestrator => {
@@ -199,7 +203,7 @@ impl ImportDocuments {
             let before = incoming.before.as_deref()?;
             Json::parse(before).ok()
         });
-        Ok(TakenIn {
+        Ok(ImportedDocument {
             file: incoming.file.clone(),
             of: stored.of,
             name: stored.name,
@@ -218,7 +222,7 @@ impl ImportDocuments {
         &self,
         desk: &mut Desk<'_, '_>,
         incoming: &Incoming,
-    ) -> Result<Option<(Document, Time)>> {
+    ) -> Result<Option<(DialectDocument, Time)>> {
         if self.dialect != Dialect::Sitebuilder {
             return Ok(None);
         }
@@ -236,7 +240,7 @@ impl ImportDocuments {
         &self,
         desk: &mut Desk<'_, '_>,
         incoming: &Incoming,
-        mut document: Document,
+        mut document: DialectDocument,
         thing: Option<&Thing>,
     ) -> Result<Arriving> {
         let now = match thing {
@@ -256,8 +260,8 @@ impl ImportDocuments {
         } else if let (Some(before), Some(now)) = (&incoming.before, &now) {
             let (before, now) = (parsed(before)?, parsed(now)?);
             let merged = match arrival {
-                Arrival::Alongside => merge(&before, &now, &document),
-                Arrival::Newest | Arrival::Older => merge(&before, &document, &now),
+                DocumentArrival::Alongside => merge(&before, &now, &document),
+                DocumentArrival::Newest | DocumentArrival::Older => merge(&before, &document, &now),
             };
             document = read(self.dialect, &merged.pretty(&[]), &incoming.file)?;
             is_whole = true;
@@ -277,11 +281,12 @@ impl ImportDocuments {
         incoming: &Incoming,
         written: Option<Time>,
         known: Option<Time>,
-    ) -> Result<(Arrival, Time)> {
+    ) -> Result<(DocumentArrival, Time)> {
         let before = incoming.before.as_deref();
-        let shown = before.and_then(|text| Document::read(self.dialect, text).ok()?.written());
-        let arrival = Arrival::of(written, shown, known);
-        if arrival == Arrival::Older && !incoming.even_if_older {
+        let shown =
+            before.and_then(|text| DialectDocument::read(self.dialect, text).ok()?.written());
+        let arrival = DocumentArrival::of(written, shown, known);
+        if arrival == DocumentArrival::Older && !incoming.even_if_older {
             return Err(older(written, known).into());
         }
         let now = desk.now();
@@ -294,7 +299,7 @@ impl ImportDocuments {
         &self,
         desk: &mut Desk<'_, '_>,
         incoming: &Incoming,
-        document: &Document,
+        document: &DialectDocument,
         stored: &super::Stored,
     ) -> Result<()> {
         let dialect = self.dialect;

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::compress::Compression;
-use flightline_core::dialect::orchestrator::{Happening, VERSION, analyze, seal, trigger_of};
-use flightline_core::dialect::{Dialect, Document};
+use flightline_core::dialect::orchestrator::{TriggerCause, VERSION, analyze, seal, trigger_of};
+use flightline_core::dialect::{Dialect, DialectDocument};
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::analysis::{COMPLETE, agents_of};
@@ -26,7 +26,7 @@ use crate::mission::PastState;
 
 /// What a document says that its checkpoint does not hold.
 #[derive(Clone, Debug)]
-pub struct Beside<'a> {
+pub struct DocumentExtras<'a> {
     /// The states the mission's workflow went through, oldest first; later ones than the checkpoint's are
     /// left out.
     pub history: &'a [PastState],
@@ -40,7 +40,10 @@ pub struct Beside<'a> {
 ///
 /// # Errors
 /// When a value of the checkpoint cannot be read, or its mission is not in it.
-pub fn orchestrator_document(state: &State, beside: &Beside<'_>) -> Result<Document> {
+pub fn orchestrator_document(
+    state: &State,
+    beside: &DocumentExtras<'_>,
+) -> Result<DialectDocument> {
     let (checkpoint, cut) = (&state.checkpoint, &state.checkpoint.cut);
     let missions: Vec<Mission> = values(state, Kind::Mission)?;
     let mission = missions.first().ok_or_else(|| {
@@ -56,7 +59,7 @@ pub fn orchestrator_document(state: &State, beside: &Beside<'_>) -> Result<Docum
     let agents: Vec<Value> = agents.map(|(sortie, name)| agent(sortie, name)).collect();
     let id = checkpoint.id.to_string();
     let id = id.split_once('-').map(|(_, uuid)| uuid);
-    let mut document = Document::new(
+    let mut document = DialectDocument::new(
         Dialect::Orchestrator,
         json!({
             "id": id,
@@ -297,7 +300,7 @@ fn reason(
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let last = workflow["stateHistory"].as_array().and_then(|it| it.last());
     match cut.reason {
-        Reason::StateTransition => Happening::StateTransition {
+        Reason::StateTransition => TriggerCause::StateTransition {
             from: &text(&workflow["previousState"]),
             to: &text(&workflow["currentState"]),
             trigger: &last.map(|it| text(&it["trigger"])).unwrap_or_default(),
@@ -313,9 +316,9 @@ fn reason(
             });
             match ended.max_by_key(|(sortie, _)| sortie.updated_at) {
                 Some((sortie, agent)) if sortie.status == SortieStatus::Failed => {
-                    Happening::AgentFailed { agent }.reason()
+                    TriggerCause::AgentFailed { agent }.reason()
                 }
-                Some((_, agent)) => Happening::AgentCompleted { agent }.reason(),
+                Some((_, agent)) => TriggerCause::AgentCompleted { agent }.reason(),
                 None => details.to_owned(),
             }
         }
@@ -323,13 +326,13 @@ fn reason(
         | Reason::ApiError
         | Reason::LockTimeout
         | Reason::DeliveryFailed
-        | Reason::Blocker => Happening::Error {
+        | Reason::Blocker => TriggerCause::Error {
             context: &mission.title,
             message: details,
         }
         .reason(),
-        Reason::Interval => Happening::Interval.reason(),
-        Reason::Shutdown => Happening::Shutdown.reason(),
+        Reason::Interval => TriggerCause::Interval.reason(),
+        Reason::Shutdown => TriggerCause::Shutdown.reason(),
         Reason::Milestone
         | Reason::UserApproval
         | Reason::Heartbeat

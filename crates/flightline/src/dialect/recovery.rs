@@ -5,7 +5,7 @@ use flightline_core::context::{recovery_document, task_label};
 use flightline_core::dialect::recovery::{
     CleanUp, LATEST_FILE, backlog, backup_name, emergency_name, in_progress, reason_of,
 };
-use flightline_core::dialect::{Dialect, Document, Json, Original};
+use flightline_core::dialect::{Dialect, DialectDocument, Json, Original};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note as Remembered, NoteKind};
@@ -107,7 +107,7 @@ fn own_file(checkpoint: &Checkpoint) -> String {
     }
 }
 
-fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Document> {
+fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<DialectDocument> {
     let contents = load(desk, checkpoint)?;
     let missions: Vec<Mission> = contents.of()?;
     let sorties: Vec<Sortie> = contents.of()?;
@@ -118,7 +118,7 @@ fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Document
     Ok(recovery_document(checkpoint, &mission, &sorties))
 }
 
-fn thing_of(checkpoint: &Checkpoint, file: String, document: &Document) -> Thing {
+fn thing_of(checkpoint: &Checkpoint, file: String, document: &DialectDocument) -> Thing {
     Thing {
         of: checkpoint.key(),
         file,
@@ -150,8 +150,11 @@ pub(super) fn known(desk: &mut Desk<'_, '_>) -> Result<Option<Time>> {
     // One that came in tells of when it was written.
     let id = Original::id(Dialect::Recovery, &latest.of);
     let original = desk.tx.get::<Original>(&id)?;
-    let written =
-        original.and_then(|it| Document::read(Dialect::Recovery, &it.text).ok()?.written());
+    let written = original.and_then(|it| {
+        DialectDocument::read(Dialect::Recovery, &it.text)
+            .ok()?
+            .written()
+    });
     let arrived = checkpoint.cut.timestamp;
     let written = written.map_or(arrived, |written| written.min(arrived));
     Ok(Some(written).max(checkpoint.consumed_at))
@@ -175,7 +178,7 @@ pub(super) fn store(
     before: Option<&str>,
     mission: Option<&str>,
 ) -> Result<Option<Stored>> {
-    let before = before.and_then(|text| Document::read(Dialect::Recovery, text).ok());
+    let before = before.and_then(|text| DialectDocument::read(Dialect::Recovery, text).ok());
     let Some(written) = document.time("timestamp") else {
         // An empty timestamp: there is no checkpoint. An agent that took it out of the file has used it up.
         let took_out = before.is_some_and(|it| it.written().is_some());

@@ -8,7 +8,7 @@ use flightline_core::dialect::sitebuilder::{
     apply, archive_name, declared, file_name, is_archive, last_update as written_last,
     part_written as written_then, percent, read_part,
 };
-use flightline_core::dialect::{Dialect, Document, Json};
+use flightline_core::dialect::{Dialect, DialectDocument, Json};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Declared, Sortie, SortieStatus, WorkCursor};
@@ -144,7 +144,7 @@ pub(super) fn part_written(dialect: Dialect, text: &str) -> Option<Time> {
 
 /// A whole document, with a part of one applied.
 pub(super) struct Completed {
-    pub(super) whole: Document,
+    pub(super) whole: DialectDocument,
     /// When the part was written, if it says so.
     pub(super) written: Option<Time>,
     /// When the rest was.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use flightline_core::agent::{Agent, Role};
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::context::{ContextMode, recovery_document, task_label};
-use flightline_core::dialect::Document;
+use flightline_core::dialect::DialectDocument;
 use flightline_core::dialect::recovery::{
     CONTEXT_TOKENS, Expected, Start, in_progress, recovery_context, start,
 };
@@ -248,7 +248,7 @@ fn told_by(
     mission: &Mission,
     checkpoint: &Checkpoint,
     contents: &Contents,
-) -> Result<Document> {
+) -> Result<DialectDocument> {
     if let Some(written) = crate::dialect::as_written(desk, checkpoint)? {
         return Ok(written);
     }
@@ -258,7 +258,11 @@ fn told_by(
 }
 
 /// The task that a checkpoint was at, when it is free or this agent's.
-fn task_at<'a>(agent: &Agent, document: &Document, sorties: &'a [Sortie]) -> Option<&'a Sortie> {
+fn task_at<'a>(
+    agent: &Agent,
+    document: &DialectDocument,
+    sorties: &'a [Sortie],
+) -> Option<&'a Sortie> {
     let mut named = in_progress(document).into_iter();
     named.find_map(|task| {
         sorties.iter().find(|sortie| {
@@ -273,7 +277,7 @@ fn go_on(
     desk: &mut Desk<'_, '_>,
     agent: &mut Agent,
     checkpoint: &Checkpoint,
-    document: &Document,
+    document: &DialectDocument,
     sorties: &[Sortie],
 ) -> Result<()> {
     if checkpoint.cut.agent_context.is_some() {

@@ -9,11 +9,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use flightline::core::dialect::{Dialect, Json};
-use flightline::dialect::{ExportDocuments, ImportDocuments, Incoming, TakenIn};
+use flightline::dialect::{ExportDocuments, ImportDocuments, ImportedDocument, Incoming};
 use flightline::mirror::{Mirrors, Said, take_in, write_out};
 use flightline_testkit::prelude::*;
 
-fn import(story: &Story<'_>, dialect: Dialect, file: &str, text: &str) -> TakenIn {
+fn import(story: &Story<'_>, dialect: Dialect, file: &str, text: &str) -> ImportedDocument {
     try_import(story, dialect, file, text).unwrap()
 }
 
@@ -22,7 +22,7 @@ fn try_import(
     dialect: Dialect,
     file: &str,
     text: &str,
-) -> Result<TakenIn, Refusal> {
+) -> Result<ImportedDocument, Refusal> {
     let request = ImportDocuments {
         dialect,
         documents: vec![Incoming {

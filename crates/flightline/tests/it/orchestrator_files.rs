@@ -2,9 +2,9 @@
 
 use flightline::core::Name;
 use flightline::core::dialect::compress::Compression;
-use flightline::core::dialect::{Dialect, Document, Json, Original, orchestrator};
+use flightline::core::dialect::{Dialect, DialectDocument, Json, Original, orchestrator};
 use flightline::dialect::{
-    ExportDocuments, GivenOut, ImportDocuments, Incoming, Outgoing, TakenIn,
+    ExportDocuments, GivenOut, ImportDocuments, ImportedDocument, Incoming, Outgoing,
 };
 use flightline::recovery::points::ListRecoveryPoints;
 use flightline_testkit::prelude::*;
@@ -29,7 +29,10 @@ fn incoming(file: &str, text: &str) -> Incoming {
     }
 }
 
-fn import_all(story: &Story<'_>, documents: &[(&str, &str)]) -> Result<Vec<TakenIn>, Refusal> {
+fn import_all(
+    story: &Story<'_>,
+    documents: &[(&str, &str)],
+) -> Result<Vec<ImportedDocument>, Refusal> {
     let documents = documents.iter();
     let request = ImportDocuments {
         dialect: Dialect::Orchestrator,
@@ -39,7 +42,7 @@ fn import_all(story: &Story<'_>, documents: &[(&str, &str)]) -> Result<Vec<Taken
     story.run("", &request)
 }
 
-fn import(story: &Story<'_>, text: &str) -> Result<TakenIn, Refusal> {
+fn import(story: &Story<'_>, text: &str) -> Result<ImportedDocument, Refusal> {
     let file = format!("{}.json", read(text).word("id"));
     Ok(import_all(story, &[(&file, text)])?.remove(0))
 }
@@ -64,18 +67,18 @@ fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-fn read(text: &str) -> Document {
-    Document::read(Dialect::Orchestrator, text).unwrap()
+fn read(text: &str) -> DialectDocument {
+    DialectDocument::read(Dialect::Orchestrator, text).unwrap()
 }
 
-fn sound(text: &str) -> Document {
+fn sound(text: &str) -> DialectDocument {
     let document = read(text);
     assert!(orchestrator::verify(&document).is_empty());
     document
 }
 
 /// A document with something changed in it, and its checksums right again.
-fn resealed(text: &str, change: impl FnOnce(&mut Document)) -> String {
+fn resealed(text: &str, change: impl FnOnce(&mut DialectDocument)) -> String {
     let mut document = read(text);
     change(&mut document);
     orchestrator::seal(&mut document);

@@ -9,8 +9,8 @@ use flightline::checkpoint::files::State;
 use flightline::core::JsonData;
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::verify;
-use flightline::core::dialect::{Dialect, Document};
-use flightline::dialect::orchestrator::{Beside, orchestrator_document};
+use flightline::core::dialect::{Dialect, DialectDocument};
+use flightline::dialect::orchestrator::{DocumentExtras, orchestrator_document};
 use flightline::stats::ShowStats;
 use flightline_testkit::prelude::*;
 use serde_json::json;
@@ -147,12 +147,12 @@ fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> State {
     story.run("", &whole).unwrap().state.unwrap()
 }
 
-fn document(story: &Story<'_>, id: CheckpointId) -> Document {
+fn document(story: &Story<'_>, id: CheckpointId) -> DialectDocument {
     let history = story
         .run("", &ShowMission { mission: None })
         .unwrap()
         .history;
-    let beside = Beside {
+    let beside = DocumentExtras {
         history: &history,
         file_system: None,
         compression: Compression::Gzip,
@@ -371,7 +371,7 @@ both_engines! {
         let document = document(&story, id);
         assert!(verify(&document).is_empty(), "sealed");
         let text = document.write();
-        let read = Document::read(Dialect::Orchestrator, &text).unwrap();
+        let read = DialectDocument::read(Dialect::Orchestrator, &text).unwrap();
         assert_eq!(read, document, "it reads back");
         let metadata = &read["metadata"];
         assert_eq!((metadata.whole("checkpointSize"), metadata.word("compressionType")), (Some(text.len() as u64), "gzip"));
@@ -420,7 +420,7 @@ both_engines! {
 
         // Whoever looked at the files says what became of them.
         let looked = json!({ "modifiedFiles": [], "createdFiles": ["seen.rs"], "deletedFiles": [] });
-        let beside = Beside { history: &[], file_system: Some(looked), compression: Compression::None };
+        let beside = DocumentExtras { history: &[], file_system: Some(looked), compression: Compression::None };
         let other = orchestrator_document(&whole(&story, id), &beside).unwrap();
         assert_eq!((other["fileSystem"].texts("createdFiles"), other["workflow"].items("stateHistory").len()), (vec!["seen.rs"], 0));
         assert!(verify(&other).is_empty());
@@ -460,6 +460,6 @@ both_engines! {
         let document = document(&story, story.checkpoint().id);
         let workflow = &document["workflow"];
         assert_eq!((workflow.word("currentState"), workflow.items("stateHistory").len()), ("in_progress", 0));
-        assert_eq!(Document::read(Dialect::Orchestrator, &document.write()).unwrap(), document);
+        assert_eq!(DialectDocument::read(Dialect::Orchestrator, &document.write()).unwrap(), document);
     }
 }

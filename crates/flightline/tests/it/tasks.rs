@@ -3,7 +3,7 @@
 use expect_test::expect;
 use flightline::core::Subject;
 use flightline::core::dialect::sitebuilder::{percent, progress_line};
-use flightline::core::dialect::{Dialect, Document, Json};
+use flightline::core::dialect::{Dialect, DialectDocument, Json};
 use flightline::core::sortie::Declared;
 use flightline::task::{ShowTask, ShowTaskTable, TaskFile};
 use flightline_testkit::prelude::*;
@@ -135,11 +135,11 @@ fn file_of(story: &Story<'_>, titled: &str) -> Option<TaskFile> {
     story.run("", &show).unwrap()
 }
 
-fn read(text: &str) -> Document {
-    Document::read(Dialect::Sitebuilder, text).unwrap()
+fn read(text: &str) -> DialectDocument {
+    DialectDocument::read(Dialect::Sitebuilder, text).unwrap()
 }
 
-fn document(story: &Story<'_>) -> Document {
+fn document(story: &Story<'_>) -> DialectDocument {
     read(&file_of(story, TASK).unwrap().text)
 }
 

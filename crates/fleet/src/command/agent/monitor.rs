@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use flightline::agent::monitor::{MonitorAgents, Monitored, MonitoredAgent, Told};
-use flightline::core::dialect::epic::Standing;
+use flightline::core::dialect::epic::MonitorLevel;
 use flightline::core::policy::Preset;
 
 use crate::app::App;
@@ -85,9 +85,9 @@ fn say_told(agent: &MonitoredAgent, app: &App) {
                 "{notice}. {to} was told; continue with `fleet agents resume {name}`, `fleet agents takeover {name} NEW` or `fleet agents restart {name}`"
             ));
         }
-        None if agent.complete && agent.standing != Standing::Active => app.ui.talk(format_args!(
-            "{name} reported that it is complete: its silence is ignored."
-        )),
+        None if agent.complete && agent.standing != MonitorLevel::Active => app.ui.talk(
+            format_args!("{name} reported that it is complete: its silence is ignored."),
+        ),
         None => {}
     }
 }

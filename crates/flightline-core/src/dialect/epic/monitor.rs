@@ -33,20 +33,20 @@ impl From<&Policy> for Thresholds {
 
 /// What the monitor makes of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct MonitorVerdict {
     /// The agent that was judged.
     pub agent_id: String,
     /// How long ago it wrote, in whole minutes; less than none when its clock is ahead.
     pub minutes: i64,
     /// What that means.
-    pub standing: Standing,
+    pub standing: MonitorLevel,
 }
 
 /// What an agent's silence means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum MonitorLevel {
     /// It wrote lately.
     Active,
     /// It may be slow.
@@ -56,13 +56,13 @@ pub enum Standing {
 }
 
 /// The line of the report, to the letter.
-impl fmt::Display for Verdict {
+impl fmt::Display for MonitorVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (agent, minutes) = (one_line(&self.agent_id), self.minutes);
         match self.standing {
-            Standing::Stale => write!(f, "❌ {agent}: STALE ({minutes} min) - Likely crashed"),
-            Standing::Warning => write!(f, "⚠️ {agent}: WARNING ({minutes} min) - May be slow"),
-            Standing::Active => write!(f, "✅ {agent}: ACTIVE ({minutes} min ago)"),
+            MonitorLevel::Stale => write!(f, "❌ {agent}: STALE ({minutes} min) - Likely crashed"),
+            MonitorLevel::Warning => write!(f, "⚠️ {agent}: WARNING ({minutes} min) - May be slow"),
+            MonitorLevel::Active => write!(f, "✅ {agent}: ACTIVE ({minutes} min ago)"),
         }
     }
 }
@@ -84,15 +84,15 @@ pub const fn age_minutes(last: Time, now: Time) -> i64 {
 /// Judges one agent. Whether one that is `COMPLETE` should be looked at at all is for the caller to say:
 /// the seed's script does.
 #[must_use]
-pub fn judge(checkpoint: &Json, thresholds: &Thresholds, now: Time) -> Verdict {
+pub fn judge(checkpoint: &Json, thresholds: &Thresholds, now: Time) -> MonitorVerdict {
     let minutes = age_minutes(last_checkpoint(checkpoint), now);
     let age = u64::try_from(minutes).unwrap_or(0);
     let standing = match age {
-        age if age > thresholds.failure_minutes => Standing::Stale,
-        age if age > thresholds.warning_minutes => Standing::Warning,
-        _ => Standing::Active,
+        age if age > thresholds.failure_minutes => MonitorLevel::Stale,
+        age if age > thresholds.warning_minutes => MonitorLevel::Warning,
+        _ => MonitorLevel::Active,
     };
-    Verdict {
+    MonitorVerdict {
         agent_id: checkpoint.word("agent_id").to_owned(),
         minutes,
         standing,

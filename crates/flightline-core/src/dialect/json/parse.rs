@@ -3,19 +3,21 @@
 use std::collections::BTreeSet;
 
 use super::{Json, Number};
-use crate::dialect::unreadable::{Fault, MAX_BYTES, MAX_DEPTH, Place, Unreadable};
+use crate::dialect::unreadable::{DocumentFault, MAX_BYTES, MAX_DEPTH, SourcePosition, Unreadable};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 pub(super) fn document(text: &str) -> Result<Json, Unreadable> {
     if text.len() > MAX_BYTES {
-        return Err(Unreadable::whole(Fault::TooLarge { bytes: text.len() }));
+        return Err(Unreadable::whole(DocumentFault::TooLarge {
+            bytes: text.len(),
+        }));
     }
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let mut parser = Parser { text, at: 0 };
     parser.space();
     if parser.at == text.len() {
-        return Err(Unreadable::whole(Fault::Empty));
+        return Err(Unreadable::whole(DocumentFault::Empty));
     }
     let value = parser.value(0)?;
     parser.space();
@@ -33,7 +35,9 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn value(&mut self, depth: usize) -> Result<Json, Unreadable> {
         match self.peek() {
-            Some(b'{' | b'[') if depth == MAX_DEPTH => Err(self.wrong(Fault::TooDeep, self.at)),
+            Some(b'{' | b'[') if depth == MAX_DEPTH => {
+                Err(self.wrong(DocumentFault::TooDeep, self.at))
+            }
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.list(depth + 1),
             Some(b'"') => self.string().map(Json::Text),
@@ -60,7 +64,7 @@ impl Parser<'_> {
             }
             let key = self.string()?;
             if !keys.insert(key.clone()) {
-                return Err(self.wrong(Fault::DuplicateKey { key }, begin));
+                return Err(self.wrong(DocumentFault::DuplicateKey { key }, begin));
             }
             self.space();
             if !self.take(b':') {
@@ -144,7 +148,7 @@ impl Parser<'_> {
 
     /// What follows `\`, from `u` on. `begin` is where the `\` stands.
     fn unicode(&mut self, begin: usize) -> Result<char, Unreadable> {
-        let lone = |parser: &Self| parser.wrong(Fault::LoneSurrogate, begin);
+        let lone = |parser: &Self| parser.wrong(DocumentFault::LoneSurrogate, begin);
         let first = self.unit()?;
         let code = match first {
             0xd800..=0xdbff => {
@@ -152,7 +156,7 @@ impl Parser<'_> {
                 let rest = &self.text[self.at..];
                 if !rest.starts_with("\\u") {
                     return Err(match rest {
-                        "" | "\\" => self.wrong(Fault::CutShort, self.text.len()),
+                        "" | "\\" => self.wrong(DocumentFault::CutShort, self.text.len()),
                         _ => lone(self),
                     });
                 }
@@ -197,7 +201,7 @@ impl Parser<'_> {
             self.digits()?;
         }
         Number::written(&self.text[begin..self.at])
-            .ok_or_else(|| self.wrong(Fault::NumberTooLarge, begin))
+            .ok_or_else(|| self.wrong(DocumentFault::NumberTooLarge, begin))
     }
 
     fn digits(&mut self) -> Result<(), Unreadable> {
@@ -239,18 +243,18 @@ impl Parser<'_> {
     /// Something else stands here, or nothing any more.
     fn unexpected(&self, expected: &'static str) -> Unreadable {
         let fault = match self.text[self.at..].chars().next() {
-            Some(found) => Fault::Syntax { expected, found },
-            None => Fault::CutShort,
+            Some(found) => DocumentFault::Syntax { expected, found },
+            None => DocumentFault::CutShort,
         };
         self.wrong(fault, self.at)
     }
 
-    fn wrong(&self, fault: Fault, at: usize) -> Unreadable {
+    fn wrong(&self, fault: DocumentFault, at: usize) -> Unreadable {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         Unreadable {
             fault,
-            place: Place::Line {
+            place: SourcePosition::Line {
                 line: before.matches('\n').count() + 1,
                 column: before[line_start..].chars().count() + 1,
             },

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::dialect::unreadable::{Fault, MAX_BYTES, MAX_DEPTH, Place, Unreadable};
+use crate::dialect::unreadable::{DocumentFault, MAX_BYTES, MAX_DEPTH, SourcePosition, Unreadable};
 
-fn fault(text: &str) -> (Fault, Place) {
+fn fault(text: &str) -> (DocumentFault, SourcePosition) {
     let Unreadable { fault, place } = Json::parse(text).unwrap_err();
     (fault, place)
 }
@@ -82,7 +82,7 @@ fn half_a_surrogate_pair_is_refused() {
         r#""\ud83d\ud83d""#,
         r#""\ud83dA""#,
     ] {
-        assert_eq!(fault(text).0, Fault::LoneSurrogate, "{text}");
+        assert_eq!(fault(text).0, DocumentFault::LoneSurrogate, "{text}");
     }
     assert_eq!(Json::parse(r#""\uD83D\ude00""#).unwrap(), Json::from("😀"));
 }
@@ -91,7 +91,10 @@ fn half_a_surrogate_pair_is_refused() {
 fn a_byte_order_mark_in_front_is_passed_over_and_nowhere_else() {
     assert_eq!(Json::parse("\u{feff}{}").unwrap(), Json::Object(vec![]));
     for text in ["\u{feff}\u{feff}{}", "{\u{feff}}", "{}\u{feff}"] {
-        assert!(matches!(fault(text).0, Fault::Syntax { .. }), "{text:?}");
+        assert!(
+            matches!(fault(text).0, DocumentFault::Syntax { .. }),
+            "{text:?}"
+        );
     }
 }
 
@@ -99,18 +102,21 @@ fn a_byte_order_mark_in_front_is_passed_over_and_nowhere_else() {
 fn too_deep_and_too_large_is_refused() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     assert!(Json::parse(&nested(MAX_DEPTH)).is_ok());
-    assert_eq!(fault(&nested(MAX_DEPTH + 1)).0, Fault::TooDeep);
+    assert_eq!(fault(&nested(MAX_DEPTH + 1)).0, DocumentFault::TooDeep);
     // Deep and cut short: refused for its depth, before it costs anything.
-    assert_eq!(fault(&"{\"a\":".repeat(1_000_000)).0, Fault::TooDeep);
+    assert_eq!(
+        fault(&"{\"a\":".repeat(1_000_000)).0,
+        DocumentFault::TooDeep
+    );
     let filled = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
     assert!(Json::parse(&filled(MAX_BYTES)).is_ok());
     assert_eq!(
         fault(&filled(MAX_BYTES + 1)),
         (
-            Fault::TooLarge {
+            DocumentFault::TooLarge {
                 bytes: MAX_BYTES + 1
             },
-            Place::Whole
+            SourcePosition::Whole
         )
     );
 }
@@ -241,7 +247,7 @@ proptest! {
         let cut = (0..text.len()).filter(|at| text.is_char_boundary(*at)).collect::<Vec<_>>();
         let cut = &text[..cut[at.index(cut.len())]];
         let fault = fault(cut).0;
-        prop_assert!(matches!(fault, Fault::CutShort | Fault::Empty), "{:?}: {:?}", cut, fault);
+        prop_assert!(matches!(fault, DocumentFault::CutShort | DocumentFault::Empty), "{:?}: {:?}", cut, fault);
     }
 
     /// `serde_json` is the judge: what we read it reads as the same, what we refuse it refuses, but for
@@ -251,7 +257,7 @@ proptest! {
         let judge = serde_json::from_str::<serde_json::Value>(&text);
         match Json::parse(&text) {
             Ok(json) => prop_assert_eq!(json, Json::from(judge.unwrap())),
-            Err(Unreadable { fault: Fault::DuplicateKey { .. } | Fault::TooDeep, .. }) => {}
+            Err(Unreadable { fault: DocumentFault::DuplicateKey { .. } | DocumentFault::TooDeep, .. }) => {}
             Err(error) => prop_assert!(judge.is_err(), "{}: {:?}", error, text),
         }
     }

@@ -2,7 +2,7 @@
 //! section. Flightline's own checkpoints carry whole ones; these are for files that the seed reads.
 
 use super::{AGENTS, CHECKSUMS, CONTEXT, FILE_SYSTEM, Form, Json, WORKFLOW};
-use crate::dialect::document::Document;
+use crate::dialect::document::DialectDocument;
 use crate::event::sha256_hex;
 
 /// The parts of a checkpoint that have a checksum.
@@ -34,7 +34,7 @@ pub fn verify(checkpoint: &Json) -> Vec<&'static str> {
 }
 
 /// Sets checksums and size to what the document holds: to be called when it is complete.
-pub fn seal(checkpoint: &mut Document) {
+pub fn seal(checkpoint: &mut DialectDocument) {
     for (key, form) in SECTIONS {
         let sum = short(&form.arranged(&checkpoint[key]));
         checkpoint["metadata"]["checksums"][key] = sum.into();

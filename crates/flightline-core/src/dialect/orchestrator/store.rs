@@ -2,7 +2,7 @@
 
 use super::{Bool, Form, Json, List, Must, Number, Object, STATUSES, Text, Time, Uuid, Word};
 use crate::dialect::compress::Compression;
-use crate::dialect::document::Document;
+use crate::dialect::document::DialectDocument;
 use crate::dialect::shape::is_uuid;
 use crate::dialect::unreadable::{Path, Unreadable};
 
@@ -95,7 +95,7 @@ pub fn names_its_file(entry: &Json) -> bool {
 
 /// Where an index and the checkpoints beside it differ, one sentence for each.
 #[must_use]
-pub fn drift(entries: &[Json], checkpoints: &[Document]) -> Vec<String> {
+pub fn drift(entries: &[Json], checkpoints: &[DialectDocument]) -> Vec<String> {
     let mut said = Vec::new();
     for entry in entries {
         let id = entry.word("id");

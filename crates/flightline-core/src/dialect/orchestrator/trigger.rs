@@ -14,7 +14,7 @@ pub const DESTRUCTIVE_OPERATIONS: [&str; 6] = [
 
 /// Something that leads to a checkpoint, for which the seed has words of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening<'a> {
+pub enum TriggerCause<'a> {
     /// The workflow moved.
     StateTransition {
         /// From this state.
@@ -54,7 +54,7 @@ pub enum Happening<'a> {
     Shutdown,
 }
 
-impl Happening<'_> {
+impl TriggerCause<'_> {
     /// The reason its checkpoint gives, to the letter.
     #[must_use]
     pub fn reason(&self) -> String {

@@ -27,7 +27,7 @@ const LONGEST: usize = 400;
 
 /// What a session that resumes is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecoveryContext {
+pub struct ResumeText {
     /// The text for the agent's context.
     pub text: String,
     /// Its tokens, estimated on the safe side.
@@ -46,7 +46,7 @@ pub fn recovery_context(
     task: Option<&str>,
     nonce: &str,
     max_tokens: usize,
-) -> Result<RecoveryContext, Refusal> {
+) -> Result<ResumeText, Refusal> {
     check_nonce(nonce)?;
     let lists = lists(checkpoint, task);
     let most: usize = lists.iter().map(|(_, entries)| entries.len()).sum();
@@ -89,7 +89,7 @@ pub fn recovery_context(
         left_out += rest;
     }
     let text = format!("{head}{body}{}", tail(left_out));
-    Ok(RecoveryContext {
+    Ok(ResumeText {
         tokens: estimate_tokens(&text),
         text,
         left_out,

@@ -4,7 +4,7 @@ use crate::dialect::json::Json;
 
 /// The content of a change.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change<'a> {
+pub enum BoardChange<'a> {
     /// A task moved on the board.
     Move {
         /// The task that moves.
@@ -48,7 +48,7 @@ pub fn updated(field: &str, value: Json) -> Json {
     ])
 }
 
-impl<'a> Change<'a> {
+impl<'a> BoardChange<'a> {
     /// Reads a change as another program wrote it.
     #[must_use]
     pub fn of(delta: &'a Json) -> Self {

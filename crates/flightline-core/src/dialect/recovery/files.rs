@@ -69,7 +69,7 @@ impl Default for CleanUp {
 
 /// What clean-up does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct CleanupPlan {
     /// Backups that go, oldest first.
     pub delete: Vec<String>,
     /// Emergency checkpoints that are put apart, oldest first. They are never deleted.
@@ -79,7 +79,7 @@ pub struct Plan {
 impl CleanUp {
     /// Plans clean-up. The latest checkpoint, and files that are not ours, are not touched.
     #[must_use]
-    pub fn plan(&self, files: &[FoundFile], now: Time) -> Plan {
+    pub fn plan(&self, files: &[FoundFile], now: Time) -> CleanupPlan {
         let old = |file: &FoundFile| now.since(file.modified) > self.max_age;
         let of = |prefix: &str| {
             let is_one =
@@ -92,7 +92,7 @@ impl CleanUp {
         let spare = backups.len().saturating_sub(self.backups);
         let backups = backups.into_iter().enumerate();
         let emergencies = of(EMERGENCY).into_iter();
-        Plan {
+        CleanupPlan {
             delete: backups
                 .filter(|(index, file)| *index < spare || old(file))
                 .map(|(_, file)| file.name.clone())

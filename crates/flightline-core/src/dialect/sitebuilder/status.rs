@@ -15,7 +15,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct StatusRow {
     /// The agent that has the task.
     pub agent: String,
     /// The id of the task.
@@ -28,7 +28,7 @@ pub struct Row {
     pub status: String,
 }
 
-impl Row {
+impl StatusRow {
     /// How a task stands that has no checkpoint yet.
     pub const NOT_STARTED: &str = "not started";
 }
@@ -37,7 +37,7 @@ impl Row {
 /// read later than it is written, and what was two minutes ago then is not so any more. It is as of its last change, so
 /// that it changes with the tasks and not with every look.
 #[must_use]
-pub fn status_block(rows: &[Row]) -> String {
+pub fn status_block(rows: &[StatusRow]) -> String {
     let mut text = format!("{BEGIN}\n## Active Checkpoints\n\n");
     let changed = rows.iter().filter_map(|row| row.last_update).max();
     if let Some(changed) = changed {

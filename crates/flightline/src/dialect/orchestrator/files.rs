@@ -8,7 +8,7 @@ use flightline_core::dialect::compress::{CompressError, Compression};
 use flightline_core::dialect::orchestrator::{
     ARCHIVE, file_name, id_of, index_entry, is_archived, names_its_file,
 };
-use flightline_core::dialect::{Dialect, Document, Json, Original};
+use flightline_core::dialect::{Dialect, DialectDocument, Json, Original};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Subject};
@@ -17,7 +17,7 @@ use flightline_workspace::beneath::Dir;
 use serde_json::json;
 
 use super::super::{ExportDocuments, GivenOut, Lost, Outgoing, read};
-use super::{Beside, orchestrator_document, seen_files};
+use super::{DocumentExtras, orchestrator_document, seen_files};
 use crate::checkpoint::files::whole;
 use crate::checkpoint::inspect::unreadable;
 use crate::desk::Desk;
@@ -93,7 +93,7 @@ fn document_in(
     row: &SubjectRow,
     histories: &mut BTreeMap<MissionId, Vec<PastState>>,
     compression: Compression,
-) -> Result<Option<(String, Document)>> {
+) -> Result<Option<(String, DialectDocument)>> {
     let checkpoint = match desk.tx.get::<Checkpoint>(&row.id) {
         Ok(Some(checkpoint)) => checkpoint,
         Ok(None) => return Ok(None),
@@ -117,7 +117,10 @@ fn document_in(
 }
 
 /// The document that stands for a checkpoint, as it is given out.
-pub(super) fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Document> {
+pub(super) fn document(
+    desk: &mut Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+) -> Result<DialectDocument> {
     let history = history_of(desk, checkpoint.cut.mission_id)?;
     Ok(document_of(desk, checkpoint, &history, Compression::None)?.1)
 }
@@ -137,7 +140,7 @@ fn document_of(
     checkpoint: &Checkpoint,
     history: &[PastState],
     compression: Compression,
-) -> Result<(String, Document)> {
+) -> Result<(String, DialectDocument)> {
     let original = desk.tx.get::<Original>(&original_id(checkpoint.id))?;
     if let Some(original) = original {
         let mut document = read(Dialect::Orchestrator, &original.text, &original.file)?;
@@ -157,7 +160,7 @@ fn document_of(
     let state = whole
         .state
         .ok_or_else(|| Refusal::new(Code::Integrity, "a checkpoint has no state"))?;
-    let beside = Beside {
+    let beside = DocumentExtras {
         history,
         file_system: whole.file_system.as_ref().map(seen_files),
         compression,

@@ -12,7 +12,7 @@ use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::dialect::orchestrator::{
     INDEX_FILE, drift, is_archived, read_index, reason_of, seal, verify,
 };
-use flightline_core::dialect::{Dialect, Document, Json, Original};
+use flightline_core::dialect::{Dialect, DialectDocument, Json, Original};
 use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::redact::shown;
@@ -22,7 +22,7 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::super::intake::turn;
-use super::super::{ImportDocuments, Incoming, TakenIn, read};
+use super::super::{ImportDocuments, ImportedDocument, Incoming, read};
 use super::files::document;
 use crate::checkpoint::load;
 use crate::checkpoint::take::{Taking, take_as};
@@ -40,7 +40,7 @@ const TITLE: usize = 120;
 pub(in crate::dialect) fn take_in(
     desk: &mut Desk<'_, '_>,
     request: &ImportDocuments,
-) -> Result<Vec<TakenIn>> {
+) -> Result<Vec<ImportedDocument>> {
     let all = request.documents.iter().enumerate();
     let (indexes, mut arriving): (Vec<_>, Vec<_>) =
         all.partition(|(_, incoming)| is_index(&incoming.file));
@@ -76,12 +76,12 @@ fn is_index(file: &str) -> bool {
 }
 
 /// What an index says, against what is there. It changes nothing: it only says where files are.
-fn compared(incoming: &Incoming, documents: &[Document]) -> TakenIn {
+fn compared(incoming: &Incoming, documents: &[DialectDocument]) -> ImportedDocument {
     let warnings = match read_index(&incoming.text) {
         Ok(entries) => drift(&entries, documents),
         Err(why) => vec![format!("it is no index: {why}")],
     };
-    TakenIn {
+    ImportedDocument {
         file: incoming.file.clone(),
         of: "index".to_owned(),
         name: "the index".to_owned(),
@@ -93,7 +93,7 @@ fn compared(incoming: &Incoming, documents: &[Document]) -> TakenIn {
 }
 
 /// Refuses a document whose sections are not what it says they hash to.
-fn check(document: &Document, file: &str) -> Result<()> {
+fn check(document: &DialectDocument, file: &str) -> Result<()> {
     let wrong = verify(document);
     if wrong.is_empty() {
         return Ok(());
@@ -113,10 +113,10 @@ fn check(document: &Document, file: &str) -> Result<()> {
 
 fn take_in_one(
     desk: &mut Desk<'_, '_>,
-    document: &Document,
+    document: &DialectDocument,
     mission: Option<&str>,
     file: &str,
-) -> Result<TakenIn> {
+) -> Result<ImportedDocument> {
     let first_rev = desk.tx.next_rev();
     let mut warnings = Vec::new();
     let before = document;
@@ -145,7 +145,7 @@ fn take_in_one(
             told(document)
         }
     };
-    Ok(TakenIn {
+    Ok(ImportedDocument {
         file: file.to_owned(),
         of: id.to_string(),
         name: format!(
@@ -161,7 +161,7 @@ fn take_in_one(
 }
 
 /// What a new checkpoint tells, in a few words.
-fn told(document: &Document) -> Vec<String> {
+fn told(document: &DialectDocument) -> Vec<String> {
     let state = shown(document["workflow"].word("currentState"));
     let state = format!("state is \"{state}\"");
     let words = document.items("agents").iter().map(|it| it.word("status"));
@@ -178,7 +178,10 @@ fn told(document: &Document) -> Vec<String> {
 }
 
 /// The document without secrets and control characters, and sealed anew where there were some.
-fn cleaned(document: &Document, file: &str) -> std::result::Result<Document, Refusal> {
+fn cleaned(
+    document: &DialectDocument,
+    file: &str,
+) -> std::result::Result<DialectDocument, Refusal> {
     let clean = Json::clone(document).cleaned();
     if clean == **document {
         return Ok(document.clone());
@@ -189,7 +192,7 @@ fn cleaned(document: &Document, file: &str) -> std::result::Result<Document, Ref
 }
 
 /// A document of a checkpoint that is here already: the same, or refused. That it was archived is news.
-fn again(desk: &mut Desk<'_, '_>, known: Checkpoint, document_in: &Document) -> Result<()> {
+fn again(desk: &mut Desk<'_, '_>, known: Checkpoint, document_in: &DialectDocument) -> Result<()> {
     let ours = document(desk, &known)?;
     let differing = differing(&ours, document_in);
     if !differing.is_empty() {
@@ -227,7 +230,7 @@ fn archive(desk: &mut Desk<'_, '_>, mut checkpoint: Checkpoint) -> Result<()> {
 
 /// The parts in which two documents differ, leaving out what may change: where it stands, and how its file
 /// is written.
-fn differing(one: &Document, two: &Document) -> Vec<String> {
+fn differing(one: &DialectDocument, two: &DialectDocument) -> Vec<String> {
     let mut one = one.clone();
     one["status"] = two["status"].clone();
     // Each checksum was found to be right, over its own order of keys.
@@ -251,7 +254,7 @@ fn differing(one: &Document, two: &Document) -> Vec<String> {
 fn bring_in(
     desk: &mut Desk<'_, '_>,
     id: CheckpointId,
-    document: &Document,
+    document: &DialectDocument,
     named: Option<&str>,
     file: &str,
     warnings: &mut Vec<String>,
@@ -306,7 +309,7 @@ fn bring_in(
 /// one, else a new one that is called after its task.
 fn mission_for(
     desk: &mut Desk<'_, '_>,
-    document: &Document,
+    document: &DialectDocument,
     named: Option<&str>,
 ) -> Result<Mission> {
     if named.is_some() || desk.caller.mission.is_some() {
@@ -353,7 +356,7 @@ fn mission_for(
 }
 
 /// The open mission that a document of the same session came into.
-fn of_session(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Mission>> {
+fn of_session(desk: &mut Desk<'_, '_>, document: &DialectDocument) -> Result<Option<Mission>> {
     let ours = Original::id(Dialect::Orchestrator, "");
     let rows = desk.tx.rows(Kind::Original, Find::All)?;
     let rows = rows.iter().rev().filter(|row| row.id.starts_with(&ours));
@@ -361,7 +364,7 @@ fn of_session(desk: &mut Desk<'_, '_>, document: &Document) -> Result<Option<Mis
         let Some(original) = desk.tx.get::<Original>(&row.id)? else {
             continue;
         };
-        let same = Document::read(Dialect::Orchestrator, &original.text).is_ok_and(|it| {
+        let same = DialectDocument::read(Dialect::Orchestrator, &original.text).is_ok_and(|it| {
             let (one, two) = (&it["context"], &document["context"]);
             ["sessionId", "projectId"]
                 .iter()

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use flightline_core::dialect::orchestrator::INDEX_FILE;
-use flightline_core::dialect::{Dialect, Document, Json, MAX_BYTES, changes};
+use flightline_core::dialect::{Dialect, DialectDocument, Json, MAX_BYTES, changes};
 use flightline_core::event::sha256_hex;
 use flightline_core::redact::shown;
 use flightline_core::{Code, Refusal, Time};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::epic::Whose;
 use super::intake::{cannot_be_held, of_nobody};
 use super::{Folder, PRIVATE, Said};
-use crate::dialect::TakenIn;
+use crate::dialect::ImportedDocument;
 use crate::dialect::aside::TellPutAside;
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
@@ -236,7 +236,7 @@ impl Folder {
             (Err(_), _) => Vec::new(),
         };
         let document = aside.as_ref().ok();
-        let document = document.and_then(|text| Document::read(self.dialect, text).ok());
+        let document = document.and_then(|text| DialectDocument::read(self.dialect, text).ok());
         let shown = format!("{}/{kept}", self.name);
         let take = (document.is_some() && file != INDEX_FILE)
             .then(|| format!("fleet conflicts take {shown}"));
@@ -258,7 +258,7 @@ impl Folder {
         fleet: &mut Fleet,
         caller: &Caller,
         kept: &str,
-    ) -> Result<Option<TakenIn>> {
+    ) -> Result<Option<ImportedDocument>> {
         let Some((kept, file)) = self.found_beside(kept) else {
             return Ok(None);
         };

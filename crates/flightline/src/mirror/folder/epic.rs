@@ -1,7 +1,7 @@
 //! Agents' files: spelled in more than one way, and moved away by hand when an agent crashed.
 
 use flightline_core::Time;
-use flightline_core::dialect::{Dialect, Document, epic};
+use flightline_core::dialect::{Dialect, DialectDocument, epic};
 use flightline_workspace::beneath::Replacing;
 
 use super::{Folder, PRIVATE};
@@ -34,7 +34,7 @@ impl Folder {
         if self.dialect != Dialect::Epic {
             return Whose::Own;
         }
-        let named = Document::read(Dialect::Epic, text)
+        let named = DialectDocument::read(Dialect::Epic, text)
             .ok()
             .and_then(|document| {
                 let agent = document.word("agent_id").to_owned();
@@ -67,7 +67,7 @@ impl Folder {
             let noted = self.shadows.put(moved, &before, Replacing::Yes, PRIVATE);
             let noted = noted.and_then(|()| self.shadows.remove(name));
             let agent = std::str::from_utf8(&before).ok();
-            let agent = agent.and_then(|text| Document::read(Dialect::Epic, text).ok());
+            let agent = agent.and_then(|text| DialectDocument::read(Dialect::Epic, text).ok());
             let agent = agent.map_or_else(|| name.clone(), |it| it.word("agent_id").to_owned());
             said.push(match noted {
                 Ok(()) => Said::Done(format!(
@@ -86,8 +86,9 @@ impl Folder {
         let Ok(Some(before)) = self.shadows.read_text(&moved, super::MAX_BYTES) else {
             return false;
         };
-        let acted =
-            |text: &str| -> Option<Time> { Document::read(Dialect::Epic, text).ok()?.written() };
+        let acted = |text: &str| -> Option<Time> {
+            DialectDocument::read(Dialect::Epic, text).ok()?.written()
+        };
         let stays = acted(&document.text) <= acted(&before);
         if !stays {
             let _ = self.shadows.remove(moved);

@@ -12,7 +12,7 @@ use flightline_workspace::beneath::Replacing;
 
 use super::epic::Whose;
 use super::{BACKUPS, Folder, PRIVATE, Said, Seen};
-use crate::dialect::{ExportDocuments, ImportDocuments, Incoming, TakenIn, turn};
+use crate::dialect::{ExportDocuments, ImportDocuments, ImportedDocument, Incoming, turn};
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
 
@@ -172,7 +172,7 @@ impl Folder {
     }
 
     /// One line says what a file changed.
-    pub(super) fn say_taken(&self, file: &str, taken: TakenIn, said: &mut Vec<Said>) {
+    pub(super) fn say_taken(&self, file: &str, taken: ImportedDocument, said: &mut Vec<Said>) {
         if taken.changed {
             let (name, changes) = (&taken.name, taken.changes.join(", "));
             let mut line = format!("took in {}/{file} ({name})", self.name);
@@ -202,7 +202,7 @@ impl Folder {
         fleet: &mut Fleet,
         caller: &Caller,
         incoming: Incoming,
-    ) -> Result<TakenIn> {
+    ) -> Result<ImportedDocument> {
         let file = incoming.file.clone();
         let request = ImportDocuments {
             dialect: self.dialect,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::{index_entry, read_index, write_index};
-use flightline::core::dialect::{Dialect, Document, Json};
+use flightline::core::dialect::{Dialect, DialectDocument, Json};
 use flightline::core::retention::Retention;
 use flightline::mirror::{Mirrors, Said, take_in, write_out};
 use flightline_testkit::prelude::*;
@@ -71,7 +71,7 @@ impl<'s, 'w> Mirror<'s, 'w> {
     }
 
     /// A checkpoint's document, whole and sound.
-    fn document(&self, file: &str) -> Document {
+    fn document(&self, file: &str) -> DialectDocument {
         let bytes = fs::read(self.path(file)).unwrap();
         let compression = Compression::named(file);
         assert_eq!(Compression::detect(&bytes), compression, "{file}");
