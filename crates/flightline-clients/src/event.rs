@@ -18,7 +18,7 @@ pub struct HookEvent {
     /// The subagent that it is about.
     pub subagent: Option<Subagent>,
     /// How full the context is, where the payload says so.
-    pub gauge: Option<Gauge>,
+    pub gauge: Option<ContextFill>,
     /// The subject of the event.
     pub happening: Happening,
 }
@@ -34,7 +34,7 @@ pub struct Subagent {
 
 /// How full a context is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gauge {
+pub struct ContextFill {
     /// The tokens that are used.
     pub used: u64,
     /// The tokens that there is room for.
@@ -57,11 +57,11 @@ pub enum Happening {
         text: String,
     },
     /// A tool is about to be used: the client waits for the answer.
-    BeforeTool(Tool),
+    BeforeTool(ToolCall),
     /// A tool was used.
     AfterTool {
         /// The tool that is used.
-        tool: Tool,
+        tool: ToolCall,
         /// Why it failed, when it failed.
         failed: Option<String>,
     },
@@ -109,7 +109,7 @@ pub enum Source {
 
 /// A tool that an agent uses.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
+pub struct ToolCall {
     /// Its name, in the client's word.
     pub name: String,
     /// The client's id of this use; empty where there is none.
@@ -132,7 +132,7 @@ pub enum ToolUse {
         command: String,
     },
     /// It replaces the client's own task list.
-    Tasks(Vec<Task>),
+    Tasks(Vec<ClientTask>),
     /// It adds one entry to the client's own task list, or moves it.
     OneTask {
         /// The client's id of the entry.
@@ -140,7 +140,7 @@ pub enum ToolUse {
         /// The work to be done, where the tool says it.
         title: Option<String>,
         /// How far it is, where the tool says it.
-        status: Option<TaskStatus>,
+        status: Option<ClientTaskStatus>,
     },
     /// A use of any other tool.
     Other,
@@ -148,16 +148,16 @@ pub enum ToolUse {
 
 /// An entry of a client's own task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct ClientTask {
     /// The work to be done.
     pub title: String,
     /// How far it is.
-    pub status: TaskStatus,
+    pub status: ClientTaskStatus,
 }
 
 /// How far a task of a client's own list is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskStatus {
+pub enum ClientTaskStatus {
     /// The task has not begun.
     Pending,
     /// The task is under way.
@@ -170,7 +170,7 @@ pub enum TaskStatus {
 
 /// The answer to a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
+pub struct HookReply {
     /// A text for the model's context.
     pub context: Option<String>,
     /// Why the tool may not be used now: the model sees it.

@@ -11,5 +11,6 @@ pub mod wire;
 
 pub use client::Client;
 pub use event::{
-    Gauge, Happening, HookEvent, Reply, Source, Subagent, Task, TaskStatus, Tool, ToolUse,
+    ClientTask, ClientTaskStatus, ContextFill, Happening, HookEvent, HookReply, Source, Subagent,
+    ToolCall, ToolUse,
 };

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::json::{self, number, text};
-use crate::{Client, Gauge};
+use crate::{Client, ContextFill};
 
 const CLAUDE_WINDOW: u64 = 200_000;
 /// The larger window of some models of Claude. A record does not say which window a session has.
@@ -52,7 +52,7 @@ pub fn record_place(client: Client, session: &str) -> Option<RecordPlace> {
 /// How full the context was at the last request to the model. Nothing is known right after a compaction, until the model was asked
 /// again. `model_limit` is the size of the window, where the caller knows it; Codex says it itself.
 #[must_use]
-pub fn gauge(client: Client, tail: &str, model_limit: Option<u64>) -> Option<Gauge> {
+pub fn gauge(client: Client, tail: &str, model_limit: Option<u64>) -> Option<ContextFill> {
     let gauge = match client {
         Client::Claude => claude(tail, model_limit),
         Client::Codex => codex(tail, model_limit),
@@ -84,7 +84,7 @@ pub fn compactions(client: Client, tail: &str) -> usize {
 /// The session and its gauge, from the object that Claude Code gives to its status line. Before the first request and right after a
 /// compaction there is no gauge.
 #[must_use]
-pub fn statusline_gauge(stdin: &str) -> Option<(String, Gauge)> {
+pub fn statusline_gauge(stdin: &str) -> Option<(String, ContextFill)> {
     let body = json::object(stdin)?;
     let window = body.get("context_window")?;
     let total = number(window, &["context_window_size"]).filter(|it| *it > 0)?;
@@ -92,10 +92,10 @@ pub fn statusline_gauge(stdin: &str) -> Option<(String, Gauge)> {
     let rounded = || Some(total.saturating_mul(number(window, &["used_percentage"])?) / 100);
     let used = exact().or_else(rounded)?;
     let session = text(&body, &["session_id"])?.to_owned();
-    Some((session, Gauge { used, total }))
+    Some((session, ContextFill { used, total }))
 }
 
-fn claude(tail: &str, limit: Option<u64>) -> Option<Gauge> {
+fn claude(tail: &str, limit: Option<u64>) -> Option<ContextFill> {
     for line in lines(tail, "").rev() {
         if is_claude_boundary(&line) {
             let after = number(line.get("compactMetadata")?, &["postTokens"])?;
@@ -113,13 +113,13 @@ fn claude(tail: &str, limit: Option<u64>) -> Option<Gauge> {
     None
 }
 
-fn claude_gauge(used: u64, limit: Option<u64>) -> Gauge {
+fn claude_gauge(used: u64, limit: Option<u64>) -> ContextFill {
     let guess = if used > CLAUDE_WINDOW {
         CLAUDE_LARGE_WINDOW
     } else {
         CLAUDE_WINDOW
     };
-    Gauge {
+    ContextFill {
         used,
         total: limit.unwrap_or(guess),
     }
@@ -137,7 +137,7 @@ fn is_claude_boundary(line: &Value) -> bool {
     text(line, &["type"]) == Some("system") && text(line, &["subtype"]) == Some("compact_boundary")
 }
 
-fn codex(tail: &str, limit: Option<u64>) -> Option<Gauge> {
+fn codex(tail: &str, limit: Option<u64>) -> Option<ContextFill> {
     for line in lines(tail, "").rev() {
         if is_codex_compaction(&line) {
             return None;
@@ -150,7 +150,7 @@ fn codex(tail: &str, limit: Option<u64>) -> Option<Gauge> {
         let last = info.get("last_token_usage").unwrap_or(&Value::Null);
         if let Some(used) = number(last, &["total_tokens"]) {
             let total = number(info, &["model_context_window"]).or(limit)?;
-            return Some(Gauge { used, total });
+            return Some(ContextFill { used, total });
         }
     }
     None
@@ -162,7 +162,7 @@ fn is_codex_compaction(line: &Value) -> bool {
 
 const SNAPSHOT: &str = "<state_snapshot>";
 
-fn gemini(tail: &str, limit: Option<u64>) -> Option<Gauge> {
+fn gemini(tail: &str, limit: Option<u64>) -> Option<ContextFill> {
     let total = limit.unwrap_or(GEMINI_WINDOW);
     let tokens = |message: &Value| {
         let own = text(message, &["type"]) == Some("gemini");
@@ -180,10 +180,10 @@ fn gemini(tail: &str, limit: Option<u64>) -> Option<Gauge> {
                 .rev()
                 .find_map(tokens)
                 .filter(|_| !compressed)?;
-            return Some(Gauge { used, total });
+            return Some(ContextFill { used, total });
         }
         if let Some(used) = tokens(&line) {
-            return Some(Gauge { used, total });
+            return Some(ContextFill { used, total });
         }
     }
     None
@@ -210,7 +210,7 @@ fn snapshots(line: &Value) -> Vec<String> {
     messages.iter().filter_map(summary).collect()
 }
 
-fn copilot(tail: &str, limit: Option<u64>) -> Option<Gauge> {
+fn copilot(tail: &str, limit: Option<u64>) -> Option<ContextFill> {
     let mut used = None;
     for line in lines(tail, "").rev() {
         if used.is_none() && is_copilot_compaction(&line) {
@@ -220,14 +220,14 @@ fn copilot(tail: &str, limit: Option<u64>) -> Option<Gauge> {
         let exact = number(data, &["currentTokens"]).zip(number(data, &["tokenLimit"]));
         if let Some((tokens, total)) = exact {
             let used = used.unwrap_or(tokens);
-            return Some(Gauge { used, total });
+            return Some(ContextFill { used, total });
         }
         let record = text(&line, &["type"]) == Some("session.usage_record");
         let usage = data.get("usage").filter(|_| record);
         // Newest first; the lines before it may still tell the limit.
         used = used.or_else(|| number(usage?, &["inputTokens"]));
         if let (Some(used), Some(total)) = (used, limit) {
-            return Some(Gauge { used, total });
+            return Some(ContextFill { used, total });
         }
     }
     None

@@ -6,8 +6,10 @@
 use serde_json::Value;
 
 use crate::json::{self, text};
-use crate::{Client, Gauge, Happening, HookEvent, Reply, Source, Subagent, Tool, ToolUse};
-use tools::Act;
+use crate::{
+    Client, ContextFill, Happening, HookEvent, HookReply, Source, Subagent, ToolCall, ToolUse,
+};
+use tools::ToolKind;
 
 mod claude;
 mod cline;
@@ -97,7 +99,7 @@ pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
 /// takes silence for "nothing to say". A part of the reply that this event cannot carry is left out; ask [`accepts_context`] first
 /// where that matters. The exit code is always 0.
 #[must_use]
-pub fn render(client: Client, event: &str, reply: &Reply) -> String {
+pub fn render(client: Client, event: &str, reply: &HookReply) -> String {
     let dialect = dialect(client);
     let given = |text: &'_ Option<String>| text.clone().filter(|it| !it.is_empty());
     let answer = Answer {
@@ -186,7 +188,7 @@ struct Dialect {
     /// The fields in which a payload names its event.
     event_keys: &'static [&'static str],
     /// Its tools. One that is not here does nothing that matters.
-    tools: &'static [(&'static str, Act)],
+    tools: &'static [(&'static str, ToolKind)],
     /// The events that take a context.
     context: &'static [&'static str],
     /// How a compaction shows.
@@ -215,7 +217,7 @@ struct Payload<'a> {
     tool_id: Option<&'a str>,
     input: Option<&'a Value>,
     failed: Option<String>,
-    gauge: Option<Gauge>,
+    gauge: Option<ContextFill>,
 }
 
 /// A reply without the parts that the event cannot carry.
@@ -248,18 +250,18 @@ impl Dialect {
         self.context.contains(&self.own_name(event))
     }
 
-    fn tool(&self, payload: &Payload) -> Tool {
+    fn tool(&self, payload: &Payload) -> ToolCall {
         let name = payload.tool.unwrap_or_default();
         let act = self.tools.iter().find(|(known, _)| *known == name);
         let act = match (act, payload.input) {
             (Some((_, act)), Some(input)) => tools::tool_use(*act, input),
             // A client that keeps its task list in a parameter of any tool.
             (None, Some(input)) if input.get("task_progress").is_some() => {
-                tools::tool_use(Act::Tasks, input)
+                tools::tool_use(ToolKind::Tasks, input)
             }
             _ => ToolUse::Other,
         };
-        Tool {
+        ToolCall {
             name: name.to_owned(),
             id: payload.tool_id.unwrap_or_default().to_owned(),
             act,

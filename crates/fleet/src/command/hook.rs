@@ -19,7 +19,8 @@ use flightline::recovery::claims::ListClaims;
 use flightline::workspace::client_process;
 use flightline_clients::wire::CompactionSign;
 use flightline_clients::{
-    Client, Gauge, Happening, HookEvent, Reply, Source, TaskStatus, ToolUse, shell, usage, wire,
+    Client, ClientTaskStatus, ContextFill, Happening, HookEvent, HookReply, Source, ToolUse, shell,
+    usage, wire,
 };
 
 use crate::app::App;
@@ -145,9 +146,9 @@ impl Hook {
         })
     }
 
-    fn answer(&mut self) -> Reply {
+    fn answer(&mut self) -> HookReply {
         let Some(event) = self.session_event() else {
-            return Reply::default();
+            return HookReply::default();
         };
         let mut contexts = Vec::new();
         if self.was_compacted()
@@ -163,7 +164,7 @@ impl Hook {
         match answered {
             Ok(done) => {
                 contexts.extend(done.context);
-                Reply {
+                HookReply {
                     context: (!contexts.is_empty()).then(|| contexts.join("\n\n")),
                     deny: done.deny,
                     notice: None,
@@ -218,22 +219,22 @@ impl Hook {
 
     /// A failure stays inside the hook, except that a fleet is not trusted: that is said when a session begins. A probe
     /// of the doctor is told everything.
-    fn refused(&self, refusal: &Refusal) -> Reply {
+    fn refused(&self, refusal: &Refusal) -> HookReply {
         if self.heard.happening == Happening::Probe {
-            return Reply {
+            return HookReply {
                 context: Some(format!("{}: {}", self.heard.session, refusal.message)),
-                ..Reply::default()
+                ..HookReply::default()
             };
         }
         let begins = matches!(self.heard.happening, Happening::Start { .. });
         let untrusted = refusal.code == Code::Untrusted && begins;
-        Reply {
+        HookReply {
             notice: untrusted.then(|| {
                 "Flightline: this fleet came from somewhere else, and nobody trusts it on this machine. \
                  Nothing of it is used. Run `fleet trust` to change that."
                     .to_owned()
             }),
-            ..Reply::default()
+            ..HookReply::default()
         }
     }
 
@@ -377,7 +378,7 @@ impl Hook {
     }
 
     /// How full the context is, as the client's own record tells.
-    fn gauge(&self) -> Option<Gauge> {
+    fn gauge(&self) -> Option<ContextFill> {
         let path = self.record()?;
         let tells = matches!(
             self.heard.happening,
@@ -412,19 +413,19 @@ fn tail(path: &Path, most: u64) -> Option<String> {
     }))
 }
 
-fn planned(task: &flightline_clients::Task) -> Option<PlannedTask> {
+fn planned(task: &flightline_clients::ClientTask) -> Option<PlannedTask> {
     Some(PlannedTask {
         title: said(&task.title)?,
         status: how_far(task.status),
     })
 }
 
-fn how_far(status: TaskStatus) -> PlannedStatus {
+fn how_far(status: ClientTaskStatus) -> PlannedStatus {
     match status {
-        TaskStatus::Pending => PlannedStatus::Pending,
-        TaskStatus::InProgress => PlannedStatus::InProgress,
-        TaskStatus::Completed => PlannedStatus::Completed,
-        TaskStatus::Cancelled => PlannedStatus::Cancelled,
+        ClientTaskStatus::Pending => PlannedStatus::Pending,
+        ClientTaskStatus::InProgress => PlannedStatus::InProgress,
+        ClientTaskStatus::Completed => PlannedStatus::Completed,
+        ClientTaskStatus::Cancelled => PlannedStatus::Cancelled,
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use flightline::core::{Code, Refusal};
 use flightline::status::{ShowStatus, Status};
 use flightline_clients::Client;
-use flightline_clients::setup::{self, Scope, agents_md};
+use flightline_clients::setup::{self, SetupScope, agents_md};
 use serde::Serialize;
 
 use super::Done;
@@ -73,9 +73,9 @@ pub struct Edited {
 /// Everything around the block stays as it is.
 fn edit_agents(args: &AgentsMdArgs, app: &mut App) -> Done {
     app.will_answer("edited")?;
-    let place = setup::places(Client::Codex, Scope::Project)
+    let place = setup::places(Client::Codex, SetupScope::Project)
         .into_iter()
-        .find(|place| place.kind == setup::Kind::Markdown)
+        .find(|place| place.kind == setup::SettingsFormat::Markdown)
         .ok_or_else(|| Refusal::new(Code::Failed, "no file is known for the block"))?;
     let root = app.root();
     let path = root.join(&place.path);

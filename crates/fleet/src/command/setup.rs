@@ -15,8 +15,8 @@ use flightline::store::Steps;
 use flightline::workspace::beneath::{Dir, Replacing};
 use flightline_clients::Client;
 use flightline_clients::setup::{
-    self, Kind, Place, Scope, Trouble, Undo, codex_trust, diff, disconnect, distrust_hooks,
-    trust_hooks,
+    self, SettingsFormat, SetupError, SetupFile, SetupScope, SetupUndo, codex_trust, diff,
+    disconnect, distrust_hooks, trust_hooks,
 };
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +79,7 @@ struct Edit {
     root: Option<PathBuf>,
     before: Option<String>,
     after: Option<String>,
-    undo: Option<Undo>,
+    undo: Option<SetupUndo>,
     executable: bool,
     /// Whether there are hooks of ours in it already.
     has_hooks: bool,
@@ -134,7 +134,7 @@ struct Answer {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     path: PathBuf,
-    undo: Undo,
+    undo: SetupUndo,
     /// The folders that were made for it, the deepest first.
     #[serde(default)]
     made: Vec<PathBuf>,
@@ -157,8 +157,8 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
         return plugin::run(*client, folder, app);
     }
     let scope = match args.project {
-        true => Scope::Project,
-        false => Scope::User,
+        true => SetupScope::Project,
+        false => SetupScope::User,
     };
     let setup = Setup::new(app, scope, args)?;
     let mut edits = Vec::new();
@@ -335,7 +335,7 @@ impl Edit {
 
 /// The inputs of a setup.
 struct Setup {
-    scope: Scope,
+    scope: SetupScope,
     root: PathBuf,
     binary: String,
     variables: Vec<(&'static str, PathBuf)>,
@@ -349,21 +349,21 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(app: &App, scope: Scope, args: &SetupArgs) -> Result<Self, Refusal> {
+    fn new(app: &App, scope: SetupScope, args: &SetupArgs) -> Result<Self, Refusal> {
         let home = app.env.surroundings.home.as_ref().map(PathBuf::from);
         let home = home.filter(|home| home.is_absolute());
         let root = match scope {
-            Scope::User => home.clone().ok_or_else(|| {
+            SetupScope::User => home.clone().ok_or_else(|| {
                 Refusal::new(
                     Code::NotFound,
                     "HOME is not set: there are no settings of yours",
                 )
                 .hint("set HOME, or edit the repository's with `fleet setup CLIENT --project`")
             })?,
-            Scope::Project => app.root(),
+            SetupScope::Project => app.root(),
         };
         let binary = match scope {
-            Scope::User => std::env::current_exe()
+            SetupScope::User => std::env::current_exe()
                 .map_err(|error| {
                     Refusal::new(
                         Code::Failed,
@@ -373,7 +373,7 @@ impl Setup {
                 .display()
                 .to_string(),
             // Others have it elsewhere.
-            Scope::Project => "fleet".to_owned(),
+            SetupScope::Project => "fleet".to_owned(),
         };
         Ok(Self {
             scope,
@@ -411,7 +411,7 @@ impl Setup {
         Ok(edits)
     }
 
-    fn path(&self, place: &Place, root: &Path) -> PathBuf {
+    fn path(&self, place: &SetupFile, root: &Path) -> PathBuf {
         let variable = |name: &str| {
             let known = self.variables.iter().find(|(known, _)| *known == name);
             known.map(|(_, folder)| folder.clone())
@@ -419,12 +419,12 @@ impl Setup {
         place.resolve(root, variable, Path::exists)
     }
 
-    fn edit(&self, place: &Place) -> Result<Edit, Refusal> {
+    fn edit(&self, place: &SetupFile) -> Result<Edit, Refusal> {
         let path = self.real(&self.path(place, &self.root));
-        let root = (self.scope == Scope::Project).then_some(self.root.as_path());
+        let root = (self.scope == SetupScope::Project).then_some(self.root.as_path());
         let before = read(root, &path)?;
         let undo = self.undo_of(&path);
-        let trouble = |trouble: Trouble| cannot_edit(&path, &trouble);
+        let trouble = |trouble: SetupError| cannot_edit(&path, &trouble);
         let (after, undo) = match (self.remove, &before) {
             (true, None) => (None, None),
             (true, Some(now)) => {
@@ -439,7 +439,7 @@ impl Setup {
         };
         Ok(Edit {
             client: place.client,
-            root: (self.scope == Scope::Project).then(|| self.root.clone()),
+            root: (self.scope == SetupScope::Project).then(|| self.root.clone()),
             path,
             has_hooks: before
                 .as_deref()
@@ -464,9 +464,9 @@ impl Setup {
         let hooks_path = hooks.path.display().to_string();
         let hashes = codex_trust(&hooks_path, text.unwrap_or_default());
         // Trust is a person's, also that in the hooks of a repository.
-        let toml = setup::places(Client::Codex, Scope::User)
+        let toml = setup::places(Client::Codex, SetupScope::User)
             .into_iter()
-            .find(|place| place.kind == Kind::Toml);
+            .find(|place| place.kind == SettingsFormat::Toml);
         let Some(toml) = toml else { return Ok(None) };
         let path = self.path(&toml, home);
         let path = path.canonicalize().unwrap_or(path);
@@ -476,7 +476,7 @@ impl Setup {
             Some(edit) if !self.remove => edit.undo.clone(),
             _ => self.undo_of(&path),
         };
-        let trouble = |trouble: Trouble| cannot_edit(&path, &trouble);
+        let trouble = |trouble: SetupError| cannot_edit(&path, &trouble);
         // The file after earlier edits of this run.
         let so_far = earlier.map_or(&before, |edit| &edit.after);
         // The trust in a repository's hooks stays when the user's own connection goes.
@@ -515,8 +515,8 @@ impl Setup {
     /// no link is followed.
     fn real(&self, path: &Path) -> PathBuf {
         match self.scope {
-            Scope::User => path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
-            Scope::Project => path.to_path_buf(),
+            SetupScope::User => path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
+            SetupScope::Project => path.to_path_buf(),
         }
     }
 
@@ -548,7 +548,7 @@ impl Setup {
         format!("{}.json", &sha256_hex(&path.display().to_string())[..32])
     }
 
-    fn undo_of(&self, path: &Path) -> Option<Undo> {
+    fn undo_of(&self, path: &Path) -> Option<SetupUndo> {
         self.kept_of(path).map(|kept| kept.undo)
     }
 
@@ -559,7 +559,7 @@ impl Setup {
         (kept.path == path).then_some(kept)
     }
 
-    fn keep(&self, path: &Path, undo: &Undo, made: Vec<PathBuf>) -> Result<(), Refusal> {
+    fn keep(&self, path: &Path, undo: &SetupUndo, made: Vec<PathBuf>) -> Result<(), Refusal> {
         let Some(folder) = &self.kept else {
             return Ok(());
         };
@@ -608,6 +608,6 @@ impl Setup {
 
 /// Whether a file gets entries. A user's own instructions do not: they would be told in repositories without a fleet, too; there and
 /// here the hooks say enough.
-fn connected(place: &Place) -> bool {
-    place.kind != Kind::Markdown || place.scope == Scope::Project
+fn connected(place: &SetupFile) -> bool {
+    place.kind != SettingsFormat::Markdown || place.scope == SetupScope::Project
 }

@@ -1,7 +1,7 @@
 //! The block in a Markdown file that tells an agent how to work with `fleet`.
 
-use super::Trouble;
-use super::trouble::position;
+use super::SetupError;
+use super::setup_error::position;
 
 const BEGIN: &str = "<!-- flightline:begin -->";
 const END: &str = "<!-- flightline:end -->";
@@ -13,7 +13,7 @@ pub const fn agents_md() -> &'static str {
 }
 
 /// The text with the block: where one is, or else at the end.
-pub(super) fn install(text: &str) -> Result<String, Trouble> {
+pub(super) fn install(text: &str) -> Result<String, SetupError> {
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let block = agents_md().trim_end().replace('\n', end);
     if let Some((start, stop)) = find(text)? {
@@ -30,7 +30,7 @@ pub(super) fn install(text: &str) -> Result<String, Trouble> {
 }
 
 /// The text without the block.
-pub(super) fn remove(text: &str) -> Result<String, Trouble> {
+pub(super) fn remove(text: &str) -> Result<String, SetupError> {
     let Some((start, stop)) = find(text)? else {
         return Ok(text.to_owned());
     };
@@ -56,7 +56,7 @@ fn trailing(text: &str) -> Option<&str> {
 }
 
 /// Where the block is.
-fn find(text: &str) -> Result<Option<(usize, usize)>, Trouble> {
+fn find(text: &str) -> Result<Option<(usize, usize)>, SetupError> {
     let Some(start) = text.find(BEGIN) else {
         return Ok(None);
     };
@@ -69,7 +69,7 @@ fn find(text: &str) -> Result<Option<(usize, usize)>, Trouble> {
         }
         (_, _) => {
             let (line, column) = position(text, start);
-            Err(Trouble::Malformed {
+            Err(SetupError::Malformed {
                 line,
                 column,
                 reason: format!("{BEGIN} without {END}"),

@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::place::{Kind, Part, Place, Scope};
-use super::{Trouble, install, skill_md};
+use super::setup_file::{JsonPart, SettingsFormat, SetupFile, SetupScope};
+use super::{SetupError, install, skill_md};
 use crate::Client;
 
 /// The plugin, and the marketplace that it is in.
@@ -27,7 +27,7 @@ pub struct PluginFile {
 /// # Errors
 ///
 /// Never, as long as the hooks can be written into an empty file.
-pub fn plugin_files(client: Client, version: &str) -> Result<Option<Vec<PluginFile>>, Trouble> {
+pub fn plugin_files(client: Client, version: &str) -> Result<Option<Vec<PluginFile>>, SetupError> {
     let (manifest, marketplace) = match client {
         Client::Claude => (
             ".claude-plugin/plugin.json",
@@ -41,13 +41,13 @@ pub fn plugin_files(client: Client, version: &str) -> Result<Option<Vec<PluginFi
             return Ok(None);
         }
     };
-    let hooks = Place {
+    let hooks = SetupFile {
         client,
-        scope: Scope::Project,
+        scope: SetupScope::Project,
         path: "hooks/hooks.json".to_owned(),
         instead: None,
         moved: None,
-        kind: Kind::Json(&[Part::Hooks]),
+        kind: SettingsFormat::Json(&[JsonPart::Hooks]),
         executable: false,
     };
     let hooks = install(&hooks, None, None, "fleet")?.text;
@@ -130,13 +130,13 @@ mod tests {
             assert_eq!(manifest["name"], market["plugins"][0]["name"]);
             let ours = files.iter().filter(|file| file.path.starts_with(folder));
             assert_eq!(ours.count(), 4, "{client}");
-            let place = Place {
+            let place = SetupFile {
                 client,
-                scope: Scope::Project,
+                scope: SetupScope::Project,
                 path: String::new(),
                 instead: None,
                 moved: None,
-                kind: Kind::Json(&[Part::Hooks]),
+                kind: SettingsFormat::Json(&[JsonPart::Hooks]),
                 executable: false,
             };
             let found = registered(&place, &text("hooks.json")).unwrap();

@@ -6,13 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 use toml_edit::Item;
 
-use super::place::{Kind, Moved, Own, Place, Scope};
-use super::{Trouble, hooks, json, program, tables};
+use super::setup_file::{Moved, Own, SettingsFormat, SetupFile, SetupScope};
+use super::{SetupError, hooks, json, program, tables};
 use crate::Client;
 
 /// A hook of ours in a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registered {
+pub struct RegisteredHook {
     /// The event, in the client's word.
     pub event: String,
     /// The command, as the client gives it to a shell.
@@ -26,22 +26,22 @@ pub struct Registered {
 /// # Errors
 ///
 /// When the file cannot be read as its kind.
-pub fn registered(place: &Place, text: &str) -> Result<Vec<Registered>, Trouble> {
+pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, SetupError> {
     let client = place.client;
     let of = |event: &str, command: String| {
         let program = program::named(&command)?;
-        Some(Registered {
+        Some(RegisteredHook {
             event: event.to_owned(),
             command,
             program,
         })
     };
     Ok(match place.kind {
-        Kind::Json(_) => json::commands(client, text)?
+        SettingsFormat::Json(_) => json::commands(client, text)?
             .into_iter()
             .filter_map(|(event, command)| of(&event, command))
             .collect(),
-        Kind::File(Own::Plugin) => {
+        SettingsFormat::File(Own::Plugin) => {
             let line = text
                 .lines()
                 .find_map(|line| line.strip_prefix("const FLEET = "));
@@ -54,7 +54,7 @@ pub fn registered(place: &Place, text: &str) -> Result<Vec<Registered>, Trouble>
             });
             all.collect()
         }
-        Kind::File(Own::Script(event)) => {
+        SettingsFormat::File(Own::Script(event)) => {
             let mut lines = text.lines();
             let line = lines.find_map(|line| line.strip_prefix("exec "));
             let ours = line.filter(|line| program::is_hook(line, client));
@@ -62,13 +62,15 @@ pub fn registered(place: &Place, text: &str) -> Result<Vec<Registered>, Trouble>
                 .into_iter()
                 .collect()
         }
-        Kind::File(Own::Skill) | Kind::Markdown | Kind::Toml => Vec::new(),
+        SettingsFormat::File(Own::Skill) | SettingsFormat::Markdown | SettingsFormat::Toml => {
+            Vec::new()
+        }
     })
 }
 
 /// What keeps a client from running its hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstacle {
+pub struct HookObstacle {
     /// The obstacle, as a sentence.
     pub what: String,
     /// What a person does about it.
@@ -82,10 +84,10 @@ pub struct Obstacle {
 #[must_use]
 pub fn obstacles(
     client: Client,
-    scope: Scope,
+    scope: SetupScope,
     folder: &Path,
-    read: &dyn Fn(&Place) -> Option<String>,
-) -> Vec<Obstacle> {
+    read: &dyn Fn(&SetupFile) -> Option<String>,
+) -> Vec<HookObstacle> {
     match client {
         Client::Claude => claude(folder, read),
         Client::Codex => codex(scope, folder, read),
@@ -99,11 +101,11 @@ pub fn obstacles(
 /// A file that is only read.
 pub(super) fn file(
     client: Client,
-    scope: Scope,
+    scope: SetupScope,
     path: &str,
     moved: Option<(&'static str, &str)>,
-) -> Place {
-    Place {
+) -> SetupFile {
+    SetupFile {
         client,
         scope,
         path: path.to_owned(),
@@ -112,30 +114,30 @@ pub(super) fn file(
             variable,
             path: path.to_owned(),
         }),
-        kind: Kind::Json(&[]),
+        kind: SettingsFormat::Json(&[]),
         executable: false,
     }
 }
 
-fn switched_off(what: String, setting: &str) -> Obstacle {
-    Obstacle {
+fn switched_off(what: String, setting: &str) -> HookObstacle {
+    HookObstacle {
         what,
         remedy: format!("take `{setting}` out of that file"),
         certain: true,
     }
 }
 
-fn claude(folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacle> {
+fn claude(folder: &Path, read: &dyn Fn(&SetupFile) -> Option<String>) -> Vec<HookObstacle> {
     let home = |path| {
         let moved = Some(("CLAUDE_CONFIG_DIR", path));
         file(
             Client::Claude,
-            Scope::User,
+            SetupScope::User,
             &format!(".claude/{path}"),
             moved,
         )
     };
-    let below = |path| file(Client::Claude, Scope::Project, path, None);
+    let below = |path| file(Client::Claude, SetupScope::Project, path, None);
     let mut found = Vec::new();
     for place in [
         home("settings.json"),
@@ -150,14 +152,14 @@ fn claude(folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacl
     let moved = Some(("CLAUDE_CONFIG_DIR", ".claude.json"));
     let state = value(
         read,
-        &file(Client::Claude, Scope::User, ".claude.json", moved),
+        &file(Client::Claude, SetupScope::User, ".claude.json", moved),
     );
     let accepted = folder.ancestors().any(|above| {
         let project = &state["projects"][above.display().to_string()];
         project["hasTrustDialogAccepted"] == Value::Bool(true)
     });
     if !accepted {
-        found.push(Obstacle {
+        found.push(HookObstacle {
             what: "an interactive session runs no hooks before you trust this folder".to_owned(),
             remedy: "start Claude Code here once, and accept its question".to_owned(),
             certain: false,
@@ -166,9 +168,13 @@ fn claude(folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacl
     found
 }
 
-fn codex(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacle> {
+fn codex(
+    scope: SetupScope,
+    folder: &Path,
+    read: &dyn Fn(&SetupFile) -> Option<String>,
+) -> Vec<HookObstacle> {
     let moved = Some(("CODEX_HOME", "config.toml"));
-    let place = file(Client::Codex, Scope::User, ".codex/config.toml", moved);
+    let place = file(Client::Codex, SetupScope::User, ".codex/config.toml", moved);
     let text = read(&place).unwrap_or_default();
     let Ok(config) = tables::parse(&text) else {
         return Vec::new();
@@ -186,8 +192,8 @@ fn codex(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -
         let level = tables::find(config.as_table(), &["projects", &path, "trust_level"]);
         level.and_then(Item::as_str) == Some("trusted")
     };
-    if scope == Scope::Project && !folder.ancestors().any(is_trusted) {
-        found.push(Obstacle {
+    if scope == SetupScope::Project && !folder.ancestors().any(is_trusted) {
+        found.push(HookObstacle {
             what: "Codex reads the hooks of a project only after you trust the project".to_owned(),
             remedy: "start Codex here once, and trust the folder".to_owned(),
             certain: true,
@@ -196,13 +202,17 @@ fn codex(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -
     found
 }
 
-fn gemini(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacle> {
-    let home = |path: &str| file(Client::Gemini, Scope::User, path, None);
+fn gemini(
+    scope: SetupScope,
+    folder: &Path,
+    read: &dyn Fn(&SetupFile) -> Option<String>,
+) -> Vec<HookObstacle> {
+    let home = |path: &str| file(Client::Gemini, SetupScope::User, path, None);
     let settings = [
         home(".gemini/settings.json"),
         file(
             Client::Gemini,
-            Scope::Project,
+            SetupScope::Project,
             ".gemini/settings.json",
             None,
         ),
@@ -228,7 +238,7 @@ fn gemini(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) 
             asks = false;
         }
     }
-    if scope == Scope::Project && asks {
+    if scope == SetupScope::Project && asks {
         let rules = value(read, &home(".gemini/trustedFolders.json"));
         found.extend(gemini_trust(&rules, folder));
     }
@@ -236,7 +246,7 @@ fn gemini(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) 
 }
 
 /// Of the rules that concern a folder the one with the longest path counts.
-fn gemini_trust(rules: &Value, folder: &Path) -> Option<Obstacle> {
+fn gemini_trust(rules: &Value, folder: &Path) -> Option<HookObstacle> {
     let mut best: Option<(usize, bool)> = None;
     for (path, level) in rules.as_object().into_iter().flatten() {
         let rule = Path::new(path);
@@ -253,13 +263,13 @@ fn gemini_trust(rules: &Value, folder: &Path) -> Option<Obstacle> {
     }
     match best {
         Some((_, true)) => None,
-        Some((_, false)) => Some(Obstacle {
+        Some((_, false)) => Some(HookObstacle {
             what: "Gemini CLI was told not to trust this folder: it reads none of its settings"
                 .to_owned(),
             remedy: "type `/permissions` in Gemini CLI here, and trust the folder".to_owned(),
             certain: true,
         }),
-        None => Some(Obstacle {
+        None => Some(HookObstacle {
             what: "Gemini CLI reads the settings of a folder only after you trust the folder"
                 .to_owned(),
             remedy: "start Gemini CLI here once, and trust the folder".to_owned(),
@@ -268,12 +278,21 @@ fn gemini_trust(rules: &Value, folder: &Path) -> Option<Obstacle> {
     }
 }
 
-fn copilot(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Obstacle> {
-    if scope == Scope::User {
+fn copilot(
+    scope: SetupScope,
+    folder: &Path,
+    read: &dyn Fn(&SetupFile) -> Option<String>,
+) -> Vec<HookObstacle> {
+    if scope == SetupScope::User {
         return Vec::new();
     }
     let moved = Some(("COPILOT_HOME", "config.json"));
-    let place = file(Client::Copilot, Scope::User, ".copilot/config.json", moved);
+    let place = file(
+        Client::Copilot,
+        SetupScope::User,
+        ".copilot/config.json",
+        moved,
+    );
     let state = value(read, &place);
     let trusted = ["trusted_folders", "trustedFolders"];
     let trusted = trusted.iter().filter_map(|key| state[*key].as_array());
@@ -281,7 +300,7 @@ fn copilot(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>)
     if trusted.any(|path| folder.starts_with(path)) {
         return Vec::new();
     }
-    vec![Obstacle {
+    vec![HookObstacle {
         what: "Copilot CLI runs the hooks of a repository only in a folder that you trust"
             .to_owned(),
         remedy: "accept its question, or give `--trust-folder` to `copilot -p`".to_owned(),
@@ -289,7 +308,7 @@ fn copilot(scope: Scope, folder: &Path, read: &dyn Fn(&Place) -> Option<String>)
     }]
 }
 
-pub(super) fn value(read: &dyn Fn(&Place) -> Option<String>, place: &Place) -> Value {
+pub(super) fn value(read: &dyn Fn(&SetupFile) -> Option<String>, place: &SetupFile) -> Value {
     let text = read(place).unwrap_or_default();
     json::value(&text).unwrap_or_default()
 }
@@ -302,7 +321,7 @@ mod tests {
     #[test]
     fn what_setup_writes_is_found_again() {
         for client in Client::ALL {
-            for scope in [Scope::User, Scope::Project] {
+            for scope in [SetupScope::User, SetupScope::Project] {
                 for binary in ["fleet", "/opt/my \"own\" $tools/fleet"] {
                     let mut events = Vec::new();
                     for place in places(client, scope) {
@@ -323,8 +342,8 @@ mod tests {
     }
 
     /// The obstacles of a client whose files below the home folder are these.
-    fn told(client: Client, scope: Scope, files: &[(&str, &str)]) -> Vec<(String, bool)> {
-        let read = |place: &Place| {
+    fn told(client: Client, scope: SetupScope, files: &[(&str, &str)]) -> Vec<(String, bool)> {
+        let read = |place: &SetupFile| {
             let found = files.iter().find(|(path, _)| *path == place.path);
             found.map(|(_, text)| (*text).to_owned())
         };
@@ -336,7 +355,7 @@ mod tests {
     #[test]
     fn switches_and_trust_are_read_as_each_client_reads_them() {
         use Client::{Claude, Codex, Copilot, Gemini};
-        use Scope::{Project, User};
+        use SetupScope::{Project, User};
         let none: [(String, bool); 0] = [];
         let accepted = r#"{"projects":{"/srv":{"hasTrustDialogAccepted":true}}}"#;
         assert_eq!(told(Claude, User, &[(".claude.json", accepted)]), none);

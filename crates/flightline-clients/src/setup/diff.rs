@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::lines::{Change, changes, lines};
+use super::lines::{LineChange, changes, lines};
 
 /// So many lines that stay are shown around a change.
 const AROUND: usize = 3;
@@ -28,8 +28,8 @@ pub fn diff(before: Option<&str>, after: Option<&str>, path: &str) -> String {
 }
 
 /// Changes that are so near to one another that they are shown together.
-fn hunks(changes: Vec<Change>) -> Vec<Vec<Change>> {
-    let mut hunks: Vec<Vec<Change>> = Vec::new();
+fn hunks(changes: Vec<LineChange>) -> Vec<Vec<LineChange>> {
+    let mut hunks: Vec<Vec<LineChange>> = Vec::new();
     for change in changes {
         let last = hunks.last_mut().filter(|hunk| {
             let end = hunk.last().map_or(0, |last| last.old.end);
@@ -43,7 +43,7 @@ fn hunks(changes: Vec<Change>) -> Vec<Vec<Change>> {
     hunks
 }
 
-fn hunk_text(text: &mut String, hunk: &[Change], old: &[&str], new: &[&str]) {
+fn hunk_text(text: &mut String, hunk: &[LineChange], old: &[&str], new: &[&str]) {
     let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
         return;
     };

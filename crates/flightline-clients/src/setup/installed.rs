@@ -8,8 +8,8 @@ use toml_edit::Item;
 
 use super::bundle::NAME;
 use super::connection::{file, value};
-use super::place::{Place, Scope};
-use super::{Kind, Part, tables};
+use super::setup_file::{SetupFile, SetupScope};
+use super::{JsonPart, SettingsFormat, tables};
 use crate::Client;
 
 /// Where the hooks are in a plugin.
@@ -30,16 +30,16 @@ pub enum PluginFolder {
     /// In this folder.
     At(PathBuf),
     /// In a folder of this one that is called by the version: [`newest_version`] says which.
-    Versions(Place),
+    Versions(SetupFile),
 }
 
 impl InstalledPlugin {
     /// How its hooks are read.
     #[must_use]
-    pub fn hooks(&self, client: Client, folder: &Path) -> (Place, PathBuf) {
-        let place = Place {
-            kind: Kind::Json(&[Part::Hooks]),
-            ..file(client, Scope::User, HOOKS, None)
+    pub fn hooks(&self, client: Client, folder: &Path) -> (SetupFile, PathBuf) {
+        let place = SetupFile {
+            kind: SettingsFormat::Json(&[JsonPart::Hooks]),
+            ..file(client, SetupScope::User, HOOKS, None)
         };
         (place, folder.join(HOOKS))
     }
@@ -67,7 +67,7 @@ impl InstalledPlugin {
 pub fn installed_plugins(
     client: Client,
     folder: &Path,
-    read: &dyn Fn(&Place) -> Option<String>,
+    read: &dyn Fn(&SetupFile) -> Option<String>,
 ) -> Vec<InstalledPlugin> {
     match client {
         Client::Claude => claude(folder, read),
@@ -99,12 +99,12 @@ fn is_ours(id: &str) -> bool {
 }
 
 /// Claude Code lists what is installed, for whom, and where. Its settings say what is switched on, those nearest to the work last.
-fn claude(folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<InstalledPlugin> {
+fn claude(folder: &Path, read: &dyn Fn(&SetupFile) -> Option<String>) -> Vec<InstalledPlugin> {
     let home = |path: &str, moved| {
         let moved = Some(("CLAUDE_CONFIG_DIR", moved));
-        file(Client::Claude, Scope::User, path, moved)
+        file(Client::Claude, SetupScope::User, path, moved)
     };
-    let below = |path| file(Client::Claude, Scope::Project, path, None);
+    let below = |path| file(Client::Claude, SetupScope::Project, path, None);
     let settings = [
         home(".claude/settings.json", "settings.json"),
         below(".claude/settings.json"),
@@ -148,10 +148,10 @@ fn claude(folder: &Path, read: &dyn Fn(&Place) -> Option<String>) -> Vec<Install
 }
 
 /// Codex lists plugins in `config.toml`, and keeps their files below its own folder.
-fn codex(read: &dyn Fn(&Place) -> Option<String>) -> Vec<InstalledPlugin> {
+fn codex(read: &dyn Fn(&SetupFile) -> Option<String>) -> Vec<InstalledPlugin> {
     let home = |path: &str, moved: &str| {
         let moved = Some(("CODEX_HOME", moved));
-        file(Client::Codex, Scope::User, path, moved)
+        file(Client::Codex, SetupScope::User, path, moved)
     };
     let text = read(&home(".codex/config.toml", "config.toml")).unwrap_or_default();
     let Ok(config) = tables::parse(&text) else {
@@ -179,10 +179,10 @@ mod tests {
     use super::*;
 
     fn found(client: Client, files: &[(&str, &str)]) -> Vec<String> {
-        let read = |place: &Place| {
+        let read = |place: &SetupFile| {
             let scope = match place.scope {
-                Scope::User => "~/",
-                Scope::Project => "",
+                SetupScope::User => "~/",
+                SetupScope::Project => "",
             };
             let path = format!("{scope}{}", place.path);
             let found = files.iter().find(|(known, _)| *known == path);

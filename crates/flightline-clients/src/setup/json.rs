@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Client;
 
-use super::{Part, Trouble, Undo, hooks, program};
+use super::{JsonPart, SetupError, SetupUndo, hooks, program};
 use entries::{handlers, mcp_entry, mcp_key, shape_of};
 use sheet::{Sheet, array_in, drop_prop, merge, object_in, same, single};
 
@@ -18,19 +18,19 @@ const SERVER: &str = "flightline";
 /// The text with our entries.
 pub(super) fn install(
     client: Client,
-    parts: &[Part],
+    parts: &[JsonPart],
     before: Option<&str>,
     binary: &str,
-) -> Result<String, Trouble> {
+) -> Result<String, SetupError> {
     let sheet = Sheet::open(before.unwrap_or_default())?;
     if entries::has_version(client, parts) && single(&sheet, &sheet.object, "version")?.is_none() {
         sheet.object.insert(0, "version", json!(1));
     }
     for part in parts {
         match part {
-            Part::Hooks => put_hooks(&sheet, client, binary)?,
-            Part::Mcp => put_server(&sheet, client, binary)?,
-            Part::StatusLine => put_status_line(&sheet, binary)?,
+            JsonPart::Hooks => put_hooks(&sheet, client, binary)?,
+            JsonPart::Mcp => put_server(&sheet, client, binary)?,
+            JsonPart::StatusLine => put_status_line(&sheet, binary)?,
         }
     }
     Ok(sheet.text())
@@ -39,18 +39,18 @@ pub(super) fn install(
 /// The text without our entries; `None` when nothing is left.
 pub(super) fn remove(
     client: Client,
-    parts: &[Part],
+    parts: &[JsonPart],
     now: &str,
-    undo: Option<&Undo>,
-) -> Result<Option<String>, Trouble> {
+    undo: Option<&SetupUndo>,
+) -> Result<Option<String>, SetupError> {
     let sheet = Sheet::open(now)?;
     let kept = |key: &str| undo.is_some_and(|undo| undo.kept().iter().any(|it| it == key));
     let mut gone = false;
     for part in parts {
         gone |= match part {
-            Part::Hooks => drop_hooks(&sheet, client, &kept)?,
-            Part::Mcp => drop_server(&sheet, client, &kept)?,
-            Part::StatusLine => drop_status_line(&sheet)?,
+            JsonPart::Hooks => drop_hooks(&sheet, client, &kept)?,
+            JsonPart::Mcp => drop_server(&sheet, client, &kept)?,
+            JsonPart::StatusLine => drop_status_line(&sheet)?,
         };
     }
     if !gone {
@@ -64,12 +64,16 @@ pub(super) fn remove(
             only.clone().remove();
         }
     }
-    let ours = undo.is_none_or(Undo::created);
+    let ours = undo.is_none_or(SetupUndo::created);
     Ok((!(ours && sheet.is_bare())).then(|| sheet.text()))
 }
 
 /// The keys that our entries need and that a text has already.
-pub(super) fn kept(client: Client, parts: &[Part], text: &str) -> Result<Vec<String>, Trouble> {
+pub(super) fn kept(
+    client: Client,
+    parts: &[JsonPart],
+    text: &str,
+) -> Result<Vec<String>, SetupError> {
     let sheet = Sheet::open(text)?;
     let mut keys = Vec::new();
     for prop in sheet.object.properties() {
@@ -77,9 +81,9 @@ pub(super) fn kept(client: Client, parts: &[Part], text: &str) -> Result<Vec<Str
             continue;
         };
         let ours = parts.iter().any(|part| match part {
-            Part::Hooks => name == "hooks" || name == "version",
-            Part::Mcp => name == mcp_key(client),
-            Part::StatusLine => false,
+            JsonPart::Hooks => name == "hooks" || name == "version",
+            JsonPart::Mcp => name == mcp_key(client),
+            JsonPart::StatusLine => false,
         });
         if !ours {
             continue;
@@ -97,7 +101,7 @@ pub(super) fn kept(client: Client, parts: &[Part], text: &str) -> Result<Vec<Str
 }
 
 /// The commands of our hooks, each with its event.
-pub(super) fn commands(client: Client, text: &str) -> Result<Vec<(String, String)>, Trouble> {
+pub(super) fn commands(client: Client, text: &str) -> Result<Vec<(String, String)>, SetupError> {
     let sheet = Sheet::open(text)?;
     let Some(events) = single(&sheet, &sheet.object, "hooks")?.and_then(|it| it.object_value())
     else {
@@ -122,7 +126,7 @@ pub(super) fn value(text: &str) -> Option<Value> {
     sheet.value()
 }
 
-fn put_hooks(sheet: &Sheet, client: Client, binary: &str) -> Result<(), Trouble> {
+fn put_hooks(sheet: &Sheet, client: Client, binary: &str) -> Result<(), SetupError> {
     let events = object_in(sheet, &sheet.object, "hooks")?;
     for hook in hooks(client) {
         let list = array_in(sheet, &events, hook.event)?;
@@ -166,7 +170,11 @@ fn put_hooks(sheet: &Sheet, client: Client, binary: &str) -> Result<(), Trouble>
     Ok(())
 }
 
-fn drop_hooks(sheet: &Sheet, client: Client, kept: &dyn Fn(&str) -> bool) -> Result<bool, Trouble> {
+fn drop_hooks(
+    sheet: &Sheet,
+    client: Client,
+    kept: &dyn Fn(&str) -> bool,
+) -> Result<bool, SetupError> {
     let Some(prop) = single(sheet, &sheet.object, "hooks")? else {
         return Ok(false);
     };
@@ -197,7 +205,7 @@ fn drop_hooks(sheet: &Sheet, client: Client, kept: &dyn Fn(&str) -> bool) -> Res
     Ok(gone)
 }
 
-fn put_server(sheet: &Sheet, client: Client, binary: &str) -> Result<(), Trouble> {
+fn put_server(sheet: &Sheet, client: Client, binary: &str) -> Result<(), SetupError> {
     let servers = object_in(sheet, &sheet.object, mcp_key(client))?;
     let want = mcp_entry(client, binary);
     let Some(prop) = single(sheet, &servers, SERVER)? else {
@@ -207,7 +215,7 @@ fn put_server(sheet: &Sheet, client: Client, binary: &str) -> Result<(), Trouble
     match prop.object_value() {
         Some(entry) if entries::is_server(&entry) => merge(&entry, &want),
         Some(_) | None => {
-            return Err(Trouble::Taken {
+            return Err(SetupError::Taken {
                 what: format!("{}.{SERVER}", mcp_key(client)),
             });
         }
@@ -219,7 +227,7 @@ fn drop_server(
     sheet: &Sheet,
     client: Client,
     kept: &dyn Fn(&str) -> bool,
-) -> Result<bool, Trouble> {
+) -> Result<bool, SetupError> {
     let Some(prop) = single(sheet, &sheet.object, mcp_key(client))? else {
         return Ok(false);
     };
@@ -244,7 +252,7 @@ fn drop_server(
 
 const STATUS_LINE: &str = "statusLine";
 
-fn put_status_line(sheet: &Sheet, binary: &str) -> Result<(), Trouble> {
+fn put_status_line(sheet: &Sheet, binary: &str) -> Result<(), SetupError> {
     let want: CstInputValue = program::statusline(binary).into();
     match single(sheet, &sheet.object, STATUS_LINE)? {
         None => {
@@ -266,7 +274,7 @@ fn put_status_line(sheet: &Sheet, binary: &str) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn drop_status_line(sheet: &Sheet) -> Result<bool, Trouble> {
+fn drop_status_line(sheet: &Sheet) -> Result<bool, SetupError> {
     let prop = single(sheet, &sheet.object, STATUS_LINE)?.filter(|prop| {
         prop.object_value()
             .is_some_and(|it| status_command(&it).is_some())

@@ -8,7 +8,7 @@ const MOST_PAIRS: usize = 4_000_000;
 
 /// A stretch of lines, and the lines that stand there instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct LineChange {
     pub(super) old: Range<usize>,
     pub(super) new: Range<usize>,
 }
@@ -19,7 +19,7 @@ pub(super) fn lines(text: &str) -> Vec<&str> {
 }
 
 /// The fewest changes that lead from `old` to `new`, in order; between two of them is at least one line that stays.
-pub(super) fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
+pub(super) fn changes(old: &[&str], new: &[&str]) -> Vec<LineChange> {
     let pairs = || old.iter().zip(new);
     let head = pairs().take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) = (&old[head..], &new[head..]);
@@ -36,7 +36,7 @@ pub(super) fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
     let end = (old_rest.len(), new_rest.len());
     for (a, b) in kept.into_iter().chain([end]) {
         if at < a || to < b {
-            changes.push(Change {
+            changes.push(LineChange {
                 old: head + at..head + a,
                 new: head + to..head + b,
             });

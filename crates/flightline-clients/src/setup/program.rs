@@ -2,17 +2,17 @@
 
 use crate::Client;
 
-use super::Trouble;
+use super::SetupError;
 
 /// The words after `fleet` that start the MCP server.
 pub(super) const MCP: [&str; 1] = ["mcp"];
 
 /// Refuses a path that no settings file can hold, or that we would not find again.
-pub(super) fn check(binary: &str) -> Result<(), Trouble> {
+pub(super) fn check(binary: &str) -> Result<(), SetupError> {
     if is_fleet(binary) && !binary.chars().any(char::is_control) {
         return Ok(());
     }
-    Err(Trouble::Program {
+    Err(SetupError::Program {
         binary: binary.to_owned(),
     })
 }

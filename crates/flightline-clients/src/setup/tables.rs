@@ -4,19 +4,19 @@ use std::ops::Range;
 
 use toml_edit::{Document, Item, Key, Table, Value};
 
-use super::trouble::position;
-use super::{Trouble, program};
+use super::setup_error::position;
+use super::{SetupError, program};
 
 const SERVER: [&str; 2] = ["mcp_servers", "flightline"];
 const BOM: char = '\u{feff}';
 
 /// The text with our MCP server.
-pub(super) fn install(text: &str, binary: &str) -> Result<String, Trouble> {
+pub(super) fn install(text: &str, binary: &str) -> Result<String, SetupError> {
     let document = parse(text)?;
     if let Some(entry) = find(document.as_table(), &SERVER)
         && !is_server(entry)
     {
-        return Err(Trouble::Taken {
+        return Err(SetupError::Taken {
             what: SERVER.join("."),
         });
     }
@@ -25,7 +25,7 @@ pub(super) fn install(text: &str, binary: &str) -> Result<String, Trouble> {
 }
 
 /// The text without our MCP server.
-pub(super) fn remove(text: &str) -> Result<String, Trouble> {
+pub(super) fn remove(text: &str) -> Result<String, SetupError> {
     let document = parse(text)?;
     match find(document.as_table(), &SERVER) {
         Some(entry) if is_server(entry) => cut(text, &[&SERVER]),
@@ -41,12 +41,12 @@ fn is_server(entry: &Item) -> bool {
 }
 
 /// Reads a text. Its positions are those of `bare`.
-pub(super) fn parse(text: &str) -> Result<Document<&str>, Trouble> {
+pub(super) fn parse(text: &str) -> Result<Document<&str>, SetupError> {
     let bare = bare(text);
     Document::parse(bare).map_err(|error| {
         let (line, column) = position(bare, error.span().map_or(0, |span| span.start));
         let reason = error.message().replace('\n', ", ");
-        Trouble::Malformed {
+        SetupError::Malformed {
             line,
             column,
             reason,
@@ -69,7 +69,7 @@ pub(super) fn find<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Item> {
 }
 
 /// Sets keys of a table, which is added at the end of the text when it is not there.
-pub(super) fn put(text: &str, path: &[&str], keys: &[(&str, Value)]) -> Result<String, Trouble> {
+pub(super) fn put(text: &str, path: &[&str], keys: &[(&str, Value)]) -> Result<String, SetupError> {
     let document = parse(text)?;
     let Some(entry) = find(document.as_table(), path) else {
         return added(text, path, keys);
@@ -114,7 +114,7 @@ pub(super) fn put(text: &str, path: &[&str], keys: &[(&str, Value)]) -> Result<S
     checked(with_bom(text, out), path, text)
 }
 
-fn added(text: &str, path: &[&str], keys: &[(&str, Value)]) -> Result<String, Trouble> {
+fn added(text: &str, path: &[&str], keys: &[(&str, Value)]) -> Result<String, SetupError> {
     let end = newline(text);
     let names: Vec<String> = path.iter().map(|key| name(key)).collect();
     let mut block = format!("[{}]", names.join("."));
@@ -134,7 +134,7 @@ fn added(text: &str, path: &[&str], keys: &[(&str, Value)]) -> Result<String, Tr
 }
 
 /// A table that could not be added, such as one below an inline table, shows when the text is read again.
-fn checked(out: String, path: &[&str], text: &str) -> Result<String, Trouble> {
+fn checked(out: String, path: &[&str], text: &str) -> Result<String, SetupError> {
     let found = parse(&out).is_ok_and(|it| find(it.as_table(), path).is_some());
     if found {
         return Ok(out);
@@ -148,7 +148,7 @@ fn checked(out: String, path: &[&str], text: &str) -> Result<String, Trouble> {
 }
 
 /// Takes whole tables out.
-pub(super) fn cut(text: &str, paths: &[&[&str]]) -> Result<String, Trouble> {
+pub(super) fn cut(text: &str, paths: &[&[&str]]) -> Result<String, SetupError> {
     let document = parse(text)?;
     let old = bare(text);
     let mut regions = Vec::new();
@@ -299,9 +299,9 @@ fn plain(item: &Item) -> Option<String> {
     }
 }
 
-fn misshapen(text: &str, item: &Item, path: &[&str]) -> Trouble {
+fn misshapen(text: &str, item: &Item, path: &[&str]) -> SetupError {
     let (line, column) = position(bare(text), item.span().map_or(0, |span| span.start));
-    Trouble::Shape {
+    SetupError::Shape {
         line,
         column,
         key: path.join("."),

@@ -11,15 +11,15 @@ use super::*;
 const BINARY: &str = "/usr/local/bin/fleet";
 
 /// A place of every kind that a client has: those for a person and for a project are edited alike.
-fn everywhere() -> Vec<Place> {
-    let mut all: Vec<Place> = Vec::new();
+fn everywhere() -> Vec<SetupFile> {
+    let mut all: Vec<SetupFile> = Vec::new();
     let places = Client::ALL.into_iter().flat_map(|client| {
-        [Scope::User, Scope::Project]
+        [SetupScope::User, SetupScope::Project]
             .into_iter()
             .flat_map(move |scope| places(client, scope))
     });
     for place in places {
-        let known = |it: &Place| it.client == place.client && it.kind == place.kind;
+        let known = |it: &SetupFile| it.client == place.client && it.kind == place.kind;
         if !all.iter().any(known) {
             all.push(place);
         }
@@ -28,20 +28,20 @@ fn everywhere() -> Vec<Place> {
 }
 
 /// The file of a client that ends with these letters.
-fn place(client: Client, end: &str) -> Place {
-    places(client, Scope::User)
+fn place(client: Client, end: &str) -> SetupFile {
+    places(client, SetupScope::User)
         .into_iter()
         .find(|it| it.path.ends_with(end))
         .unwrap()
 }
 
 /// The texts of the corpus that a place may hold.
-fn texts(place: &Place) -> Vec<&'static str> {
+fn texts(place: &SetupFile) -> Vec<&'static str> {
     match place.kind {
-        Kind::Json(_) => corpus::JSON.to_vec(),
-        Kind::Toml => corpus::TOML.to_vec(),
-        Kind::Markdown => corpus::MARKDOWN.to_vec(),
-        Kind::File(_) => Vec::new(),
+        SettingsFormat::Json(_) => corpus::JSON.to_vec(),
+        SettingsFormat::Toml => corpus::TOML.to_vec(),
+        SettingsFormat::Markdown => corpus::MARKDOWN.to_vec(),
+        SettingsFormat::File(_) => Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use toml_edit::Item;
 
 use super::undo::hex;
-use super::{Change, Trouble, Undo, program, tables, unless_ours};
+use super::{EditedSettings, SetupError, SetupUndo, program, tables, unless_ours};
 use crate::Client;
 
 const STATE: [&str; 2] = ["hooks", "state"];
@@ -105,7 +105,7 @@ pub enum Untrusted {
 pub fn codex_untrusted(
     config: &str,
     hooks: &[(String, String)],
-) -> Result<Vec<(String, Untrusted)>, Trouble> {
+) -> Result<Vec<(String, Untrusted)>, SetupError> {
     let document = tables::parse(config)?;
     let mut found = Vec::new();
     for (key, hash) in hooks {
@@ -128,12 +128,12 @@ pub fn codex_untrusted(
 /// When the text is not TOML, or when a key that is needed holds something else.
 pub fn trust_hooks(
     before: Option<&str>,
-    undo: Option<&Undo>,
+    undo: Option<&SetupUndo>,
     hooks: &[(String, String)],
-) -> Result<Change, Trouble> {
+) -> Result<EditedSettings, SetupError> {
     let text = install_trust(before.unwrap_or_default(), hooks)?;
     if undo.is_none() && before == Some(text.as_str()) {
-        return Ok(Change { text, undo: None });
+        return Ok(EditedSettings { text, undo: None });
     }
     let restored = match (before, undo) {
         (Some(now), Some(undo)) => undo.restore(now),
@@ -144,8 +144,8 @@ pub fn trust_hooks(
         (None, Some(now), Some(undo)) => unless_ours(remove_trust(now, hooks)?, now, Some(undo)),
         (None, before, _) => before.map(str::to_owned),
     };
-    let undo = Undo::between(original.as_deref(), &text, Vec::new());
-    Ok(Change {
+    let undo = SetupUndo::between(original.as_deref(), &text, Vec::new());
+    Ok(EditedSettings {
         text,
         undo: Some(undo),
     })
@@ -157,7 +157,7 @@ pub struct Left {
     /// The text; none when nothing is left of a file that was made for them.
     pub text: Option<String>,
     /// The way back, where another setup has entries in that file.
-    pub undo: Option<Undo>,
+    pub undo: Option<SetupUndo>,
 }
 
 /// How `config.toml` reads without the trust in these hooks.
@@ -167,9 +167,9 @@ pub struct Left {
 /// When the text is not TOML.
 pub fn distrust_hooks(
     now: &str,
-    undo: Option<&Undo>,
+    undo: Option<&SetupUndo>,
     hooks: &[(String, String)],
-) -> Result<Left, Trouble> {
+) -> Result<Left, SetupError> {
     let left = remove_trust(now, hooks)?;
     match undo.and_then(|undo| undo.restore(now)) {
         Some(original) if lines(original.as_deref().unwrap_or_default()) == lines(&left) => {
@@ -199,7 +199,11 @@ pub fn distrust_hooks(
 /// # Errors
 ///
 /// When the text is not TOML.
-pub fn disconnect(now: &str, undo: &Undo, hooks_json_path: &str) -> Result<Option<Left>, Trouble> {
+pub fn disconnect(
+    now: &str,
+    undo: &SetupUndo,
+    hooks_json_path: &str,
+) -> Result<Option<Left>, SetupError> {
     let Some(original) = undo.restore(now) else {
         return Ok(None);
     };
@@ -214,7 +218,7 @@ pub fn disconnect(now: &str, undo: &Undo, hooks_json_path: &str) -> Result<Optio
         }));
     }
     let left = install_trust(original.as_deref().unwrap_or_default(), &others)?;
-    let undo = Undo::between(original.as_deref(), &left, undo.kept().to_vec());
+    let undo = SetupUndo::between(original.as_deref(), &left, undo.kept().to_vec());
     Ok(Some(Left {
         text: Some(left),
         undo: Some(undo),
@@ -222,7 +226,7 @@ pub fn disconnect(now: &str, undo: &Undo, hooks_json_path: &str) -> Result<Optio
 }
 
 /// Every trusted hook in a `config.toml`, with its hash.
-fn trusted(config: &str) -> Result<Vec<(String, String)>, Trouble> {
+fn trusted(config: &str) -> Result<Vec<(String, String)>, SetupError> {
     let document = tables::parse(config)?;
     let state = tables::find(document.as_table(), &STATE).and_then(Item::as_table_like);
     let all = state.into_iter().flat_map(|state| state.iter());
@@ -244,7 +248,7 @@ fn lines(text: &str) -> Vec<&str> {
 /// # Errors
 ///
 /// When the text is not TOML, or when a key that is needed holds something else.
-pub fn install_trust(text: &str, hooks: &[(String, String)]) -> Result<String, Trouble> {
+pub fn install_trust(text: &str, hooks: &[(String, String)]) -> Result<String, SetupError> {
     let mut text = text.to_owned();
     for (key, hash) in hooks {
         let path = [STATE[0], STATE[1], key];
@@ -258,7 +262,7 @@ pub fn install_trust(text: &str, hooks: &[(String, String)]) -> Result<String, T
 /// # Errors
 ///
 /// When the text is not TOML.
-pub fn remove_trust(text: &str, hooks: &[(String, String)]) -> Result<String, Trouble> {
+pub fn remove_trust(text: &str, hooks: &[(String, String)]) -> Result<String, SetupError> {
     let document = tables::parse(text)?;
     let paths: Vec<[&str; 3]> = hooks
         .iter()

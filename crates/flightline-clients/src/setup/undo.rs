@@ -10,7 +10,7 @@ const VERSION: u32 = 1;
 /// The way back from an install: the lines of the file that we changed, as they were. It holds no other line, because a settings file
 /// may hold secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undo {
+pub struct SetupUndo {
     version: u32,
     /// The SHA-256 of the text that it leads back from.
     after: String,
@@ -29,7 +29,7 @@ struct Hunk {
     text: String,
 }
 
-impl Undo {
+impl SetupUndo {
     /// The way from `after` back to `original`.
     pub(super) fn between(original: Option<&str>, after: &str, kept: Vec<String>) -> Self {
         let (now, then) = (lines(after), lines(original.unwrap_or_default()));
@@ -117,12 +117,12 @@ mod tests {
     fn it_leads_back_and_holds_no_more_than_it_needs() {
         let original = "a\nsecret\nb\r\nc";
         let after = "a\nsecret\nb,\nnew\nc\n";
-        let undo = Undo::between(Some(original), after, Vec::new());
+        let undo = SetupUndo::between(Some(original), after, Vec::new());
         assert_eq!(undo.restore(after), Some(Some(original.to_owned())));
         assert_eq!(undo.restore("a\n"), None);
         let kept = serde_json::to_string(&undo).unwrap();
         assert!(!kept.contains("secret"), "{kept}");
-        assert_eq!(serde_json::from_str::<Undo>(&kept).unwrap(), undo);
+        assert_eq!(serde_json::from_str::<SetupUndo>(&kept).unwrap(), undo);
         let next = format!("{after}more\n");
         let undo = undo.follow(after, &next).unwrap();
         assert_eq!(undo.restore(&next), Some(Some(original.to_owned())));
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_damaged_one_leads_nowhere() {
-        let mut undo = Undo::between(Some("a\n"), "b\n", Vec::new());
+        let mut undo = SetupUndo::between(Some("a\n"), "b\n", Vec::new());
         undo.hunks[0].len = usize::MAX;
         assert_eq!(undo.restore("b\n"), None);
         undo.version = 2;

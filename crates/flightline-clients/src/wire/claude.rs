@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::tools::{Act, failure_text};
+use super::tools::{ToolKind, failure_text};
 use super::{Answer, CompactionSign, Dialect, Kind, Payload};
 use crate::json::{first, text};
-use crate::{TaskStatus, ToolUse};
+use crate::{ClientTaskStatus, ToolUse};
 
 /// The events, by the names that other clients took over.
 pub const EVENTS: &[(&str, Kind)] = &[
@@ -27,13 +27,13 @@ pub const DIALECT: Dialect = Dialect {
     claude_names: false,
     event_keys: &["hook_event_name"],
     tools: &[
-        ("Edit", Act::Edit),
-        ("Write", Act::Edit),
-        ("MultiEdit", Act::Edit),
-        ("NotebookEdit", Act::Edit),
-        ("Bash", Act::Shell),
-        ("PowerShell", Act::Shell),
-        ("TodoWrite", Act::Tasks),
+        ("Edit", ToolKind::Edit),
+        ("Write", ToolKind::Edit),
+        ("MultiEdit", ToolKind::Edit),
+        ("NotebookEdit", ToolKind::Edit),
+        ("Bash", ToolKind::Shell),
+        ("PowerShell", ToolKind::Shell),
+        ("TodoWrite", ToolKind::Tasks),
     ],
     // Stop and SubagentStop take one as well, but it makes the agent go on.
     context: &[
@@ -80,12 +80,12 @@ pub fn one_task(tool: &str, body: &Value) -> Option<ToolUse> {
     }
 }
 
-fn task_status(word: &str) -> Option<TaskStatus> {
+fn task_status(word: &str) -> Option<ClientTaskStatus> {
     Some(match word {
-        "pending" => TaskStatus::Pending,
-        "in_progress" => TaskStatus::InProgress,
-        "completed" => TaskStatus::Completed,
-        "deleted" => TaskStatus::Cancelled,
+        "pending" => ClientTaskStatus::Pending,
+        "in_progress" => ClientTaskStatus::InProgress,
+        "completed" => ClientTaskStatus::Completed,
+        "deleted" => ClientTaskStatus::Cancelled,
         _ => return None,
     })
 }

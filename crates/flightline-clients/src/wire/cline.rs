@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::tools::{Act, failure_in, failure_text};
+use super::tools::{ToolKind, failure_in, failure_text};
 use super::{Answer, CompactionSign, Dialect, Kind, Payload};
 use crate::json::{first, text};
 
@@ -32,15 +32,15 @@ pub const DIALECT: Dialect = Dialect {
     claude_names: false,
     event_keys: &["hookName"],
     tools: &[
-        ("editor", Act::Edit),
-        ("write_to_file", Act::Edit),
-        ("replace_in_file", Act::Edit),
-        ("new_rule", Act::Edit),
-        ("delete_file", Act::Edit),
-        ("apply_patch", Act::Edit),
-        ("run_commands", Act::Shell),
-        ("execute_command", Act::Shell),
-        ("bash", Act::Shell),
+        ("editor", ToolKind::Edit),
+        ("write_to_file", ToolKind::Edit),
+        ("replace_in_file", ToolKind::Edit),
+        ("new_rule", ToolKind::Edit),
+        ("delete_file", ToolKind::Edit),
+        ("apply_patch", ToolKind::Edit),
+        ("run_commands", ToolKind::Shell),
+        ("execute_command", ToolKind::Shell),
+        ("bash", ToolKind::Shell),
     ],
     // The other hooks run detached, and their output is not read.
     context: &["PreToolUse", "PostToolUse"],

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::tools::{Act, exit_reason, failure_in, failure_text};
+use super::tools::{ToolKind, exit_reason, failure_in, failure_text};
 use super::{CompactionSign, Dialect, Payload, as_named, claude};
 use crate::json::first;
 
@@ -11,14 +11,14 @@ pub const DIALECT: Dialect = Dialect {
     claude_names: false,
     event_keys: &["hook_event_name"],
     tools: &[
-        ("apply_patch", Act::Edit),
-        ("Edit", Act::Edit),
-        ("Write", Act::Edit),
-        ("Bash", Act::Shell),
-        ("shell", Act::Shell),
-        ("local_shell", Act::Shell),
-        ("exec_command", Act::Shell),
-        ("update_plan", Act::Tasks),
+        ("apply_patch", ToolKind::Edit),
+        ("Edit", ToolKind::Edit),
+        ("Write", ToolKind::Edit),
+        ("Bash", ToolKind::Shell),
+        ("shell", ToolKind::Shell),
+        ("local_shell", ToolKind::Shell),
+        ("exec_command", ToolKind::Shell),
+        ("update_plan", ToolKind::Tasks),
     ],
     context: &[
         "SessionStart",

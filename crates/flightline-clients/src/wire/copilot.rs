@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::tools::{Act, exit_reason, failure_text, reason};
+use super::tools::{ToolKind, exit_reason, failure_text, reason};
 use super::{Answer, CompactionSign, Dialect, Kind, Payload, as_named};
 use crate::json::{first, text};
 
@@ -22,19 +22,19 @@ pub const DIALECT: Dialect = Dialect {
     claude_names: true,
     event_keys: &["hook_event_name"],
     tools: &[
-        ("create", Act::Edit),
-        ("Write", Act::Edit),
-        ("edit", Act::Edit),
-        ("Edit", Act::Edit),
-        ("str_replace", Act::Edit),
-        ("str_replace_editor", Act::Edit),
-        ("insert", Act::Edit),
-        ("apply_patch", Act::Edit),
-        ("bash", Act::Shell),
-        ("powershell", Act::Shell),
-        ("Bash", Act::Shell),
-        ("update_todo", Act::Tasks),
-        ("TodoWrite", Act::Tasks),
+        ("create", ToolKind::Edit),
+        ("Write", ToolKind::Edit),
+        ("edit", ToolKind::Edit),
+        ("Edit", ToolKind::Edit),
+        ("str_replace", ToolKind::Edit),
+        ("str_replace_editor", ToolKind::Edit),
+        ("insert", ToolKind::Edit),
+        ("apply_patch", ToolKind::Edit),
+        ("bash", ToolKind::Shell),
+        ("powershell", ToolKind::Shell),
+        ("Bash", ToolKind::Shell),
+        ("update_todo", ToolKind::Tasks),
+        ("TodoWrite", ToolKind::Tasks),
     ],
     context: &[
         "sessionStart",

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::tools::{Act, failure_in, failure_text};
+use super::tools::{ToolKind, failure_in, failure_text};
 use super::{Answer, CompactionSign, Dialect, Kind, Payload, as_named};
-use crate::Gauge;
+use crate::ContextFill;
 use crate::json::{first, number, text};
 
 pub const DIALECT: Dialect = Dialect {
@@ -28,16 +28,16 @@ pub const DIALECT: Dialect = Dialect {
     claude_names: true,
     event_keys: &["hook_event_name"],
     tools: &[
-        ("Write", Act::Edit),
-        ("Edit", Act::Edit),
-        ("MultiEdit", Act::Edit),
-        ("StrReplace", Act::Edit),
-        ("EditNotebook", Act::Edit),
-        ("ApplyPatch", Act::Edit),
-        ("Delete", Act::Edit),
-        ("Shell", Act::Shell),
-        ("Bash", Act::Shell),
-        ("TodoWrite", Act::Tasks),
+        ("Write", ToolKind::Edit),
+        ("Edit", ToolKind::Edit),
+        ("MultiEdit", ToolKind::Edit),
+        ("StrReplace", ToolKind::Edit),
+        ("EditNotebook", ToolKind::Edit),
+        ("ApplyPatch", ToolKind::Edit),
+        ("Delete", ToolKind::Edit),
+        ("Shell", ToolKind::Shell),
+        ("Bash", ToolKind::Shell),
+        ("TodoWrite", ToolKind::Tasks),
     ],
     context: &["sessionStart", "postToolUse"],
     compactions: CompactionSign::Announcement,
@@ -76,10 +76,10 @@ fn payload<'a>(body: &'a Value, event: &str) -> Payload<'a> {
     }
 }
 
-fn gauge(body: &Value) -> Option<Gauge> {
+fn gauge(body: &Value) -> Option<ContextFill> {
     let used = number(body, &["context_tokens"])?;
     let total = number(body, &["context_window_size"]).filter(|it| *it > 0)?;
-    Some(Gauge { used, total })
+    Some(ContextFill { used, total })
 }
 
 /// Cursor wants an object in any case. It has a place for a line to the person only where it compacts.

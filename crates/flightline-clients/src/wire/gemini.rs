@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::tools::{Act, exit_reason, failure_in};
+use super::tools::{ToolKind, exit_reason, failure_in};
 use super::{Answer, CompactionSign, Dialect, Kind, Payload, as_named, claude};
 use crate::json::{first, text};
 
@@ -20,11 +20,11 @@ pub const DIALECT: Dialect = Dialect {
     claude_names: false,
     event_keys: &["hook_event_name"],
     tools: &[
-        ("write_file", Act::Edit),
-        ("replace", Act::Edit),
-        ("edit", Act::Edit),
-        ("run_shell_command", Act::Shell),
-        ("write_todos", Act::Tasks),
+        ("write_file", ToolKind::Edit),
+        ("replace", ToolKind::Edit),
+        ("edit", ToolKind::Edit),
+        ("run_shell_command", ToolKind::Shell),
+        ("write_todos", ToolKind::Tasks),
     ],
     context: &["SessionStart", "BeforeAgent", "AfterTool"],
     compactions: CompactionSign::Record,

@@ -23,9 +23,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::tools::{Act, failure_text};
+use super::tools::{ToolKind, failure_text};
 use super::{Answer, CompactionSign, Dialect, Kind, Payload};
-use crate::Gauge;
+use crate::ContextFill;
 use crate::json::{first, number, text};
 
 pub const DIALECT: Dialect = Dialect {
@@ -46,13 +46,13 @@ pub const DIALECT: Dialect = Dialect {
     claude_names: false,
     event_keys: &[],
     tools: &[
-        ("edit", Act::Edit),
-        ("write", Act::Edit),
-        ("patch", Act::Edit),
-        ("apply_patch", Act::Edit),
-        ("multiedit", Act::Edit),
-        ("bash", Act::Shell),
-        ("todowrite", Act::Tasks),
+        ("edit", ToolKind::Edit),
+        ("write", ToolKind::Edit),
+        ("patch", ToolKind::Edit),
+        ("apply_patch", ToolKind::Edit),
+        ("multiedit", ToolKind::Edit),
+        ("bash", ToolKind::Shell),
+        ("todowrite", ToolKind::Tasks),
     ],
     context: &[
         "session.start",
@@ -116,10 +116,10 @@ fn payload<'a>(body: &'a Value, event: &str) -> Payload<'a> {
     }
 }
 
-fn gauge(tokens: &Value) -> Option<Gauge> {
+fn gauge(tokens: &Value) -> Option<ContextFill> {
     let used = number(tokens, &["used"])?;
     let total = number(tokens, &["total"]).filter(|it| *it > 0)?;
-    Some(Gauge { used, total })
+    Some(ContextFill { used, total })
 }
 
 fn render(_event: &str, answer: Answer) -> String {

@@ -94,7 +94,7 @@ pub fn context_in(client: Client, event: &str, stdout: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::wire::{accepts_context, read, render};
-    use crate::{Happening, Reply};
+    use crate::{Happening, HookReply};
 
     #[test]
     fn a_probe_is_recognised_and_its_answer_is_read_as_the_client_reads_it() {
@@ -106,9 +106,9 @@ mod tests {
             assert_eq!(heard.session, probe.session, "{client}");
             assert_eq!(heard.cwd.as_deref(), Some(Path::new("/home/ada/shop")));
             assert_eq!(heard.happening, Happening::Probe, "{client}");
-            let reply = Reply {
+            let reply = HookReply {
                 context: Some("heard".to_owned()),
-                ..Reply::default()
+                ..HookReply::default()
             };
             let said = render(client, probe.event, &reply);
             let context = context_in(client, probe.event, &said);

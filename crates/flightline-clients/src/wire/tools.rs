@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::json::{first, text, unwrapped};
-use crate::{Task, TaskStatus, ToolUse};
+use crate::{ClientTask, ClientTaskStatus, ToolUse};
 
 /// What kind of tool a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum ToolKind {
     /// It changes the files that its input names.
     Edit,
     /// It runs a shell command.
@@ -17,18 +17,18 @@ pub enum Act {
 }
 
 /// What a tool of this kind does with this input. An input that does not say is `Other`.
-pub fn tool_use(act: Act, input: &Value) -> ToolUse {
+pub fn tool_use(act: ToolKind, input: &Value) -> ToolUse {
     let input = &*unwrapped(input);
     let known = match act {
-        Act::Edit => edit(input),
-        Act::Shell => shell(input),
-        Act::Tasks => tasks(input).map(ToolUse::Tasks),
+        ToolKind::Edit => edit(input),
+        ToolKind::Shell => shell(input),
+        ToolKind::Tasks => tasks(input).map(ToolUse::Tasks),
     };
     known.unwrap_or(ToolUse::Other)
 }
 
 /// The entries of a task list, wherever the input has it: as a list, or as a text of `- [x] …` lines.
-pub fn tasks(input: &Value) -> Option<Vec<Task>> {
+pub fn tasks(input: &Value) -> Option<Vec<ClientTask>> {
     let list = first(input, &["todos", "plan", "items", "tasks", "task_progress"])?;
     match &*unwrapped(list) {
         Value::Array(entries) => Some(entries.iter().filter_map(task).collect()),
@@ -192,7 +192,7 @@ fn arguments(words: &[Value]) -> Option<String> {
     Some(shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" ")))
 }
 
-fn task(entry: &Value) -> Option<Task> {
+fn task(entry: &Value) -> Option<ClientTask> {
     const TITLES: [&str; 7] = [
         "content",
         "step",
@@ -209,40 +209,40 @@ fn task(entry: &Value) -> Option<Task> {
     let status = match text(entry, &["status", "state"]) {
         Some(word) => status(word),
         None if entry.get("completed").and_then(Value::as_bool) == Some(true) => {
-            TaskStatus::Completed
+            ClientTaskStatus::Completed
         }
-        None => TaskStatus::Pending,
+        None => ClientTaskStatus::Pending,
     };
-    (!title.is_empty()).then(|| Task {
+    (!title.is_empty()).then(|| ClientTask {
         title: title.to_owned(),
         status,
     })
 }
 
-fn status(word: &str) -> TaskStatus {
+fn status(word: &str) -> ClientTaskStatus {
     match word.to_ascii_lowercase().as_str() {
         "in_progress" | "in-progress" | "inprogress" | "active" | "running" => {
-            TaskStatus::InProgress
+            ClientTaskStatus::InProgress
         }
-        "completed" | "complete" | "done" => TaskStatus::Completed,
-        "cancelled" | "canceled" | "deleted" | "skipped" => TaskStatus::Cancelled,
-        _ => TaskStatus::Pending,
+        "completed" | "complete" | "done" => ClientTaskStatus::Completed,
+        "cancelled" | "canceled" | "deleted" | "skipped" => ClientTaskStatus::Cancelled,
+        _ => ClientTaskStatus::Pending,
     }
 }
 
 /// The task of a line such as `- [x] Write the tests`.
-fn checked(line: &str) -> Option<Task> {
+fn checked(line: &str) -> Option<ClientTask> {
     let line = line.trim().trim_start_matches(['-', '*', '+']).trim_start();
     let mut inside = line.strip_prefix('[')?.chars();
     let mark = inside.next()?;
     let title = inside.as_str().strip_prefix(']')?.trim();
     let status = match mark {
-        'x' | 'X' | '✓' => TaskStatus::Completed,
-        '~' | '/' | '>' => TaskStatus::InProgress,
-        '-' => TaskStatus::Cancelled,
-        _ => TaskStatus::Pending,
+        'x' | 'X' | '✓' => ClientTaskStatus::Completed,
+        '~' | '/' | '>' => ClientTaskStatus::InProgress,
+        '-' => ClientTaskStatus::Cancelled,
+        _ => ClientTaskStatus::Pending,
     };
-    (!title.is_empty()).then(|| Task {
+    (!title.is_empty()).then(|| ClientTask {
         title: title.to_owned(),
         status,
     })

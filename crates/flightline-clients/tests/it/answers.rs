@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
-use flightline_clients::{Client, Reply, wire};
+use flightline_clients::{Client, HookReply, wire};
 
 /// The events of each client that its settings name, and one that nobody knows.
 fn events(client: Client) -> &'static [&'static str] {
@@ -103,8 +103,8 @@ fn events(client: Client) -> &'static [&'static str] {
     }
 }
 
-fn reply(context: Option<&str>, deny: Option<&str>, notice: Option<&str>) -> Reply {
-    Reply {
+fn reply(context: Option<&str>, deny: Option<&str>, notice: Option<&str>) -> HookReply {
+    HookReply {
         context: context.map(str::to_owned),
         deny: deny.map(str::to_owned),
         notice: notice.map(str::to_owned),
@@ -157,7 +157,7 @@ fn an_answer_has_the_context_where_it_is_taken_and_nowhere_else() {
             let empty = reply(Some(""), Some(""), Some(""));
             assert_eq!(
                 wire::render(client, event, &empty),
-                wire::render(client, event, &Reply::default())
+                wire::render(client, event, &HookReply::default())
             );
         }
         assert!(wire::context_limit(client) >= 9_000);

@@ -82,7 +82,7 @@ fn edits() {
         "PreToolUse",
         claude("NotebookEdit", json!({"notebook_path": "/p/n.ipynb"})),
         expect![[
-            r#"BeforeTool(Tool { name: "NotebookEdit", id: "t", act: Edit { paths: ["/p/n.ipynb"] } })"#
+            r#"BeforeTool(ToolCall { name: "NotebookEdit", id: "t", act: Edit { paths: ["/p/n.ipynb"] } })"#
         ]],
     );
     check_tool(
@@ -93,7 +93,7 @@ fn edits() {
             json!({"command": "*** Begin Patch\n*** Update File: src/a.rs\n*** Move to: src/b.rs\n@@\n-x\n+*** y\n*** Add File: c.rs\n+z\n*** Delete File: d.rs\n*** Update File: src/a.rs\n*** End Patch"}),
         ),
         expect![[
-            r#"BeforeTool(Tool { name: "apply_patch", id: "t", act: Edit { paths: ["src/a.rs", "src/b.rs", "c.rs", "d.rs"] } })"#
+            r#"BeforeTool(ToolCall { name: "apply_patch", id: "t", act: Edit { paths: ["src/a.rs", "src/b.rs", "c.rs", "d.rs"] } })"#
         ]],
     );
     check_tool(
@@ -103,14 +103,14 @@ fn edits() {
             "Bash",
             json!({"command": "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: x\n*** End Patch\nEOF"}),
         ),
-        expect![[r#"BeforeTool(Tool { name: "Bash", id: "t", act: Edit { paths: ["x"] } })"#]],
+        expect![[r#"BeforeTool(ToolCall { name: "Bash", id: "t", act: Edit { paths: ["x"] } })"#]],
     );
     check_tool(
         Opencode,
         "tool.execute.before",
         json!({"tool": "edit", "args": {"filePath": "/p/a.rs"}, "callID": "c"}),
         expect![[
-            r#"BeforeTool(Tool { name: "edit", id: "c", act: Edit { paths: ["/p/a.rs"] } })"#
+            r#"BeforeTool(ToolCall { name: "edit", id: "c", act: Edit { paths: ["/p/a.rs"] } })"#
         ]],
     );
     check_tool(
@@ -118,7 +118,7 @@ fn edits() {
         "preToolUse",
         json!({"toolName": "str_replace_editor", "toolArgs": {"path": "/p/a.rs", "command": "create"}}),
         expect![[
-            r#"BeforeTool(Tool { name: "str_replace_editor", id: "", act: Edit { paths: ["/p/a.rs"] } })"#
+            r#"BeforeTool(ToolCall { name: "str_replace_editor", id: "", act: Edit { paths: ["/p/a.rs"] } })"#
         ]],
     );
     check_tool(
@@ -126,7 +126,7 @@ fn edits() {
         "preToolUse",
         json!({"toolName": "create", "toolArgs": "{\"path\":\"/p/a.rs\"}"}),
         expect![[
-            r#"BeforeTool(Tool { name: "create", id: "", act: Edit { paths: ["/p/a.rs"] } })"#
+            r#"BeforeTool(ToolCall { name: "create", id: "", act: Edit { paths: ["/p/a.rs"] } })"#
         ]],
     );
     check_tool(
@@ -134,7 +134,7 @@ fn edits() {
         "PreToolUse",
         json!({"preToolUse": {"toolName": "write_to_file", "parameters": {"path": "a.rs", "task_progress": "- [x] one"}}}),
         expect![[
-            r#"BeforeTool(Tool { name: "write_to_file", id: "", act: Edit { paths: ["a.rs"] } })"#
+            r#"BeforeTool(ToolCall { name: "write_to_file", id: "", act: Edit { paths: ["a.rs"] } })"#
         ]],
     );
     check_tool(
@@ -142,14 +142,14 @@ fn edits() {
         "PreToolUse",
         json!({"tool_call": {"id": "c", "name": "apply_patch", "input": {"input": "*** Begin Patch\n*** Update File: a\n"}}}),
         expect![[
-            r#"BeforeTool(Tool { name: "apply_patch", id: "c", act: Edit { paths: ["a"] } })"#
+            r#"BeforeTool(ToolCall { name: "apply_patch", id: "c", act: Edit { paths: ["a"] } })"#
         ]],
     );
     check_tool(
         Claude,
         "PreToolUse",
         claude("Edit", json!({"file_path": 3})),
-        expect![[r#"BeforeTool(Tool { name: "Edit", id: "t", act: Other })"#]],
+        expect![[r#"BeforeTool(ToolCall { name: "Edit", id: "t", act: Other })"#]],
     );
 }
 
@@ -161,7 +161,7 @@ fn shell_commands() {
         "PreToolUse",
         json!({"tool_name": "exec_command", "tool_input": {"cmd": "ls -l"}}),
         expect![[
-            r#"BeforeTool(Tool { name: "exec_command", id: "", act: Shell { command: "ls -l" } })"#
+            r#"BeforeTool(ToolCall { name: "exec_command", id: "", act: Shell { command: "ls -l" } })"#
         ]],
     );
     check_tool(
@@ -169,7 +169,7 @@ fn shell_commands() {
         "PreToolUse",
         json!({"tool_name": "shell", "tool_input": {"command": ["bash", "-lc", "cd x && git push"]}}),
         expect![[
-            r#"BeforeTool(Tool { name: "shell", id: "", act: Shell { command: "bash -lc 'cd x && git push'" } })"#
+            r#"BeforeTool(ToolCall { name: "shell", id: "", act: Shell { command: "bash -lc 'cd x && git push'" } })"#
         ]],
     );
     check_tool(
@@ -177,7 +177,7 @@ fn shell_commands() {
         "PreToolUse",
         json!({"tool_call": {"name": "run_commands", "input": {"commands": ["a b", {"command": "c", "args": ["d e"]}, 3]}}}),
         expect![[
-            r#"BeforeTool(Tool { name: "run_commands", id: "", act: Shell { command: "a b && c 'd e'" } })"#
+            r#"BeforeTool(ToolCall { name: "run_commands", id: "", act: Shell { command: "a b && c 'd e'" } })"#
         ]],
     );
     check_tool(
@@ -185,7 +185,7 @@ fn shell_commands() {
         "PreToolUse",
         json!({"preToolUse": {"toolName": "run_commands", "parameters": {"commands": "[\"echo hi\", \"ls\"]"}}}),
         expect![[
-            r#"BeforeTool(Tool { name: "run_commands", id: "", act: Shell { command: "echo hi && ls" } })"#
+            r#"BeforeTool(ToolCall { name: "run_commands", id: "", act: Shell { command: "echo hi && ls" } })"#
         ]],
     );
     check_tool(
@@ -193,14 +193,14 @@ fn shell_commands() {
         "PreToolUse",
         json!({"preToolUse": {"toolName": "execute_command", "parameters": {"command": "[ -f x ]"}}}),
         expect![[
-            r#"BeforeTool(Tool { name: "execute_command", id: "", act: Shell { command: "[ -f x ]" } })"#
+            r#"BeforeTool(ToolCall { name: "execute_command", id: "", act: Shell { command: "[ -f x ]" } })"#
         ]],
     );
     check_tool(
         Claude,
         "PreToolUse",
         json!({"tool_name": "Bash"}),
-        expect![[r#"BeforeTool(Tool { name: "Bash", id: "", act: Other })"#]],
+        expect![[r#"BeforeTool(ToolCall { name: "Bash", id: "", act: Other })"#]],
     );
 }
 
@@ -217,7 +217,7 @@ fn task_lists() {
             {"status": "pending"}, null, 3,
         ]}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "TodoWrite", id: "", act: Tasks([Task { title: "one", status: Completed }, Task { title: "two", status: InProgress }, Task { title: "three", status: Pending }]) }, failed: None }"#
+            r#"AfterTool { tool: ToolCall { name: "TodoWrite", id: "", act: Tasks([ClientTask { title: "one", status: Completed }, ClientTask { title: "two", status: InProgress }, ClientTask { title: "three", status: Pending }]) }, failed: None }"#
         ]],
     );
     check_tool(
@@ -225,7 +225,7 @@ fn task_lists() {
         "PostToolUse",
         json!({"tool_name": "update_plan", "tool_input": {"plan": [{"step": "one", "status": "completed"}]}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "update_plan", id: "", act: Tasks([Task { title: "one", status: Completed }]) }, failed: None }"#
+            r#"AfterTool { tool: ToolCall { name: "update_plan", id: "", act: Tasks([ClientTask { title: "one", status: Completed }]) }, failed: None }"#
         ]],
     );
     check_tool(
@@ -233,7 +233,7 @@ fn task_lists() {
         "AfterTool",
         json!({"tool_name": "write_todos", "tool_input": {"todos": [{"description": "one", "status": "cancelled"}]}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "write_todos", id: "", act: Tasks([Task { title: "one", status: Cancelled }]) }, failed: None }"#
+            r#"AfterTool { tool: ToolCall { name: "write_todos", id: "", act: Tasks([ClientTask { title: "one", status: Cancelled }]) }, failed: None }"#
         ]],
     );
     check_tool(
@@ -241,7 +241,7 @@ fn task_lists() {
         "todo.updated",
         json!({"todos": [{"content": "one", "status": "pending"}]}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "todowrite", id: "", act: Tasks([Task { title: "one", status: Pending }]) }, failed: None }"#
+            r#"AfterTool { tool: ToolCall { name: "todowrite", id: "", act: Tasks([ClientTask { title: "one", status: Pending }]) }, failed: None }"#
         ]],
     );
     check_tool(
@@ -249,7 +249,7 @@ fn task_lists() {
         "todo.updated",
         json!({"properties": {"todos": []}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "todowrite", id: "", act: Tasks([]) }, failed: None }"#
+            r#"AfterTool { tool: ToolCall { name: "todowrite", id: "", act: Tasks([]) }, failed: None }"#
         ]],
     );
     check_tool(
@@ -257,7 +257,7 @@ fn task_lists() {
         "postToolUse",
         json!({"toolName": "update_todo", "toolArgs": {"todos": "# Plan\n- [x] one\n- [ ] two\n* [~] three\n- none"}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "update_todo", id: "", act: Tasks([Task { title: "one", status: Completed }, Task { title: "two", status: Pending }, Task { title: "three", status: InProgress }]) }, failed: None }"#
+            r#"AfterTool { tool: ToolCall { name: "update_todo", id: "", act: Tasks([ClientTask { title: "one", status: Completed }, ClientTask { title: "two", status: Pending }, ClientTask { title: "three", status: InProgress }]) }, failed: None }"#
         ]],
     );
     check_tool(
@@ -265,7 +265,7 @@ fn task_lists() {
         "PostToolUse",
         json!({"postToolUse": {"toolName": "attempt_completion", "parameters": {"task_progress": "- [x] one\n- [ ] two"}}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "attempt_completion", id: "", act: Tasks([Task { title: "one", status: Completed }, Task { title: "two", status: Pending }]) }, failed: None }"#
+            r#"AfterTool { tool: ToolCall { name: "attempt_completion", id: "", act: Tasks([ClientTask { title: "one", status: Completed }, ClientTask { title: "two", status: Pending }]) }, failed: None }"#
         ]],
     );
 }
@@ -278,7 +278,7 @@ fn failures() {
         "PostToolUseFailure",
         json!({"tool_name": "Bash", "tool_input": {"command": "x"}, "error": "Exit code 1\nno such file", "is_interrupt": false}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("Exit code 1\nno such file") }"#
+            r#"AfterTool { tool: ToolCall { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("Exit code 1\nno such file") }"#
         ]],
     );
     check_tool(
@@ -286,7 +286,7 @@ fn failures() {
         "PostToolUseFailure",
         json!({"tool_name": "Read"}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "Read", id: "", act: Other }, failed: Some("failed") }"#
+            r#"AfterTool { tool: ToolCall { name: "Read", id: "", act: Other }, failed: Some("failed") }"#
         ]],
     );
     check_tool(
@@ -294,7 +294,7 @@ fn failures() {
         "PostToolUseFailure",
         json!({"error": "ü".repeat(1000)}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "", id: "", act: Other }, failed: Some("üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü…") }"#
+            r#"AfterTool { tool: ToolCall { name: "", id: "", act: Other }, failed: Some("üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü…") }"#
         ]],
     );
     let codex = |response: Value| json!({"tool_name": "Bash", "tool_input": {"command": "x"}, "tool_response": response});
@@ -303,7 +303,7 @@ fn failures() {
         "PostToolUse",
         codex(json!("Exit code: 0\nfine")),
         expect![[
-            r#"AfterTool { tool: Tool { name: "Bash", id: "", act: Shell { command: "x" } }, failed: None }"#
+            r#"AfterTool { tool: ToolCall { name: "Bash", id: "", act: Shell { command: "x" } }, failed: None }"#
         ]],
     );
     check_tool(
@@ -311,7 +311,7 @@ fn failures() {
         "PostToolUse",
         codex(json!("Exit code: 2\nWall time: 1 s\nOutput:\none\nbad\n")),
         expect![[
-            r#"AfterTool { tool: Tool { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("exit code 2: bad") }"#
+            r#"AfterTool { tool: ToolCall { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("exit code 2: bad") }"#
         ]],
     );
     check_tool(
@@ -321,7 +321,7 @@ fn failures() {
             "Wall time: 1 s\nProcess exited with code 1\nOutput:\nbad"
         )),
         expect![[
-            r#"AfterTool { tool: Tool { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("exit code 1: bad") }"#
+            r#"AfterTool { tool: ToolCall { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("exit code 1: bad") }"#
         ]],
     );
     check_tool(
@@ -329,7 +329,7 @@ fn failures() {
         "PostToolUse",
         codex(json!("{\"output\":\"bad\",\"metadata\":{\"exit_code\":3}}")),
         expect![[
-            r#"AfterTool { tool: Tool { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("exit code 3: bad") }"#
+            r#"AfterTool { tool: ToolCall { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("exit code 3: bad") }"#
         ]],
     );
     check_tool(
@@ -337,7 +337,7 @@ fn failures() {
         "PostToolUse",
         codex(json!({"isError": true, "content": []})),
         expect![[
-            r#"AfterTool { tool: Tool { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("failed") }"#
+            r#"AfterTool { tool: ToolCall { name: "Bash", id: "", act: Shell { command: "x" } }, failed: Some("failed") }"#
         ]],
     );
     check_tool(
@@ -345,7 +345,7 @@ fn failures() {
         "AfterTool",
         json!({"tool_name": "replace", "tool_input": {"file_path": "a"}, "tool_response": {"llmContent": "x", "error": {"message": "no match", "type": "edit_no_occurrence_found"}}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "replace", id: "", act: Edit { paths: ["a"] } }, failed: Some("no match") }"#
+            r#"AfterTool { tool: ToolCall { name: "replace", id: "", act: Edit { paths: ["a"] } }, failed: Some("no match") }"#
         ]],
     );
     check_tool(
@@ -353,7 +353,7 @@ fn failures() {
         "AfterTool",
         json!({"tool_name": "run_shell_command", "tool_input": {"command": "x"}, "tool_response": {"llmContent": "Output: bad\nExit Code: 4\nProcess Group PGID: 1", "returnDisplay": "bad"}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "run_shell_command", id: "", act: Shell { command: "x" } }, failed: Some("exit code 4: bad") }"#
+            r#"AfterTool { tool: ToolCall { name: "run_shell_command", id: "", act: Shell { command: "x" } }, failed: Some("exit code 4: bad") }"#
         ]],
     );
     check_tool(
@@ -361,7 +361,7 @@ fn failures() {
         "postToolUse",
         json!({"toolName": "bash", "toolArgs": {"command": "x"}, "toolResult": {"resultType": "failure", "textResultForLlm": "broken"}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "bash", id: "", act: Shell { command: "x" } }, failed: Some("broken") }"#
+            r#"AfterTool { tool: ToolCall { name: "bash", id: "", act: Shell { command: "x" } }, failed: Some("broken") }"#
         ]],
     );
     check_tool(
@@ -369,7 +369,7 @@ fn failures() {
         "postToolUse",
         json!({"toolName": "bash", "toolArgs": {"command": "x"}, "toolResult": {"resultType": "success", "textResultForLlm": "bad\n<shellId: 1 completed with exit code 7>"}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "bash", id: "", act: Shell { command: "x" } }, failed: Some("exit code 7: bad") }"#
+            r#"AfterTool { tool: ToolCall { name: "bash", id: "", act: Shell { command: "x" } }, failed: Some("exit code 7: bad") }"#
         ]],
     );
     check_tool(
@@ -377,7 +377,7 @@ fn failures() {
         "postToolUseFailure",
         json!({"toolName": "edit", "toolArgs": {"path": "a"}, "error": "no match"}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "edit", id: "", act: Edit { paths: ["a"] } }, failed: Some("no match") }"#
+            r#"AfterTool { tool: ToolCall { name: "edit", id: "", act: Edit { paths: ["a"] } }, failed: Some("no match") }"#
         ]],
     );
     check_tool(
@@ -385,7 +385,7 @@ fn failures() {
         "PostToolUse",
         json!({"tool_result": {"name": "editor", "input": {"path": "a"}, "error": "no match"}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "editor", id: "", act: Edit { paths: ["a"] } }, failed: Some("no match") }"#
+            r#"AfterTool { tool: ToolCall { name: "editor", id: "", act: Edit { paths: ["a"] } }, failed: Some("no match") }"#
         ]],
     );
     check_tool(
@@ -393,7 +393,7 @@ fn failures() {
         "PostToolUse",
         json!({"tool_result": {"name": "run_commands", "input": {"commands": ["a"]}, "output": [{"query": "a", "success": true}, {"query": "b", "error": "bad", "success": false}]}}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "run_commands", id: "", act: Shell { command: "a" } }, failed: Some("bad") }"#
+            r#"AfterTool { tool: ToolCall { name: "run_commands", id: "", act: Shell { command: "a" } }, failed: Some("bad") }"#
         ]],
     );
     check_tool(
@@ -401,7 +401,7 @@ fn failures() {
         "tool.execute.after",
         json!({"tool": "bash", "args": {"command": "x"}, "error": "bad"}),
         expect![[
-            r#"AfterTool { tool: Tool { name: "bash", id: "", act: Shell { command: "x" } }, failed: Some("bad") }"#
+            r#"AfterTool { tool: ToolCall { name: "bash", id: "", act: Shell { command: "x" } }, failed: Some("bad") }"#
         ]],
     );
 }
@@ -455,7 +455,7 @@ fn a_foreign_caller_is_recognised() {
     let tool = json!({"hook_event_name": "PostToolUse", "session_id": "s", "timestamp": "x", "tool_name": "Edit", "tool_input": {"path": "a.rs"}, "tool_result": {"result_type": "success"}});
     expect![[r#"
         copilot s
-            AfterTool { tool: Tool { name: "Edit", id: "", act: Edit { paths: ["a.rs"] } }, failed: None }"#]].assert_eq(&read(Client::Claude, "PostToolUse", &tool));
+            AfterTool { tool: ToolCall { name: "Edit", id: "", act: Edit { paths: ["a.rs"] } }, failed: None }"#]].assert_eq(&read(Client::Claude, "PostToolUse", &tool));
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn a_subagent_belongs_to_the_session_that_started_it() {
     let claude = json!({"session_id": "s", "agent_id": "a1", "agent_type": "Explore", "tool_name": "Bash", "tool_input": {"command": "ls"}});
     expect![[r#"
         claude s subagent ("a1", "Explore")
-            BeforeTool(Tool { name: "Bash", id: "", act: Shell { command: "ls" } })"#]]
+            BeforeTool(ToolCall { name: "Bash", id: "", act: Shell { command: "ls" } })"#]]
     .assert_eq(&read(Client::Claude, "PreToolUse", &claude));
     let start =
         json!({"sessionID": "child", "parentID": "s", "agent": "explore", "directory": "/p"});

@@ -1,10 +1,10 @@
 //! How full a context is, from the records of the clients.
 
 use flightline_clients::usage::{compactions, gauge, record_place, statusline_gauge};
-use flightline_clients::{Client, Gauge};
+use flightline_clients::{Client, ContextFill};
 
 fn check(client: Client, limit: Option<u64>, tail: &str, expected: Option<(u64, u64)>) {
-    let expected = expected.map(|(used, total)| Gauge { used, total });
+    let expected = expected.map(|(used, total)| ContextFill { used, total });
     assert_eq!(gauge(client, tail, limit), expected, "{tail}");
     // The first line may be cut.
     let cut = format!("put_tokens\":99}}}}}}\n{tail}");
@@ -172,7 +172,7 @@ fn the_status_line_of_claude() {
     let session = "362ba9e1-1b9a-4011-b88e-3f2314b3b996".to_owned();
     let found = Some((
         session.clone(),
-        Gauge {
+        ContextFill {
             used: 50_000,
             total: 200_000,
         },
@@ -183,7 +183,7 @@ fn the_status_line_of_claude() {
     body["context_window"]["used_percentage"] = serde_json::json!(24.6);
     let rounded = Some((
         session,
-        Gauge {
+        ContextFill {
             used: 48_000,
             total: 200_000,
         },

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flightline::doctor::{Connection, Finding};
 use flightline_clients::setup::{
-    self, Own, Place, Registered, Scope, Untrusted, codex_trust, codex_untrusted,
+    self, Own, RegisteredHook, SetupFile, SetupScope, Untrusted, codex_trust, codex_untrusted,
 };
 use flightline_clients::{Client, wire};
 
@@ -24,7 +24,7 @@ pub fn examine(app: &App) -> Vec<Connection> {
     };
     let mut found = Vec::new();
     for client in Client::ALL {
-        let settings = [Scope::User, Scope::Project].map(Way::Settings);
+        let settings = [SetupScope::User, SetupScope::Project].map(Way::Settings);
         let plugins = looking.files.plugged(client).into_iter();
         let plugins = plugins.map(|plugin| Way::Plugin(Box::new(plugin)));
         let ways = settings.into_iter().chain(plugins);
@@ -42,7 +42,7 @@ pub fn examine(app: &App) -> Vec<Connection> {
 /// The way in which a client is connected.
 enum Way {
     /// Entries in its settings.
-    Settings(Scope),
+    Settings(SetupScope),
     /// A plugin.
     Plugin(Box<Plugged>),
 }
@@ -50,25 +50,25 @@ enum Way {
 impl Way {
     const fn word(&self) -> &'static str {
         match self {
-            Self::Settings(Scope::User) => "user",
-            Self::Settings(Scope::Project) => "project",
+            Self::Settings(SetupScope::User) => "user",
+            Self::Settings(SetupScope::Project) => "project",
             Self::Plugin(_) => "plugin",
         }
     }
 
     /// Whose settings say whether the client runs these hooks.
-    const fn scope(&self) -> Scope {
+    const fn scope(&self) -> SetupScope {
         match self {
             Self::Settings(scope) => *scope,
-            Self::Plugin(_) => Scope::User,
+            Self::Plugin(_) => SetupScope::User,
         }
     }
 
     /// What writes the hooks anew.
     fn again(&self, client: Client) -> String {
         match self {
-            Self::Settings(Scope::User) => format!("`fleet setup {client}`"),
-            Self::Settings(Scope::Project) => format!("`fleet setup {client} --project`"),
+            Self::Settings(SetupScope::User) => format!("`fleet setup {client}`"),
+            Self::Settings(SetupScope::Project) => format!("`fleet setup {client} --project`"),
             Self::Plugin(_) => {
                 format!("`fleet setup {client} --plugin DIR`, then install the plugin again")
             }
@@ -78,8 +78,8 @@ impl Way {
     /// For whom, in a sentence.
     fn told(&self) -> String {
         match self {
-            Self::Settings(Scope::User) => "for you".to_owned(),
-            Self::Settings(Scope::Project) => "for the project".to_owned(),
+            Self::Settings(SetupScope::User) => "for you".to_owned(),
+            Self::Settings(SetupScope::Project) => "for the project".to_owned(),
             Self::Plugin(plugged) => format!("by the plugin {}", plugged.plugin.id),
         }
     }
@@ -87,8 +87,10 @@ impl Way {
     /// The command that ends it.
     fn removal(&self, client: Client) -> String {
         match self {
-            Self::Settings(Scope::User) => format!("`fleet setup {client} --remove`"),
-            Self::Settings(Scope::Project) => format!("`fleet setup {client} --project --remove`"),
+            Self::Settings(SetupScope::User) => format!("`fleet setup {client} --remove`"),
+            Self::Settings(SetupScope::Project) => {
+                format!("`fleet setup {client} --project --remove`")
+            }
             Self::Plugin(plugged) => format!("`{}`", plugged.plugin.removal(client)),
         }
     }
@@ -102,10 +104,10 @@ struct Looking<'a> {
 
 /// A settings file with hooks of ours.
 struct Settings {
-    place: Place,
+    place: SetupFile,
     path: PathBuf,
     text: String,
-    hooks: Vec<Registered>,
+    hooks: Vec<RegisteredHook>,
 }
 
 impl Looking<'_> {
@@ -153,7 +155,12 @@ impl Looking<'_> {
     }
 
     /// The settings files of a client that have hooks of ours, and what keeps others from being read.
-    fn settings(&self, client: Client, scope: Scope, findings: &mut Vec<Finding>) -> Vec<Settings> {
+    fn settings(
+        &self,
+        client: Client,
+        scope: SetupScope,
+        findings: &mut Vec<Finding>,
+    ) -> Vec<Settings> {
         let mut settings = Vec::new();
         for place in setup::places(client, scope) {
             match self.files.text(&place) {
@@ -190,15 +197,15 @@ impl Looking<'_> {
             Way::Plugin(plugged) => plugged.plugin.hooks_key(),
         };
         let wanted = codex_trust(&key, &hooks.text);
-        let config = setup::places(Client::Codex, Scope::User)
+        let config = setup::places(Client::Codex, SetupScope::User)
             .into_iter()
-            .find(|place| place.kind == setup::Kind::Toml)?;
+            .find(|place| place.kind == setup::SettingsFormat::Toml)?;
         let config = self.files.text(&config).ok()?.map(|(_, text)| text);
         let remedy = match way {
-            Way::Settings(Scope::User) => {
+            Way::Settings(SetupScope::User) => {
                 "`fleet setup codex --trust-hooks`, or trust them with `/hooks` in Codex"
             }
-            Way::Settings(Scope::Project) => {
+            Way::Settings(SetupScope::Project) => {
                 "`fleet setup codex --project --trust-hooks`, or trust them with `/hooks` in Codex"
             }
             Way::Plugin(_) => "trust them with `/hooks` in Codex",
@@ -243,7 +250,7 @@ impl Looking<'_> {
             let hook = it.hooks.iter().find(|hook| hook.event == probe.event)?;
             // Cline runs the file itself.
             Some(match it.place.kind {
-                setup::Kind::File(Own::Script(_)) => Firing::Program(&it.path),
+                setup::SettingsFormat::File(Own::Script(_)) => Firing::Program(&it.path),
                 _ => Firing::Shell(&hook.command),
             })
         });
@@ -303,7 +310,12 @@ impl Looking<'_> {
     }
 
     /// Whether a hook starts the program that asks: another one may be of another version, and is not tried.
-    fn is_this_program(&self, hook: &Registered, client: Client, way: &Way) -> Result<(), Finding> {
+    fn is_this_program(
+        &self,
+        hook: &RegisteredHook,
+        client: Client,
+        way: &Way,
+    ) -> Result<(), Finding> {
         let setup = way.again(client);
         let program = Path::new(&hook.program);
         let found = match program.components().count() {
@@ -335,8 +347,8 @@ impl Looking<'_> {
                     own.display()
                 ),
                 &match way {
-                    Way::Settings(Scope::User) => setup,
-                    Way::Settings(Scope::Project) | Way::Plugin(_) => {
+                    Way::Settings(SetupScope::User) => setup,
+                    Way::Settings(SetupScope::Project) | Way::Plugin(_) => {
                         "put the folder of this one first on the PATH".to_owned()
                     }
                 },

@@ -6,8 +6,8 @@ use flightline::core::Refusal;
 use flightline::workspace::beneath::Dir;
 use flightline_clients::Client;
 use flightline_clients::setup::{
-    InstalledPlugin, Place, PluginFolder, Registered, Scope, installed_plugins, newest_version,
-    registered,
+    InstalledPlugin, PluginFolder, RegisteredHook, SetupFile, SetupScope, installed_plugins,
+    newest_version, registered,
 };
 
 use super::read;
@@ -24,11 +24,11 @@ pub struct ClientFiles<'a> {
 pub struct Plugged {
     pub plugin: InstalledPlugin,
     /// The file with its hooks.
-    pub place: Place,
+    pub place: SetupFile,
     pub path: PathBuf,
     /// The content of that file; none when it cannot be read.
     pub text: Option<String>,
-    pub hooks: Vec<Registered>,
+    pub hooks: Vec<RegisteredHook>,
 }
 
 impl<'a> ClientFiles<'a> {
@@ -47,10 +47,10 @@ impl<'a> ClientFiles<'a> {
     }
 
     /// Where a file is. A user's own may be reached by links.
-    pub fn path(&self, place: &Place) -> Option<PathBuf> {
+    pub fn path(&self, place: &SetupFile) -> Option<PathBuf> {
         let root = match place.scope {
-            Scope::User => self.home.as_deref()?,
-            Scope::Project => &self.root,
+            SetupScope::User => self.home.as_deref()?,
+            SetupScope::Project => &self.root,
         };
         let variable = |name: &str| {
             let mut known = self.app.env.client_folders.iter();
@@ -60,22 +60,22 @@ impl<'a> ClientFiles<'a> {
         };
         let path = place.resolve(root, variable, Path::exists);
         match place.scope {
-            Scope::User => Some(path.canonicalize().unwrap_or(path)),
-            Scope::Project => Some(path),
+            SetupScope::User => Some(path.canonicalize().unwrap_or(path)),
+            SetupScope::Project => Some(path),
         }
     }
 
     /// A file and its text; none when there is none.
-    pub fn text(&self, place: &Place) -> Result<Option<(PathBuf, String)>, Refusal> {
+    pub fn text(&self, place: &SetupFile) -> Result<Option<(PathBuf, String)>, Refusal> {
         let Some(path) = self.path(place) else {
             return Ok(None);
         };
-        let root = (place.scope == Scope::Project).then_some(self.root.as_path());
+        let root = (place.scope == SetupScope::Project).then_some(self.root.as_path());
         Ok(read(root, &path)?.map(|text| (path, text)))
     }
 
     /// The text of a file, as far as it can be read.
-    pub fn text_at_best(&self, place: &Place) -> Option<String> {
+    pub fn text_at_best(&self, place: &SetupFile) -> Option<String> {
         self.text(place).ok().flatten().map(|(_, text)| text)
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use flightline::core::{Code, Refusal};
 use flightline::store::Steps;
 use flightline::workspace::beneath::{Dir, Replacing};
-use flightline_clients::setup::Trouble;
+use flightline_clients::setup::SetupError;
 
 /// The largest settings file.
 pub const LARGEST: usize = 16 * 1024 * 1024;
@@ -79,7 +79,7 @@ pub fn cannot(act: &str, path: &Path, error: &std::io::Error) -> Refusal {
     )
 }
 
-pub fn cannot_edit(path: &Path, trouble: &Trouble) -> Refusal {
+pub fn cannot_edit(path: &Path, trouble: &SetupError) -> Refusal {
     Refusal::new(Code::InvalidInput, format!("{}: {trouble}", path.display()))
         .hint("nothing was changed; put the file right, then run the command again")
 }

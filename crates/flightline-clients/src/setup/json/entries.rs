@@ -2,30 +2,30 @@
 
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject};
 
-use super::sheet::{Keys, replace};
+use super::sheet::{KeyValues, replace};
 use crate::Client;
 use crate::setup::program::{self, is_fleet, is_hook};
-use crate::setup::{Hook, Part};
+use crate::setup::{Hook, JsonPart};
 
 /// Whether a hooks file says which version of the format it has.
-pub(super) fn has_version(client: Client, parts: &[Part]) -> bool {
-    matches!(client, Client::Cursor | Client::Copilot) && parts.contains(&Part::Hooks)
+pub(super) fn has_version(client: Client, parts: &[JsonPart]) -> bool {
+    matches!(client, Client::Cursor | Client::Copilot) && parts.contains(&JsonPart::Hooks)
 }
 
 /// A hook as its client wants it written.
-pub(super) struct Shape {
-    handler: Keys,
+pub(super) struct HookShape {
+    handler: KeyValues,
     /// The keys of the group around the handler, for clients that have groups.
-    group: Option<Keys>,
+    group: Option<KeyValues>,
 }
 
 /// How a client wants a hook written.
-pub(super) fn shape_of(client: Client, hook: &Hook, binary: &str) -> Shape {
+pub(super) fn shape_of(client: Client, hook: &Hook, binary: &str) -> HookShape {
     let command = program::hook(binary, client, hook.event);
     let matcher = hook.matcher.map(|it| ("matcher".to_owned(), it.into()));
     let timeout = CstInputValue::from(hook.timeout);
     match client {
-        Client::Claude | Client::Codex | Client::Opencode | Client::Cline => Shape {
+        Client::Claude | Client::Codex | Client::Opencode | Client::Cline => HookShape {
             handler: keys([
                 ("type", "command".into()),
                 ("command", command.into()),
@@ -33,7 +33,7 @@ pub(super) fn shape_of(client: Client, hook: &Hook, binary: &str) -> Shape {
             ]),
             group: Some(matcher.into_iter().collect()),
         },
-        Client::Gemini => Shape {
+        Client::Gemini => HookShape {
             handler: keys([
                 ("name", "flightline".into()),
                 ("type", "command".into()),
@@ -43,7 +43,7 @@ pub(super) fn shape_of(client: Client, hook: &Hook, binary: &str) -> Shape {
             group: Some(matcher.into_iter().collect()),
         },
         // A command that fails denies the tool: without `fleet`, the agent could do nothing any more.
-        Client::Copilot => Shape {
+        Client::Copilot => HookShape {
             handler: matcher
                 .into_iter()
                 .chain(keys([
@@ -55,7 +55,7 @@ pub(super) fn shape_of(client: Client, hook: &Hook, binary: &str) -> Shape {
                 .collect(),
             group: None,
         },
-        Client::Cursor => Shape {
+        Client::Cursor => HookShape {
             handler: keys([("command", command.into()), ("timeout", timeout)])
                 .into_iter()
                 .chain(matcher)
@@ -65,11 +65,11 @@ pub(super) fn shape_of(client: Client, hook: &Hook, binary: &str) -> Shape {
     }
 }
 
-fn keys<const N: usize>(all: [(&str, CstInputValue); N]) -> Keys {
+fn keys<const N: usize>(all: [(&str, CstInputValue); N]) -> KeyValues {
     all.map(|(key, value)| (key.to_owned(), value)).to_vec()
 }
 
-impl Shape {
+impl HookShape {
     /// A new element for the event's list.
     pub fn group(&self) -> CstInputValue {
         let handler = CstInputValue::Object(self.handler.clone());
@@ -94,21 +94,21 @@ impl Shape {
 }
 
 /// A hook of ours in a file.
-pub(super) struct Entry {
+pub(super) struct HookEntry {
     handler: CstObject,
     /// The group around it, and the list of the handlers in that.
     group: Option<(CstObject, CstArray)>,
 }
 
 /// The hooks of ours in an event's list.
-pub(super) fn handlers(list: &CstArray, client: Client) -> Vec<Entry> {
+pub(super) fn handlers(list: &CstArray, client: Client) -> Vec<HookEntry> {
     let mut found = Vec::new();
     for element in list.elements() {
         let Some(object) = element.as_object() else {
             continue;
         };
         if is_handler(&object, client) {
-            found.push(Entry {
+            found.push(HookEntry {
                 handler: object,
                 group: None,
             });
@@ -119,7 +119,7 @@ pub(super) fn handlers(list: &CstArray, client: Client) -> Vec<Entry> {
         };
         for handler in inner.elements().iter().filter_map(CstNode::as_object) {
             if is_handler(&handler, client) {
-                found.push(Entry {
+                found.push(HookEntry {
                     handler,
                     group: Some((object.clone(), inner.clone())),
                 });
@@ -140,10 +140,10 @@ fn text(object: &CstObject, key: &str) -> Option<String> {
     value.as_string_lit()?.decoded_value().ok()
 }
 
-impl Entry {
+impl HookEntry {
     /// Whether it can be brought up to date where it stands: not in a form for other clients, nor in a group of several handlers with
     /// another matcher.
-    pub fn fits(&self, shape: &Shape) -> bool {
+    pub fn fits(&self, shape: &HookShape) -> bool {
         match (&self.group, &shape.group) {
             (None, None) => true,
             (Some((group, list)), Some(_)) => {
@@ -154,7 +154,7 @@ impl Entry {
     }
 
     /// Brings it up to date where it stands.
-    pub fn update(&self, shape: &Shape) {
+    pub fn update(&self, shape: &HookShape) {
         replace(&self.handler, &shape.handler);
         let Some((group, list)) = &self.group else {
             return;
@@ -203,7 +203,7 @@ pub(super) const fn mcp_key(client: Client) -> &'static str {
 }
 
 /// Our MCP server as a client wants it written.
-pub(super) fn mcp_entry(client: Client, binary: &str) -> Keys {
+pub(super) fn mcp_entry(client: Client, binary: &str) -> KeyValues {
     let args = || CstInputValue::from(program::MCP.to_vec());
     let command = || CstInputValue::from(binary);
     match client {

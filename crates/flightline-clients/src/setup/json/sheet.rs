@@ -6,8 +6,8 @@ use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectPr
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::Value;
 
-use crate::setup::Trouble;
-use crate::setup::trouble::position;
+use crate::setup::SetupError;
+use crate::setup::setup_error::position;
 
 const BOM: char = '\u{feff}';
 
@@ -22,14 +22,15 @@ pub(super) struct Sheet {
 
 impl Sheet {
     /// Reads a text. Nothing but white space is an empty object.
-    pub fn open(text: &str) -> Result<Self, Trouble> {
+    pub fn open(text: &str) -> Result<Self, SetupError> {
         let bare = text.strip_prefix(BOM).unwrap_or(text);
         let source = if bare.trim().is_empty() { "" } else { bare };
-        let root = CstRootNode::parse(source, &options()).map_err(|error| Trouble::Malformed {
-            line: error.line_display(),
-            column: error.column_display(),
-            reason: lowered(&error.kind().to_string()),
-        })?;
+        let root =
+            CstRootNode::parse(source, &options()).map_err(|error| SetupError::Malformed {
+                line: error.line_display(),
+                column: error.column_display(),
+                reason: lowered(&error.kind().to_string()),
+            })?;
         let object = match root.value() {
             None => Some(root.object_value_or_set()),
             Some(_) => root.object_value(),
@@ -37,7 +38,7 @@ impl Sheet {
         let Some(object) = object else {
             let at = source.len() - source.trim_start().len();
             let (line, column) = position(source, at);
-            return Err(Trouble::Malformed {
+            return Err(SetupError::Malformed {
                 line,
                 column,
                 reason: "an object is expected".to_owned(),
@@ -132,12 +133,12 @@ pub(super) fn single(
     sheet: &Sheet,
     object: &CstObject,
     key: &str,
-) -> Result<Option<CstObjectProp>, Trouble> {
+) -> Result<Option<CstObjectProp>, SetupError> {
     let mut all = object.properties();
     all.retain(|prop| prop.decoded_name().as_deref() == Some(key));
     if all.len() > 1 {
         let (line, column) = sheet.position_of(key, true);
-        return Err(Trouble::Twice {
+        return Err(SetupError::Twice {
             line,
             column,
             key: key.to_owned(),
@@ -151,7 +152,7 @@ pub(super) fn object_in(
     sheet: &Sheet,
     object: &CstObject,
     key: &str,
-) -> Result<CstObject, Trouble> {
+) -> Result<CstObject, SetupError> {
     let prop = single(sheet, object, key)?
         .unwrap_or_else(|| object.append(key, CstInputValue::Object(Vec::new())));
     prop.object_value()
@@ -159,16 +160,20 @@ pub(super) fn object_in(
 }
 
 /// The array under a key, which is made when there is none.
-pub(super) fn array_in(sheet: &Sheet, object: &CstObject, key: &str) -> Result<CstArray, Trouble> {
+pub(super) fn array_in(
+    sheet: &Sheet,
+    object: &CstObject,
+    key: &str,
+) -> Result<CstArray, SetupError> {
     let prop = single(sheet, object, key)?
         .unwrap_or_else(|| object.append(key, CstInputValue::Array(Vec::new())));
     prop.array_value()
         .ok_or_else(|| misshapen(sheet, key, "an array"))
 }
 
-fn misshapen(sheet: &Sheet, key: &str, expected: &'static str) -> Trouble {
+fn misshapen(sheet: &Sheet, key: &str, expected: &'static str) -> SetupError {
     let (line, column) = sheet.position_of(key, false);
-    Trouble::Shape {
+    SetupError::Shape {
         line,
         column,
         key: key.to_owned(),
@@ -209,10 +214,10 @@ fn plain(value: &CstInputValue) -> Value {
 }
 
 /// Keys of an object, with their values.
-pub(super) type Keys = Vec<(String, CstInputValue)>;
+pub(super) type KeyValues = Vec<(String, CstInputValue)>;
 
 /// Sets these keys of an object. The others stay, and so does a choice of the person: `enabled` and `tools`.
-pub(super) fn merge(object: &CstObject, want: &Keys) {
+pub(super) fn merge(object: &CstObject, want: &KeyValues) {
     for (key, value) in want {
         let prop = object.get(key);
         let inner = prop.as_ref().and_then(CstObjectProp::object_value);
@@ -228,7 +233,7 @@ pub(super) fn merge(object: &CstObject, want: &Keys) {
 }
 
 /// Sets these keys of an object, and takes all others away.
-pub(super) fn replace(object: &CstObject, want: &Keys) {
+pub(super) fn replace(object: &CstObject, want: &KeyValues) {
     for prop in object.properties() {
         let name = prop.decoded_name();
         if !want.iter().any(|(key, _)| name.as_ref() == Some(key)) {

@@ -20,7 +20,7 @@ fn with_more(text: &str) -> String {
 #[test]
 fn only_ours_go_from_a_changed_json_file() {
     for place in everywhere() {
-        if !matches!(place.kind, Kind::Json(_)) {
+        if !matches!(place.kind, SettingsFormat::Json(_)) {
             continue;
         }
         for before in texts(&place) {

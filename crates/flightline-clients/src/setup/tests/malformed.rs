@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn refusal(place: &Place, text: &str) -> String {
+fn refusal(place: &SetupFile, text: &str) -> String {
     install(place, Some(text), None, BINARY)
         .unwrap_err()
         .to_string()
@@ -83,11 +83,11 @@ fn a_block_without_an_end_is_left() {
 
 #[test]
 fn the_names_of_other_tools_are_theirs() {
-    let taken = |place: &Place, text: &str| {
+    let taken = |place: &SetupFile, text: &str| {
         assert!(
             matches!(
                 install(place, Some(text), None, BINARY),
-                Err(Trouble::Taken { .. })
+                Err(SetupError::Taken { .. })
             ),
             "{text}"
         );
@@ -116,6 +116,6 @@ fn a_program_of_another_name_is_refused() {
     let settings = place(Client::Claude, "settings.json");
     for binary in ["/bin/sh", "", "/x/fleet\n"] {
         let refused = install(&settings, None, None, binary).unwrap_err();
-        assert!(matches!(refused, Trouble::Program { .. }), "{refused}");
+        assert!(matches!(refused, SetupError::Program { .. }), "{refused}");
     }
 }

@@ -1,7 +1,7 @@
 //! Files that are ours as a whole.
 
-use super::place::Own;
-use super::{Trouble, program};
+use super::setup_file::Own;
+use super::{SetupError, program};
 
 /// A file of ours has this word in it.
 const MARK: &str = "flightline:file";
@@ -33,12 +33,12 @@ fn script(event: &str, binary: &str) -> String {
 }
 
 /// The text of a file of ours. A file of another tool stays.
-pub(super) fn install(own: Own, before: Option<&str>, binary: &str) -> Result<String, Trouble> {
+pub(super) fn install(own: Own, before: Option<&str>, binary: &str) -> Result<String, SetupError> {
     if let Some(text) = before
         && !text.trim().is_empty()
         && !text.contains(MARK)
     {
-        return Err(Trouble::Taken {
+        return Err(SetupError::Taken {
             what: name(own).to_owned(),
         });
     }

@@ -8,7 +8,7 @@ use super::hooks;
 
 /// Whom a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum SetupScope {
     /// One person, in all projects.
     User,
     /// Everyone, in one project.
@@ -17,11 +17,11 @@ pub enum Scope {
 
 /// A file that the setup of a client touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SetupFile {
     /// The client that reads it.
     pub client: Client,
     /// Whom it is for.
-    pub scope: Scope,
+    pub scope: SetupScope,
     /// Its path below the home folder, or below the repository.
     pub path: String,
     /// A path beside it that the client reads as well. It takes the place of `path` when a file is there already.
@@ -29,7 +29,7 @@ pub struct Place {
     /// Where it is when a variable of the environment moves it.
     pub moved: Option<Moved>,
     /// How it is edited.
-    pub kind: Kind,
+    pub kind: SettingsFormat,
     /// Whether it has to be executable.
     pub executable: bool,
 }
@@ -45,9 +45,9 @@ pub struct Moved {
 
 /// How a file is edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingsFormat {
     /// JSON, with or without comments. These parts of it are ours.
-    Json(&'static [Part]),
+    Json(&'static [JsonPart]),
     /// TOML with a table for our MCP server.
     Toml,
     /// Markdown with a block of ours.
@@ -58,7 +58,7 @@ pub enum Kind {
 
 /// A part of a JSON file that is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum JsonPart {
     /// The file with the hooks.
     Hooks,
     /// The MCP server.
@@ -78,7 +78,7 @@ pub enum Own {
     Script(&'static str),
 }
 
-impl Place {
+impl SetupFile {
     /// Where the file is. `root` is the home folder, or the repository. `variable` looks up a variable of the environment, and
     /// `exists` says whether there is a file.
     #[must_use]
@@ -120,20 +120,20 @@ impl Place {
 
 /// Every file that the setup of a client touches, for one person or for one project.
 #[must_use]
-pub fn places(client: Client, scope: Scope) -> Vec<Place> {
+pub fn places(client: Client, scope: SetupScope) -> Vec<SetupFile> {
     match scope {
-        Scope::User => user(client),
-        Scope::Project => project(client),
+        SetupScope::User => user(client),
+        SetupScope::Project => project(client),
     }
 }
 
-const HOOKS: Kind = Kind::Json(&[Part::Hooks]);
-const MCP: Kind = Kind::Json(&[Part::Mcp]);
+const HOOKS: SettingsFormat = SettingsFormat::Json(&[JsonPart::Hooks]);
+const MCP: SettingsFormat = SettingsFormat::Json(&[JsonPart::Mcp]);
 
-fn user(client: Client) -> Vec<Place> {
-    let home = |variable, folder: &str, path: &str, kind| Place {
+fn user(client: Client) -> Vec<SetupFile> {
+    let home = |variable, folder: &str, path: &str, kind| SetupFile {
         client,
-        scope: Scope::User,
+        scope: SetupScope::User,
         path: format!("{folder}{path}"),
         instead: None,
         moved: Some(Moved {
@@ -143,7 +143,7 @@ fn user(client: Client) -> Vec<Place> {
         kind,
         executable: false,
     };
-    let fixed = |path: &str, kind| Place {
+    let fixed = |path: &str, kind| SetupFile {
         moved: None,
         ..home("", "", path, kind)
     };
@@ -153,34 +153,40 @@ fn user(client: Client) -> Vec<Place> {
             vec![
                 claude(
                     "settings.json",
-                    Kind::Json(&[Part::Hooks, Part::StatusLine]),
+                    SettingsFormat::Json(&[JsonPart::Hooks, JsonPart::StatusLine]),
                 ),
                 home("CLAUDE_CONFIG_DIR", "", ".claude.json", MCP),
-                claude("skills/flightline/SKILL.md", Kind::File(Own::Skill)),
-                claude("CLAUDE.md", Kind::Markdown),
+                claude(
+                    "skills/flightline/SKILL.md",
+                    SettingsFormat::File(Own::Skill),
+                ),
+                claude("CLAUDE.md", SettingsFormat::Markdown),
             ]
         }
         Client::Codex => {
             let codex = |path, kind| home("CODEX_HOME", ".codex/", path, kind);
             vec![
                 codex("hooks.json", HOOKS),
-                codex("config.toml", Kind::Toml),
-                codex("AGENTS.md", Kind::Markdown),
+                codex("config.toml", SettingsFormat::Toml),
+                codex("AGENTS.md", SettingsFormat::Markdown),
             ]
         }
         Client::Gemini => vec![
             fixed(
                 ".gemini/settings.json",
-                Kind::Json(&[Part::Hooks, Part::Mcp]),
+                SettingsFormat::Json(&[JsonPart::Hooks, JsonPart::Mcp]),
             ),
-            fixed(".gemini/GEMINI.md", Kind::Markdown),
+            fixed(".gemini/GEMINI.md", SettingsFormat::Markdown),
         ],
         Client::Opencode => {
             let opencode = |path, kind| home("XDG_CONFIG_HOME", ".config/", path, kind);
             vec![
-                opencode("opencode/plugins/flightline.js", Kind::File(Own::Plugin)),
+                opencode(
+                    "opencode/plugins/flightline.js",
+                    SettingsFormat::File(Own::Plugin),
+                ),
                 opencode("opencode/opencode.json", MCP).or("opencode.jsonc"),
-                opencode("opencode/AGENTS.md", Kind::Markdown),
+                opencode("opencode/AGENTS.md", SettingsFormat::Markdown),
             ]
         }
         Client::Copilot => {
@@ -188,7 +194,7 @@ fn user(client: Client) -> Vec<Place> {
             vec![
                 copilot("hooks/flightline.json", HOOKS),
                 copilot("mcp-config.json", MCP),
-                copilot("copilot-instructions.md", Kind::Markdown),
+                copilot("copilot-instructions.md", SettingsFormat::Markdown),
             ]
         }
         Client::Cline => {
@@ -203,41 +209,47 @@ fn user(client: Client) -> Vec<Place> {
     }
 }
 
-fn project(client: Client) -> Vec<Place> {
-    let below = |path: &str, kind| Place {
+fn project(client: Client) -> Vec<SetupFile> {
+    let below = |path: &str, kind| SetupFile {
         client,
-        scope: Scope::Project,
+        scope: SetupScope::Project,
         path: path.to_owned(),
         instead: None,
         moved: None,
         kind,
         executable: false,
     };
-    let agents = || below("AGENTS.md", Kind::Markdown);
+    let agents = || below("AGENTS.md", SettingsFormat::Markdown);
     match client {
         Client::Claude => vec![
             below(
                 ".claude/settings.json",
-                Kind::Json(&[Part::Hooks, Part::StatusLine]),
+                SettingsFormat::Json(&[JsonPart::Hooks, JsonPart::StatusLine]),
             ),
             below(".mcp.json", MCP),
-            below(".claude/skills/flightline/SKILL.md", Kind::File(Own::Skill)),
-            below("CLAUDE.md", Kind::Markdown),
+            below(
+                ".claude/skills/flightline/SKILL.md",
+                SettingsFormat::File(Own::Skill),
+            ),
+            below("CLAUDE.md", SettingsFormat::Markdown),
         ],
         Client::Codex => vec![
             below(".codex/hooks.json", HOOKS),
-            below(".codex/config.toml", Kind::Toml),
+            below(".codex/config.toml", SettingsFormat::Toml),
             agents(),
         ],
         Client::Gemini => vec![
             below(
                 ".gemini/settings.json",
-                Kind::Json(&[Part::Hooks, Part::Mcp]),
+                SettingsFormat::Json(&[JsonPart::Hooks, JsonPart::Mcp]),
             ),
-            below("GEMINI.md", Kind::Markdown),
+            below("GEMINI.md", SettingsFormat::Markdown),
         ],
         Client::Opencode => vec![
-            below(".opencode/plugins/flightline.js", Kind::File(Own::Plugin)),
+            below(
+                ".opencode/plugins/flightline.js",
+                SettingsFormat::File(Own::Plugin),
+            ),
             below("opencode.json", MCP).or("opencode.jsonc"),
             agents(),
         ],
@@ -256,12 +268,12 @@ fn project(client: Client) -> Vec<Place> {
 }
 
 /// Cline runs one program for each event, by its name.
-fn scripts(place: impl Fn(&str, Kind) -> Place) -> Vec<Place> {
+fn scripts(place: impl Fn(&str, SettingsFormat) -> SetupFile) -> Vec<SetupFile> {
     hooks(Client::Cline)
         .iter()
         .map(|hook| {
             let path = format!(".cline/hooks/{}", hook.event);
-            place(&path, Kind::File(Own::Script(hook.event))).executable()
+            place(&path, SettingsFormat::File(Own::Script(hook.event))).executable()
         })
         .collect()
 }
@@ -272,11 +284,11 @@ mod tests {
 
     #[test]
     fn a_variable_moves_a_file() {
-        let all = places(Client::Claude, Scope::User);
+        let all = places(Client::Claude, SetupScope::User);
         let home = Path::new("/home/ada");
         let none = |_: &str| None;
         let set = |name: &str| (name == "CLAUDE_CONFIG_DIR").then(|| PathBuf::from("/c"));
-        let at = |place: &Place| place.resolve(home, set, |_| false);
+        let at = |place: &SetupFile| place.resolve(home, set, |_| false);
         assert_eq!(
             all[0].resolve(home, none, |_| false),
             Path::new("/home/ada/.claude/settings.json")
@@ -291,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_file_beside_it_is_taken_when_it_is_there() {
-        let all = places(Client::Opencode, Scope::Project);
+        let all = places(Client::Opencode, SetupScope::Project);
         let root = Path::new("/p");
         let with = |name: &'static str| {
             all[1].resolve(root, |_| None, move |path| path == Path::new(name))
@@ -303,7 +315,7 @@ mod tests {
     #[test]
     fn no_client_has_a_file_twice() {
         for client in Client::ALL {
-            for scope in [Scope::User, Scope::Project] {
+            for scope in [SetupScope::User, SetupScope::Project] {
                 let mut paths: Vec<String> = places(client, scope)
                     .into_iter()
                     .map(|place| place.path)

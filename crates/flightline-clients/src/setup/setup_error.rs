@@ -2,7 +2,7 @@
 
 /// Why a settings file is left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum SetupError {
     /// It cannot be read.
     #[error("line {line}, column {column}: {reason}")]
     Malformed {
