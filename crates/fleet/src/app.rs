@@ -20,8 +20,8 @@ use flightline::rebuild::prospect;
 use flightline::recovery::claims::{ListClaims, look};
 use flightline::registry::Registered;
 use flightline::remote::{API, Offline};
-use flightline::store::clock::{Clock, Ids as IdSource};
-use flightline::store::{Error as StoreError, Location, OpenOptions, Steps, Store};
+use flightline::store::clock::{Clock, IdSource};
+use flightline::store::{CrashPoints, Error as StoreError, Location, OpenOptions, Store};
 use flightline::workspace::beneath::Dir;
 use flightline::workspace::{
     Bounds, Fingerprint, Home, STATE_FOLDER, Trust, WorkTree, discover, repo_path, repository_root,
@@ -218,10 +218,10 @@ impl App {
     }
 
     /// The moments at which a test ends or stops this process.
-    pub fn steps(&self) -> Result<Steps, Refusal> {
+    pub fn steps(&self) -> Result<CrashPoints, Refusal> {
         let crash_at = self.env.crash_at.as_deref().map(number).transpose()?;
         let freeze_at = self.env.freeze_at.as_deref().map(number).transpose()?;
-        Ok(Steps::new(crash_at, freeze_at))
+        Ok(CrashPoints::new(crash_at, freeze_at))
     }
 
     /// What this user trusts on this machine.

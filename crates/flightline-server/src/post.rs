@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use flightline::core::{Code, Refusal};
-use flightline::store::{Bell, Ear, Location};
+use flightline::store::{Location, NotifyListener, NotifySender};
 
 /// How many notifications wait to be sent. One that finds no room is dropped, and the write is found by looking.
 const WAITING: usize = 256;
@@ -83,7 +83,7 @@ fn start(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 
 /// Sends the waiting notifications, each project once.
 fn tell(location: &Location, words: &Receiver<Option<Arc<str>>>) {
-    let mut bell: Option<Bell> = None;
+    let mut bell: Option<NotifySender> = None;
     while let Ok(Some(first)) = words.recv() {
         let mut projects = BTreeSet::from([first]);
         let mut ending = false;
@@ -94,7 +94,7 @@ fn tell(location: &Location, words: &Receiver<Option<Arc<str>>>) {
             }
         }
         if bell.is_none() {
-            bell = Bell::open(location, CONNECTING).ok().flatten();
+            bell = NotifySender::open(location, CONNECTING).ok().flatten();
         }
         // A node that is not notified finds the write by looking.
         if let Some(open) = &mut bell
@@ -109,11 +109,11 @@ fn tell(location: &Location, words: &Receiver<Option<Arc<str>>>) {
 }
 
 fn hear(location: &Location, ending: &AtomicBool, heard: &impl Fn(Option<&str>)) {
-    let mut ear: Option<Ear> = None;
+    let mut ear: Option<NotifyListener> = None;
     let (_keep, never) = std::sync::mpsc::channel::<()>();
     while !ending.load(Ordering::SeqCst) {
         let Some(open) = &mut ear else {
-            ear = Ear::open(location, CONNECTING).ok().flatten();
+            ear = NotifyListener::open(location, CONNECTING).ok().flatten();
             match ear {
                 // Notifications sent before this connection was opened are missed.
                 Some(_) => heard(None),

@@ -6,7 +6,7 @@ use flightline::Fleet;
 use flightline::core::token::{Presented, Scope};
 use flightline::core::{Name, Refusal, Time, TokenId};
 use flightline::remote::header;
-use flightline::store::clock::{Clock, Ids};
+use flightline::store::clock::{Clock, IdSource};
 use flightline::token::TokenView;
 
 use crate::route::Answer;
@@ -27,7 +27,7 @@ impl Pretend {
             return Ok(None);
         }
         Ok(Some(TokenView {
-            id: TokenId::new(Ids::Random.next()),
+            id: TokenId::new(IdSource::Random.next()),
             project: presented.project.clone(),
             name: Name::parse("name", &self.user)?,
             scope: Scope::Admin,
@@ -61,10 +61,10 @@ impl Pretence {
     }
 
     /// Sets the clock and the ids of this connection.
-    pub(crate) fn begin(&self, fleet: &mut Fleet) -> Result<Ids, Refusal> {
+    pub(crate) fn begin(&self, fleet: &mut Fleet) -> Result<IdSource, Refusal> {
         let clock = self.now.map_or(Clock::System, Clock::fixed);
-        let ids = self.next_id.map_or(Ids::Random, Ids::counting);
-        fleet.store()?.pretend(clock, ids.clone());
+        let ids = self.next_id.map_or(IdSource::Random, IdSource::counting);
+        fleet.store()?.use_clock_and_ids(clock, ids.clone());
         Ok(ids)
     }
 

@@ -24,7 +24,7 @@ use flightline::core::{Code, Refusal};
 use flightline::event::Cursor;
 use flightline::registry::{Company, Registered};
 use flightline::remote::header::REPLAYED;
-use flightline::store::clock::Ids;
+use flightline::store::clock::IdSource;
 use flightline::{Access, Caller, Done, Fleet};
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     /// In tests: what is pretended.
     pub(crate) pretend: Option<Pretend>,
     /// Where ids of requests come from.
-    pub(crate) ids: Ids,
+    pub(crate) ids: IdSource,
     pub(crate) say: Say,
     /// Room for as many streams of events as may be open at once.
     pub(crate) streams: Arc<Semaphore>,

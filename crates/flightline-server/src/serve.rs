@@ -14,7 +14,7 @@ use flightline::core::{Code, Refusal};
 use flightline::mirror::Mirrors;
 use flightline::mission::ListMissions;
 use flightline::registry::Company;
-use flightline::store::clock::Ids;
+use flightline::store::clock::IdSource;
 use flightline::store::{Location, OpenOptions};
 use flightline::token::ListTokens;
 use flightline::workspace::WorkTree;
@@ -261,7 +261,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         hosts: names(address, &setup.hosts),
         api: setup.api,
         pretend: setup.pretend,
-        ids: Ids::Random,
+        ids: IdSource::Random,
         say: Arc::clone(&say),
         streams: Arc::new(Semaphore::new(setup.limits.streams)),
         wrote,

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use flightline_workspace::beneath::Dir;
 
 use crate::copy::{Copied, copy_rows};
-use crate::engine::queue::Queue;
+use crate::engine::queue::WriterQueue;
 use crate::engine::{Durability, sqlite};
 use crate::error::Error;
 use crate::store::{OpenOptions, Store};
-use crate::table::project::{self, Project};
+use crate::table::project::{self, ProjectRow};
 
 impl Store {
     /// Whether the engine finds its files sound, and every table, index and view is exactly as in `fresh`, a store
@@ -36,7 +36,7 @@ impl Store {
     pub fn title(&mut self, id: &str) -> Result<(u64, String), Error> {
         let row = self.driver().take_project(id, false)?;
         let row = row.ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
-        let project = Project::from_row(self.driver(), id, &row)?;
+        let project = ProjectRow::from_row(self.driver(), id, &row)?;
         Ok((project.rev, project.name))
     }
 
@@ -65,7 +65,7 @@ impl Store {
     fn adopt_rows(&mut self, from: &mut Self, id: &str) -> Result<Copied, Error> {
         let row = from.driver().take_project(id, false)?;
         let row = row.ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
-        let row = Project::from_row(from.driver(), id, &row)?;
+        let row = ProjectRow::from_row(from.driver(), id, &row)?;
         project::insert(self.driver(), &row)?;
         let copied = copy_rows(from.driver(), self.driver(), id, id)?;
         Ok(Copied {
@@ -88,7 +88,7 @@ pub fn holds_database(folder: &Path) -> bool {
 #[must_use]
 pub fn last_acknowledged(folder: &Path, project: &str) -> u64 {
     let last = Dir::private(folder)
-        .map(|folder| sqlite::anchor::Folder::new(Arc::new(folder)).read(project));
+        .map(|folder| sqlite::anchor::AnchorFolder::new(Arc::new(folder)).read(project));
     last.map_or(0, |last| last.ok().flatten().map_or(0, |last| last.rev))
 }
 
@@ -107,7 +107,7 @@ pub fn put_in_place(
     let step = || options.steps.step();
     let place = Dir::private(folder).map_err(|error| cannot("open", folder, &error))?;
     let place = Arc::new(place);
-    let mut queue = Queue::new(Arc::clone(&place), &options.purpose);
+    let mut queue = WriterQueue::new(Arc::clone(&place), &options.purpose);
     let _turn = queue.wait(options.patience)?;
     // The last acknowledged revision belongs to the old store.
     let names = [

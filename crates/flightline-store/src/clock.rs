@@ -103,7 +103,7 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Where new ids come from.
 #[derive(Clone, Debug, Default)]
-pub enum Ids {
+pub enum IdSource {
     /// Random UUIDs.
     #[default]
     Random,
@@ -111,7 +111,7 @@ pub enum Ids {
     Counting(Arc<AtomicU64>),
 }
 
-impl Ids {
+impl IdSource {
     /// Ids that count up from `seed`.
     #[must_use]
     pub fn counting(seed: u64) -> Self {

@@ -13,14 +13,14 @@ use std::time::Duration;
 use flightline_core::history::LEFT_OUT;
 use uuid::Uuid;
 
+use crate::crash_points::CrashPoints;
 use crate::engine::{Driver, Durability, sqlite};
 use crate::error::Error;
-use crate::steps::Steps;
-use crate::store::{Access, Store};
-use crate::table::project::{self, Project};
+use crate::store::{Store, TxAccess};
+use crate::table::project::{self, ProjectRow};
 use crate::table::statements;
 use crate::tx::Tx;
-use crate::value::{Row, Value, params};
+use crate::value::{Row, SqlValue, params};
 
 statements! {
     READ_SUBJECTS = "SELECT project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum FROM subject \
@@ -120,10 +120,10 @@ impl Store {
         let row = from
             .take_project(&project, false)?
             .ok_or_else(|| Error::UnknownProject(project.clone()))?;
-        let row = Project {
+        let row = ProjectRow {
             // Of the database it came from: a file has none.
             timeline: None,
-            ..Project::from_row(from, &project, &row)?
+            ..ProjectRow::from_row(from, &project, &row)?
         };
         let options = sqlite::Options {
             purpose: "backup".to_owned(),
@@ -227,7 +227,7 @@ impl Store {
         let replaced =
             self.replace_rows(from, source, &project)
                 .and_then(|(seen, seal, copied)| {
-                    let mut tx = self.transaction_as_it_is(Access::Write)?;
+                    let mut tx = self.transaction_as_it_is(TxAccess::Write)?;
                     // What follows goes on from the last event that was copied.
                     tx.project.seal = seal;
                     // Whatever was wrong with the row, nothing of it stays but the name and when it was made.
@@ -267,13 +267,13 @@ impl Store {
     ) -> Result<(u64, String, Copied), Error> {
         let row = from.driver().take_project(source, false)?;
         let row = row.ok_or_else(|| Error::UnknownProject(source.to_owned()))?;
-        let theirs = Project::from_row(from.driver(), source, &row)?;
+        let theirs = ProjectRow::from_row(from.driver(), source, &row)?;
         let seen = match self.driver().take_project(project, true)? {
-            Some(row) => match Project::from_row(self.driver(), project, &row) {
+            Some(row) => match ProjectRow::from_row(self.driver(), project, &row) {
                 Ok(ours) => ours.rev,
                 // The replaced store need not be sound: `above` stands for a counter that cannot be read.
                 Err(_) => {
-                    let sound = Project {
+                    let sound = ProjectRow {
                         id: project.to_owned(),
                         rev: 0,
                         ..theirs.clone()
@@ -284,7 +284,7 @@ impl Store {
             },
             None => {
                 let (name, history) = (&theirs.name, &theirs.history);
-                let new = Project::new(project, name, history, theirs.created_at);
+                let new = ProjectRow::new(project, name, history, theirs.created_at);
                 project::insert(self.driver(), &new)?;
                 0
             }
@@ -318,7 +318,7 @@ pub(crate) fn copy_rows(
     let mut write = |sql: &'static str, rows: Vec<Row>| {
         let count = rows.len() as u64;
         for mut row in rows {
-            row.0[0] = Value::from(target);
+            row.0[0] = SqlValue::from(target);
             to.execute(sql, &row.0)?;
         }
         Ok::<u64, Error>(count)
@@ -380,7 +380,7 @@ fn named(error: Error, file: &Path) -> Error {
 
 fn sole_project(folder: &Path) -> Result<String, Error> {
     let location = crate::Location::Folder(folder.to_path_buf());
-    let mut store = Store::open(&location, "", watched(&Steps::default()))?;
+    let mut store = Store::open(&location, "", watched(&CrashPoints::default()))?;
     match store.projects()?.as_slice() {
         [only] => Ok(only.clone()),
         several => Err(Error::NotOurs(format!(
@@ -391,7 +391,7 @@ fn sole_project(folder: &Path) -> Result<String, Error> {
 }
 
 /// How a copy is opened: its steps count with those of the store.
-fn watched(steps: &Steps) -> crate::OpenOptions {
+fn watched(steps: &CrashPoints) -> crate::OpenOptions {
     crate::OpenOptions {
         steps: steps.clone(),
         keep_old: false,

@@ -12,8 +12,8 @@ use flightline_core::Time;
 
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::table::project::Project;
-use crate::value::{Row, Value};
+use crate::table::project::ProjectRow;
+use crate::value::{Row, SqlValue};
 
 /// The number of the newest schema this version knows.
 pub(crate) const SCHEMA_VERSION: i64 = 11;
@@ -61,7 +61,7 @@ impl Anchor {
 
 /// How much room a store takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
+pub struct SpaceUsed {
     /// The database: its file, or the server's tables and indexes, which all projects in it share.
     pub database: u64,
     /// The log beside it that is not folded into it yet.
@@ -72,7 +72,7 @@ pub struct Space {
 
 /// How the disk stands on which a store is, as far as it is ours to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub struct DiskSpace {
     /// How many bytes are left for us.
     pub free: u64,
     /// Whether only what ends trouble is written any more.
@@ -81,7 +81,7 @@ pub struct Disk {
     pub log: u64,
 }
 
-impl Disk {
+impl DiskSpace {
     /// A log of this size is not folded into the database any more: a process goes on reading what was there before.
     pub const LONG_LOG: u64 = 64 * 1024 * 1024;
 }
@@ -111,7 +111,7 @@ pub(crate) struct Acknowledged {
 
 impl Acknowledged {
     /// What of it is not in the database. Histories that follow one another have ever higher revisions.
-    pub(crate) fn lost_since(&self, project: &Project) -> Option<Loss> {
+    pub(crate) fn lost_since(&self, project: &ProjectRow) -> Option<Loss> {
         (self.project == project.id && self.rev > project.rev).then_some(Loss::Tail {
             from: project.rev + 1,
             to: self.rev,
@@ -188,7 +188,7 @@ pub(crate) trait Driver: Send {
     fn land(
         &mut self,
         _advance: &'static str,
-        _params: Vec<Value>,
+        _params: Vec<SqlValue>,
         _events: u64,
     ) -> Result<Landing, Error> {
         Ok(Landing::Held)
@@ -198,25 +198,29 @@ pub(crate) trait Driver: Send {
     fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, Error>;
 
     /// Runs a statement; says how many rows it changed.
-    fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error>;
+    fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, Error>;
 
     /// Runs a query.
-    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error>;
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, Error>;
 
     /// Runs a query for rows that this write has not touched: what waits to be written cannot concern it.
-    fn query_untouched(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query_untouched(
+        &mut self,
+        sql: &'static str,
+        params: &[SqlValue],
+    ) -> Result<Vec<Row>, Error> {
         self.query(sql, params)
     }
 
     /// Runs a write whose row count the caller does not need. An engine may put it off, at the latest until a query has
     /// to see it, until its savepoint is released, or until the commit: if it fails, that fails.
-    fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
+    fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), Error> {
         self.execute(sql, &params).map(drop)
     }
 
     /// Changes a row that is known to be there; false when it is not. Where the change is put off, a row that is not there fails it
     /// then.
-    fn post_change(&mut self, sql: &'static str, params: Vec<Value>) -> Result<bool, Error> {
+    fn post_change(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<bool, Error> {
         Ok(self.execute(sql, &params)? == 1)
     }
 
@@ -292,10 +296,10 @@ pub(crate) trait Driver: Send {
     fn acknowledge(&mut self, _last: &Acknowledged) {}
 
     /// How much room the store takes.
-    fn space(&mut self) -> Result<Space, Error>;
+    fn space(&mut self) -> Result<SpaceUsed, Error>;
 
     /// How the disk stands. A server keeps that to itself.
-    fn disk(&mut self) -> Result<Option<Disk>, Error> {
+    fn disk(&mut self) -> Result<Option<DiskSpace>, Error> {
         Ok(None)
     }
 

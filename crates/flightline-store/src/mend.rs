@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::seal;
 use crate::table::event::{self, NewEvent, StoredEvent};
 use crate::table::statements;
-use crate::table::subject::{self, Document, Find, SubjectRow};
+use crate::table::subject::{self, Find, StoredDocument, SubjectRow};
 use crate::tx::Tx;
 use crate::value::{Row, params};
 
@@ -44,7 +44,7 @@ pub(crate) const IN_PLACE_OF: &str = "in_place_of";
 
 /// Where a copy of a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum CopyLocation {
     /// In the event that gave it.
     Journal,
     /// In the row of its subject.
@@ -63,22 +63,22 @@ pub struct Damage {
     /// The revision that gave it.
     pub rev: u64,
     /// Where the damaged copy is.
-    pub place: Place,
+    pub place: CopyLocation,
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, id, rev, .. } = self;
         match self.place {
-            Place::Journal => write!(
+            CopyLocation::Journal => write!(
                 f,
                 "{kind} {id} is damaged in the journal (revision {rev}); its last value is sound and was used"
             ),
-            Place::LastValue => write!(
+            CopyLocation::LastValue => write!(
                 f,
                 "the last value of {kind} {id} is damaged; the journal's (revision {rev}) is sound and was used"
             ),
-            Place::Columns => write!(
+            CopyLocation::Columns => write!(
                 f,
                 "{kind} {id} is listed by damaged columns; its document (revision {rev}) is sound and was used"
             ),
@@ -105,12 +105,12 @@ impl Tx<'_> {
 
     /// Every change of a subject, oldest first, as the journal tells it. An event that is not as it was written tells
     /// nothing; the texts are unchecked.
-    pub fn told(&mut self, kind: Kind, id: &str) -> Result<Vec<Told>, Error> {
+    pub fn told(&mut self, kind: Kind, id: &str) -> Result<Vec<JournalChange>, Error> {
         let project = self.project.id.as_str();
         let params = params![project, kind.as_str(), id];
         let rows = event::query_values(self.driver, CHANGES, params, seal::AFTER)?;
         let intact = rows.iter().filter(|row| seal::is_intact(row));
-        intact.map(Told::read).collect()
+        intact.map(JournalChange::read).collect()
     }
 
     /// Whether a subject has a row, also when it is gone.
@@ -157,7 +157,7 @@ impl Tx<'_> {
         }
         match self.last_value(value.kind, &value.id, value.rev)? {
             Some((text, sha)) => {
-                self.notice(value.kind, &value.id, value.rev, Place::Journal);
+                self.notice(value.kind, &value.id, value.rev, CopyLocation::Journal);
                 Ok(StoredEvent { text, sha, ..value })
             }
             None => Err(Error::Corrupt(format!(
@@ -172,14 +172,14 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         id: &str,
-        document: Document,
+        document: StoredDocument,
     ) -> Result<String, Error> {
         if sha256_hex(&document.text) == document.sha {
             return Ok(document.text);
         }
         match self.in_journal(document.rev)? {
             Some(found) if found.is_value_of(kind, id) && found.is_sound() => {
-                self.notice(kind, id, document.rev, Place::LastValue);
+                self.notice(kind, id, document.rev, CopyLocation::LastValue);
                 Ok(found.text)
             }
             _ => Err(Error::Corrupt(format!(
@@ -216,7 +216,7 @@ impl Tx<'_> {
         let document = subject::get(self.driver, &self.project.id, kind, &row.id)?;
         let text = self.sound_text(kind, &row.id, document.ok_or_else(unknown)?)?;
         let keys = keys_of(kind, &text).map_err(|_| unknown())?;
-        self.notice(kind, &row.id, row.rev, Place::Columns);
+        self.notice(kind, &row.id, row.rev, CopyLocation::Columns);
         Ok(SubjectRow {
             mission: keys.mission.map(|id| id.to_string()),
             parent: keys.parent,
@@ -227,7 +227,7 @@ impl Tx<'_> {
         })
     }
 
-    fn notice(&mut self, kind: Kind, id: &str, rev: u64, place: Place) {
+    fn notice(&mut self, kind: Kind, id: &str, rev: u64, place: CopyLocation) {
         let damage = Damage {
             kind,
             id: id.to_owned(),
@@ -248,7 +248,7 @@ impl Tx<'_> {
             place,
         } = damage;
         match place {
-            Place::Journal => match self.last_value(*kind, id, *rev)? {
+            CopyLocation::Journal => match self.last_value(*kind, id, *rev)? {
                 Some((text, sha)) => {
                     let copy = StoredEvent {
                         kind: *kind,
@@ -264,7 +264,7 @@ impl Tx<'_> {
                 }
                 None => Ok(Mended::Refused),
             },
-            Place::LastValue => match self.in_journal(*rev)? {
+            CopyLocation::LastValue => match self.in_journal(*rev)? {
                 Some(found) if found.is_value_of(*kind, id) && found.is_sound() => {
                     let project = self.project.id.as_str();
                     let changed = self.driver.execute(
@@ -286,7 +286,7 @@ impl Tx<'_> {
                 }
                 _ => Ok(Mended::Refused),
             },
-            Place::Columns => self.mend_row(*kind, id),
+            CopyLocation::Columns => self.mend_row(*kind, id),
         }
     }
 
@@ -355,8 +355,8 @@ impl Tx<'_> {
         {
             return Ok(Mended::Refused);
         }
-        if let Some(memory) = &mut self.memory {
-            memory.forget_events();
+        if let Some(cache) = &mut self.cache {
+            cache.forget_events();
         }
         event::insert(
             self.driver,
@@ -471,9 +471,9 @@ impl Tx<'_> {
         place: &str,
         from: &str,
     ) -> Result<(), Error> {
-        if let Some(memory) = &mut self.memory {
-            memory.forget(kind);
-            memory.forget_events();
+        if let Some(cache) = &mut self.cache {
+            cache.forget(kind);
+            cache.forget_events();
         }
         let (project, rev) = (self.project.id.clone(), self.hand_out());
         self.project.seal = event::insert(
@@ -568,7 +568,7 @@ impl InJournal {
 
 /// A change of a subject, as the journal tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct JournalChange {
     /// The revision of the event.
     pub rev: u64,
     /// When it was.
@@ -581,7 +581,7 @@ pub struct Told {
     pub sha: String,
 }
 
-impl Told {
+impl JournalChange {
     /// Whether it gave a value, and the text matches its hash.
     #[must_use]
     pub fn is_sound(&self) -> bool {

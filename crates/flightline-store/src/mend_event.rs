@@ -13,9 +13,9 @@ use crate::seal;
 use crate::table::event::{self, NewEvent};
 use crate::table::statements;
 use crate::tx::Tx;
-use crate::value::{Row, Value, params};
+use crate::value::{Row, SqlValue, params};
 use crate::verify::journal::{hash_alone, is_kept_base};
-use crate::verify::{Trouble, Wrong};
+use crate::verify::{JournalFault, Wrong};
 
 statements! {
     AT = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) \
@@ -34,7 +34,7 @@ const LONGEST: usize = 4096;
 
 impl Tx<'_> {
     /// Mends what is wrong with an event, where what it said is known, or was changed in one place only.
-    pub fn mend_event(&mut self, trouble: &Trouble) -> Result<Mended, Error> {
+    pub fn mend_event(&mut self, trouble: &JournalFault) -> Result<Mended, Error> {
         let project = self.project.id.clone();
         let rows = self
             .driver
@@ -67,7 +67,10 @@ impl Tx<'_> {
                 return Ok(Mended::Refused);
             }
         }
-        let mut written = vec![Value::from(project.as_str()), Value::from(trouble.rev)];
+        let mut written = vec![
+            SqlValue::from(project.as_str()),
+            SqlValue::from(trouble.rev),
+        ];
         let kept = columns.into_iter().enumerate().skip(seal::REV);
         written.extend(
             kept.filter(|(at, _)| *at != seal::AFTER)
@@ -82,8 +85,8 @@ impl Tx<'_> {
     fn as_written(
         &mut self,
         row: &Row,
-        trouble: &Trouble,
-    ) -> Result<Option<(Vec<Value>, &'static str)>, Error> {
+        trouble: &JournalFault,
+    ) -> Result<Option<(Vec<SqlValue>, &'static str)>, Error> {
         let (prev, own) = (row.text(seal::PREV)?, row.text(seal::SEAL)?);
         let mut columns = row.0.clone();
         let project = self.project.id.as_str();
@@ -92,18 +95,18 @@ impl Tx<'_> {
                 let computed = seal::of_event(&row.0, &prev);
                 let named = first(self.driver, PREV_AFTER, project, trouble.rev)?;
                 let named = named.unwrap_or_else(|| self.project.seal.clone());
-                columns[seal::SEAL] = Value::from(computed.as_str());
+                columns[seal::SEAL] = SqlValue::from(computed.as_str());
                 (named == computed).then_some((columns, "the event after it"))
             }
             Wrong::Column("prev") => {
                 let before = first(self.driver, SEAL_BEFORE, project, trouble.rev)?;
                 let before = before.unwrap_or_default();
                 let fits = seal::of_event(&row.0, &before) == own;
-                columns[seal::PREV] = Value::from(before);
+                columns[seal::PREV] = SqlValue::from(before);
                 fits.then_some((columns, "the event before it"))
             }
             Wrong::Column("sha") => hash_alone(row, &prev, &own).map(|sha| {
-                columns[seal::SHA] = Value::from(sha);
+                columns[seal::SHA] = SqlValue::from(sha);
                 (columns, "its value")
             }),
             Wrong::Changed => {
@@ -113,7 +116,7 @@ impl Tx<'_> {
                     && let Some((_, sha)) = self.last_value(kind, &id, trouble.rev)?
                 {
                     let mut hashed = columns.clone();
-                    hashed[seal::SHA] = Value::from(sha);
+                    hashed[seal::SHA] = SqlValue::from(sha);
                     if seal::of_event(&hashed, &prev) == own {
                         return Ok(Some((hashed, "the row of its subject")));
                     }
@@ -126,9 +129,9 @@ impl Tx<'_> {
     }
 
     /// Says that something is damaged and cannot be mended: from now on it is known.
-    pub fn set_aside(&mut self, trouble: &Trouble) -> Result<(), Error> {
-        if let Some(memory) = &mut self.memory {
-            memory.forget_events();
+    pub fn set_aside(&mut self, trouble: &JournalFault) -> Result<(), Error> {
+        if let Some(cache) = &mut self.cache {
+            cache.forget_events();
         }
         let (project, rev) = (self.project.id.clone(), self.hand_out());
         self.project.seal = event::insert(
@@ -176,41 +179,41 @@ fn first(
 }
 
 /// The columns with which the seal fits, when they differ from these in one byte of one column.
-fn one_place(mut columns: Vec<Value>, prev: &str, own: &str) -> Option<Vec<Value>> {
+fn one_place(mut columns: Vec<SqlValue>, prev: &str, own: &str) -> Option<Vec<SqlValue>> {
     for at in seal::REV..=seal::SHA {
         if at == seal::AFTER {
             continue;
         }
         let damaged = columns[at].clone();
-        let fits = |columns: &mut Vec<Value>, value: Value| {
+        let fits = |columns: &mut Vec<SqlValue>, value: SqlValue| {
             columns[at] = value;
             seal::of_event(columns, prev) == own
         };
         // There was nothing where there is something now.
         let optional = matches!(at, seal::MISSION | seal::EPOCH | seal::SHA);
-        if optional && damaged != Value::Null && fits(&mut columns, Value::Null) {
+        if optional && damaged != SqlValue::Null && fits(&mut columns, SqlValue::Null) {
             return Some(columns);
         }
         match &damaged {
-            Value::Null => {}
-            Value::Int(number) => {
+            SqlValue::Null => {}
+            SqlValue::Int(number) => {
                 for (byte, other) in
                     (0..8).flat_map(|byte| (1..=255_i64).map(move |other| (byte, other)))
                 {
-                    let value = Value::Int(number ^ (other << (8 * byte)));
+                    let value = SqlValue::Int(number ^ (other << (8 * byte)));
                     if fits(&mut columns, value) {
                         return Some(columns);
                     }
                 }
             }
-            Value::Text(text) if text.len() <= LONGEST => {
+            SqlValue::Text(text) if text.len() <= LONGEST => {
                 for candidate in one_byte_off(text) {
-                    if fits(&mut columns, Value::Text(candidate)) {
+                    if fits(&mut columns, SqlValue::Text(candidate)) {
                         return Some(columns);
                     }
                 }
             }
-            Value::Text(_) => {}
+            SqlValue::Text(_) => {}
         }
         columns[at] = damaged;
     }

@@ -32,7 +32,7 @@ statements! {
 
 /// Which way to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ReplayFrom {
     /// The events after a revision, oldest first.
     After(u64),
     /// The events before a revision, newest first.
@@ -41,7 +41,7 @@ pub enum Way {
 
 /// An event and what it left of its subject.
 #[derive(Clone, Debug)]
-pub struct Happening {
+pub struct ReplayEvent {
     /// The event itself.
     pub event: Event,
     /// What the subject was after it; nothing when the event changed nothing that a checkpoint names.
@@ -66,13 +66,13 @@ impl Tx<'_> {
     pub fn happenings(
         &mut self,
         mission: MissionId,
-        way: Way,
+        way: ReplayFrom,
         limit: u64,
-    ) -> Result<Vec<Happening>, Error> {
+    ) -> Result<Vec<ReplayEvent>, Error> {
         let (project, id) = (self.project.id.as_str(), mission.to_string());
         let (own, free, rev) = match way {
-            Way::After(rev) => (OWN_AFTER, FREE_AFTER, rev),
-            Way::Before(rev) => (OWN_BEFORE, FREE_BEFORE, rev),
+            ReplayFrom::After(rev) => (OWN_AFTER, FREE_AFTER, rev),
+            ReplayFrom::Before(rev) => (OWN_BEFORE, FREE_BEFORE, rev),
         };
         let driver = &mut *self.driver;
         let own = intact_rows(limit, |last, limit| {
@@ -86,7 +86,7 @@ impl Tx<'_> {
         let mut read = self.intact(own);
         read.extend(self.intact(free));
         read.sort_by_key(|(event, _)| event.rev);
-        if let Way::Before(_) = way {
+        if let ReplayFrom::Before(_) = way {
             read.reverse();
         }
         read.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -99,7 +99,7 @@ impl Tx<'_> {
                     _ if section_of(kind).is_none() => None,
                     change => Some(self.was(kind, &id, rev, change, value(&row)?)?),
                 };
-                Ok(Happening { event, after })
+                Ok(ReplayEvent { event, after })
             })
             .collect()
     }

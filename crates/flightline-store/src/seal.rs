@@ -11,7 +11,7 @@
 use flightline_core::event::{Change, Hasher};
 
 use crate::error::Error;
-use crate::value::{Row, Value};
+use crate::value::{Row, SqlValue};
 
 /// The columns of an event in the order in which they are written: where each is.
 pub(crate) const REV: usize = 1;
@@ -38,13 +38,13 @@ const SUM_BYTES: usize = 8;
 const PART_BYTES: usize = 4;
 
 /// The seal of an event whose columns these are, after the one of which `prev` is the seal.
-pub(crate) fn of_event(columns: &[Value], prev: &str) -> String {
+pub(crate) fn of_event(columns: &[SqlValue], prev: &str) -> String {
     let mut hasher = Hasher::default();
     take_text(&mut hasher, prev);
     for (at, value) in columns.iter().enumerate().take(SHA + 1).skip(REV) {
         match (at, value) {
             (AFTER, _) => {}
-            (CHANGE, Value::Text(word)) if word == Change::Thinned.as_str() => {
+            (CHANGE, SqlValue::Text(word)) if word == Change::Thinned.as_str() => {
                 take_text(&mut hasher, Change::Set.as_str());
             }
             _ => take(&mut hasher, value),
@@ -56,36 +56,36 @@ pub(crate) fn of_event(columns: &[Value], prev: &str) -> String {
 /// Whether the event in this row is as it was written: by its own seal, after the one that it names.
 pub(crate) fn is_intact(row: &Row) -> bool {
     match (row.0.get(PREV), row.0.get(SEAL)) {
-        (Some(Value::Text(prev)), Some(Value::Text(seal))) => of_event(&row.0, prev) == *seal,
+        (Some(SqlValue::Text(prev)), Some(SqlValue::Text(seal))) => of_event(&row.0, prev) == *seal,
         _ => false,
     }
 }
 
 /// The sum of a row beside the journal.
-pub(crate) fn sum(columns: &[Value]) -> String {
+pub(crate) fn sum(columns: &[SqlValue]) -> String {
     sum_of(columns)
 }
 
 /// The sum of columns wherever they are.
-pub(crate) fn sum_of<'a>(columns: impl IntoIterator<Item = &'a Value>) -> String {
+pub(crate) fn sum_of<'a>(columns: impl IntoIterator<Item = &'a SqlValue>) -> String {
     hash(columns).beginning(SUM_BYTES)
 }
 
 /// A part of a sum, for columns that change by themselves.
-pub(crate) fn part(columns: &[Value]) -> String {
+pub(crate) fn part(columns: &[SqlValue]) -> String {
     hash(columns).beginning(PART_BYTES)
 }
 
 /// Whether the last column is the sum of the others.
 pub(crate) fn has_its_sum(row: &Row) -> Result<bool, Error> {
     match row.0.split_last() {
-        Some((Value::Text(found), columns)) => Ok(*found == sum(columns)),
+        Some((SqlValue::Text(found), columns)) => Ok(*found == sum(columns)),
         Some(_) => Ok(false),
         None => Err(Error::Corrupt("a row without columns".to_owned())),
     }
 }
 
-fn hash<'a>(columns: impl IntoIterator<Item = &'a Value>) -> Hasher {
+fn hash<'a>(columns: impl IntoIterator<Item = &'a SqlValue>) -> Hasher {
     let mut hasher = Hasher::default();
     for value in columns {
         take(&mut hasher, value);
@@ -94,14 +94,14 @@ fn hash<'a>(columns: impl IntoIterator<Item = &'a Value>) -> Hasher {
 }
 
 /// Each value with its type and, where it has one, its length: no two rows are taken for one another.
-fn take(hasher: &mut Hasher, value: &Value) {
+fn take(hasher: &mut Hasher, value: &SqlValue) {
     match value {
-        Value::Null => hasher.update(b"-"),
-        Value::Int(number) => {
+        SqlValue::Null => hasher.update(b"-"),
+        SqlValue::Int(number) => {
             hasher.update(b"i");
             hasher.update(&number.to_le_bytes());
         }
-        Value::Text(text) => take_text(hasher, text),
+        SqlValue::Text(text) => take_text(hasher, text),
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::value::{params, values};
 
-    fn event() -> Vec<Value> {
+    fn event() -> Vec<SqlValue> {
         values![
             "prj",
             7_i64,
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(seal.len(), 32);
         assert_ne!(of_event(&sound, &"1".repeat(32)), seal);
         for at in 0..sound.len() {
-            for other in [Value::Null, Value::Int(8), Value::from("other")] {
+            for other in [SqlValue::Null, SqlValue::Int(8), SqlValue::from("other")] {
                 let mut changed = sound.clone();
                 changed[at] = other;
                 let same = of_event(&changed, &before) == seal;
@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn thinning_leaves_the_seal() {
         let mut thinned = event();
-        thinned[CHANGE] = Value::from("thinned");
-        thinned[AFTER] = Value::Null;
+        thinned[CHANGE] = SqlValue::from("thinned");
+        thinned[AFTER] = SqlValue::Null;
         assert_eq!(of_event(&thinned, ""), of_event(&event(), ""));
     }
 

@@ -2,7 +2,7 @@
 
 use flightline_core::{Kind, MissionId};
 
-use crate::engine::{Disk, Space};
+use crate::engine::{DiskSpace, SpaceUsed};
 use crate::error::Error;
 use crate::table::event::kind;
 use crate::table::statements;
@@ -52,12 +52,12 @@ pub struct MissionSize {
 
 impl Tx<'_> {
     /// How much room the store takes.
-    pub fn space(&mut self) -> Result<Space, Error> {
+    pub fn space(&mut self) -> Result<SpaceUsed, Error> {
         self.driver.space()
     }
 
     /// How the disk stands on which the store is, where that is ours to know.
-    pub fn disk(&mut self) -> Result<Option<Disk>, Error> {
+    pub fn disk(&mut self) -> Result<Option<DiskSpace>, Error> {
         self.driver.disk()
     }
 

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use flightline_core::Time;
 
-use crate::clock::{Clock, Ids};
+use crate::clock::{Clock, IdSource};
+use crate::crash_points::CrashPoints;
 use crate::engine::{Acknowledged, Driver, Durability, postgres, sqlite};
 use crate::error::Error;
 use crate::location::Location;
 use crate::loss::Loss;
-use crate::memory::{Memories, Seen};
 use crate::mend::Damage;
-use crate::steps::Steps;
-use crate::table::project::Project;
+use crate::table::project::ProjectRow;
 use crate::table::{event, project};
 use crate::tx::{Trace, Tx};
+use crate::write_cache::{DocumentCache, WriteCaches};
 use group::{Ahead, Group};
 
 /// How often a write that collided with another is run again.
@@ -44,8 +44,8 @@ pub struct Store {
     group: Option<Group>,
     ahead: Ahead,
     /// The last values of what was written, where they are remembered.
-    memories: Memories,
-    seen: Seen,
+    caches: WriteCaches,
+    seen: DocumentCache,
 }
 
 impl Store {
@@ -72,9 +72,9 @@ impl Store {
         store
             .driver
             .begin_write(Durability::Full, store.options.patience)?;
-        let project = Project {
+        let project = ProjectRow {
             timeline: store.driver.timeline(),
-            ..Project::new(id, name, &history, now)
+            ..ProjectRow::new(id, name, &history, now)
         };
         match project::insert(store.driver.as_mut(), &project) {
             Ok(()) => store.driver.commit()?,
@@ -119,8 +119,8 @@ impl Store {
             acknowledged,
             group: None,
             ahead: Ahead::default(),
-            memories: Memories::default(),
-            seen: Seen::default(),
+            caches: WriteCaches::default(),
+            seen: DocumentCache::default(),
         })
     }
 
@@ -155,7 +155,7 @@ impl Store {
     }
 
     /// What a project's row shows to be lost.
-    fn losses_of(&self, project: &Project) -> Vec<Loss> {
+    fn losses_of(&self, project: &ProjectRow) -> Vec<Loss> {
         let mut losses = Vec::new();
         if !project.intact {
             losses.push(Loss::Project);
@@ -171,7 +171,7 @@ impl Store {
     }
 
     /// Keeps what was committed as acknowledged, where that is kept.
-    pub(crate) fn acknowledge(&mut self, project: &Project) {
+    pub(crate) fn acknowledge(&mut self, project: &ProjectRow) {
         let last = self.acknowledged.as_ref();
         if last.is_some_and(|last| last.rev == project.rev && last.seal == project.seal) {
             return;
@@ -266,7 +266,7 @@ impl Store {
         }
         self.driver.begin_read()?;
         let looked = self.guarded(|store| {
-            let mut tx = store.transaction(Access::Read)?;
+            let mut tx = store.transaction(TxAccess::Read)?;
             look(&mut tx);
             let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
             store.notice(noticed, losses);
@@ -416,21 +416,21 @@ impl Store {
     }
 
     /// Memory is as good as what was committed, and no better.
-    fn remember(&mut self, committed: bool, project: &Project) {
+    fn remember(&mut self, committed: bool, project: &ProjectRow) {
         if committed && project.rev > 0 {
             self.acknowledge(project);
         }
         if !committed {
-            self.memories.forget();
-        } else if let Some(memory) = self.memories.of(&project.id) {
-            memory.stands_at(project);
+            self.caches.forget();
+        } else if let Some(cache) = self.caches.of(&project.id) {
+            cache.stands_at(project);
         }
     }
 
     fn roll_back(&mut self) {
         self.driver.rollback();
-        if let Some(memory) = self.memories.of(&self.project) {
-            memory.go_back(0);
+        if let Some(cache) = self.caches.of(&self.project) {
+            cache.go_back(0);
         }
     }
 
@@ -455,8 +455,8 @@ impl Store {
         work: &mut Work<'_>,
     ) -> Result<(Verdict, Written), Error> {
         let mut tx = self.transaction(match durability {
-            Durability::Full => Access::Write,
-            Durability::Pulse => Access::Pulse,
+            Durability::Full => TxAccess::Write,
+            Durability::Pulse => TxAccess::Pulse,
         })?;
         let verdict = work(&mut tx);
         let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
@@ -485,12 +485,12 @@ impl Store {
     /// In test builds: the numbered moments at which this process may end, for what is written beside
     /// the store.
     #[must_use]
-    pub fn steps(&self) -> Steps {
+    pub fn steps(&self) -> CrashPoints {
         self.options.steps.clone()
     }
 
     /// For tests: takes the time and new ids from elsewhere from now on.
-    pub fn pretend(&mut self, clock: Clock, ids: Ids) {
+    pub fn use_clock_and_ids(&mut self, clock: Clock, ids: IdSource) {
         self.options.clock = clock;
         self.options.ids = ids;
     }
@@ -514,7 +514,7 @@ impl Store {
 
 /// What a transaction may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum TxAccess {
     /// Read, and nothing else.
     Read,
     /// Note signs of life.
@@ -545,7 +545,7 @@ enum Verdict {
 
 struct Written {
     trace: Trace,
-    project: Project,
+    project: ProjectRow,
 }
 
 /// Nothing that is returned by a transaction that ran.

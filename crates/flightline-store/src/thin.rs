@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::table::event::kind;
 use crate::table::statements;
 use crate::tx::Tx;
-use crate::value::{Row, Value, params};
+use crate::value::{Row, SqlValue, params};
 
 statements! {
     SUPERSEDED = "SELECT e.rev, n.rev, e.subject_kind, e.mission, \
@@ -82,18 +82,18 @@ impl Tx<'_> {
             let names = self.named(some);
             self.driver.execute(DROP_TEXTS, &names)?;
         }
-        if let Some(memory) = &mut self.memory {
-            memory.forget_events();
+        if let Some(cache) = &mut self.cache {
+            cache.forget_events();
         }
         Ok(thinned)
     }
 
     /// The project and so many revisions, as a statement names them; the last one fills the rest.
-    fn named(&self, revs: &[u64]) -> Vec<Value> {
+    fn named(&self, revs: &[u64]) -> Vec<SqlValue> {
         let last = revs.last().copied().unwrap_or_default();
         let all = revs.iter().copied().chain(std::iter::repeat(last));
-        let mut names = vec![Value::from(self.project.id.as_str())];
-        names.extend(all.take(NAMED).map(Value::from));
+        let mut names = vec![SqlValue::from(self.project.id.as_str())];
+        names.extend(all.take(NAMED).map(SqlValue::from));
         names
     }
 

@@ -1,15 +1,15 @@
 //! A transaction: the only way to the tables.
 
-mod beside;
+mod cached;
 mod history;
-mod known;
-mod look;
 pub(crate) mod neighbours;
 mod overview;
+mod queries;
+mod side_tables;
 mod trace;
 
-pub use known::NewestWork;
-pub(crate) use trace::{Mark, Trace};
+pub use cached::NewestWork;
+pub(crate) use trace::{EventMark, Trace};
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -23,23 +23,23 @@ use flightline_core::{Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
-use crate::clock::{Clock, Ids};
+use crate::clock::{Clock, IdSource};
 use crate::delta::Base;
 use crate::engine::{Anchor, Driver};
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::memory::{Memory, Seen};
 use crate::mend::Damage;
-use crate::table::event::{EventFilter, Listed, NewEvent, StoredEvent, ValuesAt};
-use crate::table::project::Project;
+use crate::table::event::{EventFilter, EventsRead, NewEvent, StoredEvent, ValuesAt};
+use crate::table::project::ProjectRow;
 use crate::table::subject::NewValue;
 use crate::table::{event, subject};
+use crate::write_cache::{DocumentCache, WriteCache};
 
 /// A transaction. A closure that gets one touches nothing else: it may run twice.
 pub struct Tx<'a> {
     pub(crate) driver: &'a mut dyn Driver,
-    pub(crate) project: Project,
-    pub(crate) ids: Ids,
+    pub(crate) project: ProjectRow,
+    pub(crate) ids: IdSource,
     /// Those that were drawn in this transaction: nothing had one of them before.
     pub(crate) drawn: RefCell<Vec<Uuid>>,
     pub(crate) clock: Clock,
@@ -57,9 +57,9 @@ pub struct Tx<'a> {
     /// The revisions added to the journal.
     pub(crate) trace: Trace,
     /// The last values, where they are remembered.
-    pub(crate) memory: Option<&'a mut Memory>,
+    pub(crate) cache: Option<&'a mut WriteCache>,
     /// The documents that were read before, likewise.
-    pub(crate) seen: Option<&'a mut Seen>,
+    pub(crate) seen: Option<&'a mut DocumentCache>,
 }
 
 /// A place in a transaction to come back to.
@@ -221,7 +221,7 @@ impl Tx<'_> {
         let seal = tell(
             self.driver,
             &mut self.trace,
-            self.memory.as_deref_mut(),
+            self.cache.as_deref_mut(),
             &NewEvent {
                 project: &self.project.id,
                 rev,
@@ -242,9 +242,9 @@ impl Tx<'_> {
             },
         )?;
         self.project.seal = seal;
-        let in_place = match &mut self.memory {
-            Some(memory) if !self.driver.compares_keys() => {
-                memory.is_found_by(self.driver, S::KIND, &id, &keys)?
+        let in_place = match &mut self.cache {
+            Some(cache) if !self.driver.compares_keys() => {
+                cache.is_found_by(self.driver, S::KIND, &id, &keys)?
             }
             _ => false,
         };
@@ -261,7 +261,7 @@ impl Tx<'_> {
         };
         // Before it is written: what was there is asked of the table without sending what waits for it.
         let is_drawn = self.is_drawn(&id);
-        if let Some(memory) = &mut self.memory {
+        if let Some(cache) = &mut self.cache {
             let base = match base.filter(|_| delta.is_some()) {
                 Some(base) => Base {
                     deltas: base.deltas + 1,
@@ -275,7 +275,7 @@ impl Tx<'_> {
             };
             // The text of what the journal alone keeps is not remembered.
             let base = value.doc.map(|_| base);
-            memory.set(self.driver, &value, base, is_drawn)?;
+            cache.set(self.driver, &value, base, is_drawn)?;
         }
         subject::upsert(self.driver, &value)?;
         Ok(rev)
@@ -288,11 +288,11 @@ impl Tx<'_> {
         if kind.is_kept_once() {
             return Ok(None);
         }
-        if let Some(memory) = &mut self.memory {
+        if let Some(cache) = &mut self.cache {
             let known = match self.driver.compares_keys() {
-                true => memory.loaded(kind, id),
+                true => cache.loaded(kind, id),
                 // It is asked for its keys, too.
-                false => memory.get(self.driver, kind, id)?,
+                false => cache.get(self.driver, kind, id)?,
             };
             match known {
                 // It is new, or was taken away.
@@ -320,8 +320,8 @@ impl Tx<'_> {
         let id = value.key();
         let rev = self.record::<S>(kind, value, data, Change::Gone)?;
         subject::remove(self.driver, &self.project.id, S::KIND, &id, rev, self.now)?;
-        if let Some(memory) = &mut self.memory {
-            memory.remove(S::KIND, &id);
+        if let Some(cache) = &mut self.cache {
+            cache.remove(S::KIND, &id);
         }
         Ok(rev)
     }
@@ -352,7 +352,7 @@ impl Tx<'_> {
         let seal = tell(
             self.driver,
             &mut self.trace,
-            self.memory.as_deref_mut(),
+            self.cache.as_deref_mut(),
             &NewEvent {
                 project: &self.project.id,
                 rev,
@@ -447,7 +447,7 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn lines(&mut self, mission: MissionId) -> Result<Vec<DigestLine>, Error> {
-        match self.known_lines(mission)? {
+        match self.cached_lines(mission)? {
             Some(known) => Ok(known),
             None => subject::lines(self.driver, &self.project.id, mission),
         }
@@ -462,7 +462,7 @@ impl Tx<'_> {
         &mut self,
         mission: MissionId,
     ) -> Result<BTreeMap<String, SectionDigest>, Error> {
-        match self.known_sections(mission)? {
+        match self.cached_sections(mission)? {
             Some(known) => Ok(known),
             None => Ok(sections(self.lines(mission)?, Digest::NEW)),
         }
@@ -474,7 +474,7 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn values_now(&mut self, mission: MissionId) -> Result<Option<Vec<StoredEvent>>, Error> {
-        if let Some(known) = self.known_cut(mission)? {
+        if let Some(known) = self.cached_cut(mission)? {
             return Ok(Some(known));
         }
         let values = subject::cut_now(self.driver, &self.project.id, mission)?;
@@ -519,7 +519,7 @@ impl Tx<'_> {
             rev: self.project.rev,
             seal: self.project.seal.clone(),
             actor: self.actor.clone(),
-            mark: self.memory.as_ref().map_or(0, |memory| memory.mark()),
+            mark: self.cache.as_ref().map_or(0, |cache| cache.mark()),
         })
     }
 
@@ -546,8 +546,8 @@ impl Tx<'_> {
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
         self.driver.roll_back_to(Anchor::Attempt)?;
         self.driver.release(Anchor::Attempt)?;
-        if let Some(memory) = &mut self.memory {
-            memory.go_back(savepoint.mark);
+        if let Some(cache) = &mut self.cache {
+            cache.go_back(savepoint.mark);
         }
         self.trace.cut(savepoint.rev);
         self.project.rev = savepoint.rev;
@@ -569,7 +569,7 @@ impl Tx<'_> {
     }
 
     /// The events that are as they were written. Those that are not are noticed as lost.
-    pub(crate) fn intact<T>(&mut self, listed: Listed<T>) -> Vec<T> {
+    pub(crate) fn intact<T>(&mut self, listed: EventsRead<T>) -> Vec<T> {
         for rev in listed.damaged {
             self.miss(Loss::Event { rev });
         }
@@ -628,7 +628,7 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails.
     pub fn changed(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, Error> {
-        match self.known_change(kind, id)? {
+        match self.cached_change(kind, id)? {
             Some(known) => Ok(Some(known)),
             None => subject::changed(self.driver, &self.project.id, kind, id),
         }
@@ -680,12 +680,12 @@ impl Tx<'_> {
 pub(crate) fn tell(
     driver: &mut dyn Driver,
     trace: &mut Trace,
-    memory: Option<&mut Memory>,
+    cache: Option<&mut WriteCache>,
     event: &NewEvent<'_>,
 ) -> Result<String, Error> {
     let seal = event::insert(driver, trace, event)?;
-    if let Some(memory) = memory {
-        memory.tell(event);
+    if let Some(cache) = cache {
+        cache.tell(event);
     }
     Ok(seal)
 }

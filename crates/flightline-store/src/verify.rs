@@ -1,21 +1,21 @@
 //! Checks of a whole store: what `fleet doctor` and every test of a crash rely on. In parts, each in bounded memory and in
 //! time that grows with the store and no faster.
 
-pub(crate) mod beside;
 pub(crate) mod fold;
 pub(crate) mod journal;
+pub(crate) mod side_tables;
 
-pub use beside::Stale;
-pub use journal::{Trouble, Wrong};
+pub use journal::{JournalFault, Wrong};
+pub use side_tables::Stale;
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::ailment::{Ailment, Ill};
+use crate::damage::{DamageKind, DamagedValue};
 use crate::engine::{Acknowledged, Driver};
 use crate::error::Error;
 use crate::store::Store;
-use crate::table::project::Project;
+use crate::table::project::ProjectRow;
 
 /// The check of what rows are found by.
 pub const COLUMNS: &str = "search columns match the documents";
@@ -25,7 +25,7 @@ const TOLD: usize = 10;
 
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct CheckFinding {
     /// The name of the check.
     pub check: &'static str,
     /// The problems; none when all is well.
@@ -34,7 +34,7 @@ pub struct Finding {
     pub known: Vec<String>,
 }
 
-impl Finding {
+impl CheckFinding {
     /// Whether a copy of the store is none worth keeping: not when all that is wrong can be derived from what is right.
     pub(crate) fn is_grave(&self) -> bool {
         !self.problems.is_empty() && !matches!(self.check, COLUMNS | "schema")
@@ -43,13 +43,13 @@ impl Finding {
 
 /// Everything that an examination found.
 #[derive(Clone, Debug, Default)]
-pub struct Examined {
+pub struct Examination {
     /// Each check and its findings.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CheckFinding>,
     /// The damage of values, one by one.
-    pub ailments: Vec<Ailment>,
+    pub damaged_values: Vec<DamagedValue>,
     /// The damage of events.
-    pub troubles: Vec<Trouble>,
+    pub troubles: Vec<JournalFault>,
     /// The damage beside the journal.
     pub stale: Vec<Stale>,
     /// Rows of no kind that there is, or that no event made.
@@ -59,12 +59,12 @@ pub struct Examined {
     /// Whether the database is behind what was acknowledged, or that cannot be read.
     pub behind: bool,
     /// How long each part took.
-    pub parts: Vec<(Part, Duration)>,
+    pub parts: Vec<(VerifyPart, Duration)>,
 }
 
 /// A part of an examination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum VerifyPart {
     /// The engine's own check of its files.
     Engine,
     /// Whether tables, indexes and views are there.
@@ -77,7 +77,7 @@ pub enum Part {
     Beside,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for VerifyPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Engine => "engine",
@@ -90,43 +90,43 @@ impl fmt::Display for Part {
 }
 
 /// Who wants to know how far an examination is: the part, and how many rows of it were looked at.
-pub type OnProgress<'a> = &'a mut dyn FnMut(Part, u64);
+pub type OnProgress<'a> = &'a mut dyn FnMut(VerifyPart, u64);
 
 /// Tells how far it is, and keeps the times.
-pub(crate) struct Watch<'a> {
+pub(crate) struct VerifyProgress<'a> {
     on_progress: OnProgress<'a>,
-    parts: Vec<(Part, Duration)>,
+    parts: Vec<(VerifyPart, Duration)>,
     began: Instant,
 }
 
-impl Watch<'_> {
-    pub(crate) fn tell(&mut self, part: Part, done: u64) {
+impl VerifyProgress<'_> {
+    pub(crate) fn tell(&mut self, part: VerifyPart, done: u64) {
         (self.on_progress)(part, done);
     }
 
-    fn end(&mut self, part: Part) {
+    fn end(&mut self, part: VerifyPart) {
         self.parts.push((part, self.began.elapsed()));
         self.began = Instant::now();
     }
 }
 
 /// Runs every check on one snapshot of the store.
-pub fn verify(store: &mut Store) -> Result<Vec<Finding>, Error> {
+pub fn verify(store: &mut Store) -> Result<Vec<CheckFinding>, Error> {
     Ok(examine(store, &mut |_, _| {})?.findings)
 }
 
 /// Runs every check on one snapshot of the store, and tells how far it is.
-pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examined, Error> {
-    let mut watch = Watch {
+pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examination, Error> {
+    let mut watch = VerifyProgress {
         on_progress,
         parts: Vec::new(),
         began: Instant::now(),
     };
-    watch.tell(Part::Engine, 0);
+    watch.tell(VerifyPart::Engine, 0);
     let integrity = store.driver().integrity()?;
-    watch.end(Part::Engine);
+    watch.end(VerifyPart::Engine);
     let schema = store.driver().schema_troubles()?;
-    watch.end(Part::Schema);
+    watch.end(VerifyPart::Schema);
     let project = store.project().to_owned();
     // Before the snapshot: a process that writes meanwhile is ahead of it.
     let acknowledged = store.driver().acknowledged(&project);
@@ -142,8 +142,8 @@ pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examine
 }
 
 /// The checks of the tables, inside a transaction.
-pub(crate) fn checks_within(driver: &mut dyn Driver, project: &str) -> Result<Examined, Error> {
-    let mut watch = Watch {
+pub(crate) fn checks_within(driver: &mut dyn Driver, project: &str) -> Result<Examination, Error> {
+    let mut watch = VerifyProgress {
         on_progress: &mut |_, _| {},
         parts: Vec::new(),
         began: Instant::now(),
@@ -155,16 +155,16 @@ fn checks(
     driver: &mut dyn Driver,
     id: &str,
     acknowledged: Result<Option<Acknowledged>, String>,
-    watch: &mut Watch<'_>,
-) -> Result<Examined, Error> {
+    watch: &mut VerifyProgress<'_>,
+) -> Result<Examination, Error> {
     let row = driver
         .take_project(id, false)?
         .ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
     // As it is: what it says is compared with the journal.
-    let said = Project::read(id, &row)?;
-    let project = Project::from_row(driver, id, &row)?;
+    let said = ProjectRow::read(id, &row)?;
+    let project = ProjectRow::from_row(driver, id, &row)?;
     let walked = journal::walk(driver, &said, watch)?;
-    watch.end(Part::Journal);
+    watch.end(VerifyPart::Journal);
     let mut problems: Vec<String> = few(&walked.troubles);
     if walked.last != said.rev {
         let (counter, last) = (said.rev, walked.last);
@@ -183,28 +183,33 @@ fn checks(
         .map(|trouble| format!("{trouble}; set aside"))
         .collect();
     known.extend(walked.lost_tails);
-    let journal = Finding {
+    let journal = CheckFinding {
         check: "journal",
         problems,
         known,
     };
     let folded = fold::walk(driver, id, &walked.damaged, watch)?;
-    watch.end(Part::State);
-    let mut stale = beside::walk(driver, id, watch)?;
+    watch.end(VerifyPart::State);
+    let mut stale = side_tables::walk(driver, id, watch)?;
     if !project.intact || (driver.name() == "sqlite" && said.timeline.is_some()) {
         stale.push(Stale::Project);
     }
-    watch.end(Part::Beside);
-    let mut ailments = ill_values(driver, id, &walked.unmatched)?;
+    watch.end(VerifyPart::Beside);
+    let mut damaged_values = ill_values(driver, id, &walked.unmatched)?;
     let unmatched: Vec<String> = walked
         .unmatched
         .iter()
         .map(|(rev, ..)| unmatched(*rev))
         .collect();
-    ailments.extend(folded.ailments);
-    let columns: Vec<&Ailment> = ailments
+    damaged_values.extend(folded.damaged_values);
+    let columns: Vec<&DamagedValue> = damaged_values
         .iter()
-        .filter(|ailment| matches!(ailment.what, Ill::Columns(_) | Ill::Sum | Ill::Unreadable))
+        .filter(|damaged_value| {
+            matches!(
+                damaged_value.what,
+                DamageKind::Columns(_) | DamageKind::Sum | DamageKind::Unreadable
+            )
+        })
         .collect();
     let behind = behind(&project, acknowledged);
     let is_behind = !behind.is_empty();
@@ -216,19 +221,19 @@ fn checks(
         finding(COLUMNS, few(&columns)),
         finding("beside the journal", few(&stale)),
     ];
-    Ok(Examined {
+    Ok(Examination {
         findings,
-        ailments,
+        damaged_values,
         troubles: walked.troubles,
         stale,
         strays: folded.strays,
         behind: is_behind,
-        ..Examined::default()
+        ..Examination::default()
     })
 }
 
 /// Whether the database is behind what was acknowledged.
-fn behind(project: &Project, acknowledged: Result<Option<Acknowledged>, String>) -> Vec<String> {
+fn behind(project: &ProjectRow, acknowledged: Result<Option<Acknowledged>, String>) -> Vec<String> {
     match acknowledged {
         Ok(Some(last)) => last
             .lost_since(project)
@@ -244,27 +249,27 @@ fn ill_values(
     driver: &mut dyn Driver,
     project: &str,
     unmatched: &[(u64, Option<flightline_core::Kind>, String)],
-) -> Result<Vec<Ailment>, Error> {
+) -> Result<Vec<DamagedValue>, Error> {
     let mut ill = Vec::new();
     for (rev, kind, id) in unmatched {
         // What an event of no kind says is no value of anything.
         let Some(kind) = *kind else { continue };
         let other = crate::mend::sound_row(driver, project, kind, id, *rev)?;
-        ill.push(Ailment {
+        ill.push(DamagedValue {
             kind,
             id: id.clone(),
             rev: *rev,
-            what: Ill::Journal(match other {
-                Some(_) => crate::ailment::Other::Sound,
-                None => crate::ailment::Other::None,
+            what: DamageKind::Journal(match other {
+                Some(_) => crate::damage::OtherCopy::Sound,
+                None => crate::damage::OtherCopy::None,
             }),
         });
     }
     Ok(ill)
 }
 
-fn finding(check: &'static str, problems: Vec<String>) -> Finding {
-    Finding {
+fn finding(check: &'static str, problems: Vec<String>) -> CheckFinding {
+    CheckFinding {
         check,
         problems,
         known: Vec::new(),

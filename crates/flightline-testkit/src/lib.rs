@@ -21,7 +21,7 @@ use std::time::Duration;
 use flightline::core::policy::Policy;
 use flightline::core::{Refusal, Time};
 use flightline::registry::Registered;
-use flightline::store::clock::{Clock, Ids};
+use flightline::store::clock::{Clock, IdSource};
 use flightline::store::{Location, OpenOptions, Store, verify};
 use flightline::{Caller, Fleet};
 use tempfile::TempDir;
@@ -80,7 +80,7 @@ pub struct World {
     pub project: String,
     /// Its clock: stands at 2026-01-04T12:00:00Z until it is moved.
     pub clock: Clock,
-    ids: Ids,
+    ids: IdSource,
     /// Whether its stores remember what they wrote: until a test damages them.
     remember: Arc<AtomicBool>,
 }
@@ -109,7 +109,7 @@ impl World {
             location,
             project,
             clock: Clock::fixed(start),
-            ids: Ids::counting(1),
+            ids: IdSource::counting(1),
             remember: Arc::new(true.into()),
         };
         Store::create(&world.location, &world.project, "test", world.options())

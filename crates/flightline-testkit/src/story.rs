@@ -268,7 +268,7 @@ impl<'w> Story<'w> {
     /// # Panics
     /// When the store cannot be read.
     #[must_use]
-    pub fn ailments(&self) -> Vec<String> {
+    pub fn damaged_values(&self) -> Vec<String> {
         let diagnosis = self
             .with_fleet(flightline::doctor::examine)
             .expect("the doctor can look");

@@ -21,7 +21,7 @@ use flightline_core::lock::Lock;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::NoteText;
 use flightline_core::{AgentId, Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
-use flightline_store::{Find, Order, Pulse};
+use flightline_store::{Find, ListOrder, Pulse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -293,7 +293,7 @@ impl ListAgents {
             return Ok(Vec::new());
         };
         let counts = desk.tx.counts_by_status(Kind::Agent)?;
-        let order = Order::OldestAfter(born.unwrap_or(0));
+        let order = ListOrder::OldestAfter(born.unwrap_or(0));
         let rows = desk
             .tx
             .some_rows(Kind::Agent, retired, order, window.one_more())?;

@@ -18,7 +18,7 @@ use flightline_core::{
     AgentId, CheckpointId, Code, Kind, LockId, MessageId, MissionId, Name, Refusal, SortieId,
     Subject, Time, Title,
 };
-use flightline_store::{Actor, Error as StoreError, Find, MissionState, Tx};
+use flightline_store::{Actor, Error as StoreError, Find, MissionFilter, Tx};
 use serde_json::json;
 
 use crate::error::{Error, Result};
@@ -192,16 +192,16 @@ impl Desk<'_, '_> {
                 return Ok(Some(mission));
             }
         }
-        for state in [MissionState::Open, MissionState::Over] {
+        for state in [MissionFilter::Open, MissionFilter::Over] {
             let Some(id) = self.tx.last_worked_on(state)? else {
                 continue;
             };
             let mission = self.tx.get::<Mission>(&id)?;
             // A row whose status is not its mission's is damaged: then each is looked at.
             let fits = |mission: &Mission| match mission.status {
-                MissionStatus::Pending | MissionStatus::InProgress => state == MissionState::Open,
+                MissionStatus::Pending | MissionStatus::InProgress => state == MissionFilter::Open,
                 MissionStatus::Paused | MissionStatus::Completed | MissionStatus::Failed => {
-                    state == MissionState::Over
+                    state == MissionFilter::Over
                 }
                 MissionStatus::Archived => false,
             };

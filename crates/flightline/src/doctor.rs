@@ -15,7 +15,7 @@ use flightline_core::message::{Delivery, Message};
 use flightline_core::mission::Mission;
 use flightline_core::sortie::Sortie;
 use flightline_store::verify::{self, COLUMNS, OnProgress, unmatched};
-use flightline_store::{Ailment, Find, Ill, Tx};
+use flightline_store::{DamageKind, DamagedValue, Find, Tx};
 use flightline_workspace::WorkTree;
 use serde::{Deserialize, Serialize};
 
@@ -224,19 +224,19 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
         });
     }
     let examined = verify::examine(fleet.store()?, on_progress)?;
-    let (ailments, mut set_aside) = (examined.ailments, false);
+    let (damaged_values, mut set_aside) = (examined.damaged_values, false);
     for finding in examined.findings {
-        let about = ailments
+        let about = damaged_values
             .iter()
-            .filter(|ailment| check_of(ailment) == finding.check);
+            .filter(|damaged_value| check_of(damaged_value) == finding.check);
         // By name, and with the copy that is sound, where that can be told.
         let mut problems: Vec<String> = about.map(ToString::to_string).collect();
         let told = |problem: &String| {
-            let mut ailments = ailments.iter();
-            ailments.any(|ailment| {
-                *problem == ailment.to_string()
-                    || problem.starts_with(&format!("{} {} ", ailment.kind, ailment.id))
-                    || *problem == unmatched(ailment.rev)
+            let mut damaged_values = damaged_values.iter();
+            damaged_values.any(|damaged_value| {
+                *problem == damaged_value.to_string()
+                    || problem.starts_with(&format!("{} {} ", damaged_value.kind, damaged_value.id))
+                    || *problem == unmatched(damaged_value.rev)
             })
         };
         let counted = !problems.is_empty();
@@ -275,13 +275,15 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
 const TOLD: usize = 20;
 
 /// The check that something wrong with a value belongs to.
-fn check_of(ailment: &Ailment) -> &'static str {
-    match ailment.what {
-        Ill::Journal(_) => "checksums",
-        Ill::Lost(_) | Ill::LastValue(_) | Ill::Row | Ill::Missing | Ill::Conflict => {
-            "state equals fold of events"
-        }
-        Ill::Columns(_) | Ill::Sum | Ill::Unreadable => COLUMNS,
+fn check_of(damaged_value: &DamagedValue) -> &'static str {
+    match damaged_value.what {
+        DamageKind::Journal(_) => "checksums",
+        DamageKind::Lost(_)
+        | DamageKind::LastValue(_)
+        | DamageKind::Row
+        | DamageKind::Missing
+        | DamageKind::Conflict => "state equals fold of events",
+        DamageKind::Columns(_) | DamageKind::Sum | DamageKind::Unreadable => COLUMNS,
     }
 }
 

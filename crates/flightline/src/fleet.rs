@@ -12,7 +12,7 @@ use flightline_core::agent::Agent;
 use flightline_core::policy::Policy;
 use flightline_core::token::Presented;
 use flightline_core::{Code, Name, Refusal, Time, Title, TokenId};
-use flightline_store::{Error as StoreError, Past, Steps, Store, Tx};
+use flightline_store::{CrashPoints, Error as StoreError, Past, Store, Tx};
 use flightline_workspace::WorkTree;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -753,10 +753,10 @@ impl Fleet {
 
     /// In test builds: where this process ends, or stops. Nowhere, when the store is elsewhere.
     #[must_use]
-    pub fn steps(&self) -> Steps {
+    pub fn steps(&self) -> CrashPoints {
         match &self.place {
             Place::Here(store) => store.steps(),
-            Place::There(_) => Steps::default(),
+            Place::There(_) => CrashPoints::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use flightline_core::event::Event;
 use flightline_core::mission::Mission;
 use flightline_core::{Code, Kind, MissionId, Refusal};
-use flightline_store::{Find, Happening, Way};
+use flightline_store::{Find, ReplayEvent, ReplayFrom};
 use serde::{Deserialize, Serialize};
 
 pub use step::{AgentAt, Missing, MissingValue, ReplayStep, StateAt, StepRecovery};
@@ -257,13 +257,13 @@ impl Pages {
     }
 
     /// Whole steps after `rev`, before `end`.
-    fn forwards(&self, desk: &mut Desk<'_, '_>, rev: u64, end: u64) -> Result<Vec<Happening>> {
-        self.whole(desk, Way::After(rev), |rev| rev < end)
+    fn forwards(&self, desk: &mut Desk<'_, '_>, rev: u64, end: u64) -> Result<Vec<ReplayEvent>> {
+        self.whole(desk, ReplayFrom::After(rev), |rev| rev < end)
     }
 
     /// Whole steps before `end`, oldest first.
-    fn backwards(&self, desk: &mut Desk<'_, '_>, end: u64) -> Result<Vec<Happening>> {
-        let mut found = self.whole(desk, Way::Before(end), |rev| rev >= self.first)?;
+    fn backwards(&self, desk: &mut Desk<'_, '_>, end: u64) -> Result<Vec<ReplayEvent>> {
+        let mut found = self.whole(desk, ReplayFrom::Before(end), |rev| rev >= self.first)?;
         found.reverse();
         Ok(found)
     }
@@ -272,11 +272,11 @@ impl Pages {
     fn whole(
         &self,
         desk: &mut Desk<'_, '_>,
-        way: Way,
+        way: ReplayFrom,
         within: impl Fn(u64) -> bool,
-    ) -> Result<Vec<Happening>> {
+    ) -> Result<Vec<ReplayEvent>> {
         let (mut found, mut more) = self.some(desk, way, &within)?;
-        let step_of = |one: Option<&Happening>| one.map(|one| one.event.step);
+        let step_of = |one: Option<&ReplayEvent>| one.map(|one| one.event.step);
         let (first, last) = (step_of(found.first()), step_of(found.last()));
         if more && first != last {
             // The next page begins with it.
@@ -285,8 +285,8 @@ impl Pages {
         }
         while more {
             let way = match (way, found.last()) {
-                (Way::After(_), Some(one)) => Way::After(one.event.rev),
-                (Way::Before(_), Some(one)) => Way::Before(one.event.rev),
+                (ReplayFrom::After(_), Some(one)) => ReplayFrom::After(one.event.rev),
+                (ReplayFrom::Before(_), Some(one)) => ReplayFrom::Before(one.event.rev),
                 (_, None) => break,
             };
             let (mut rest, further) = self.some(desk, way, &within)?;
@@ -302,9 +302,9 @@ impl Pages {
     fn some(
         &self,
         desk: &mut Desk<'_, '_>,
-        way: Way,
+        way: ReplayFrom,
         within: &impl Fn(u64) -> bool,
-    ) -> Result<(Vec<Happening>, bool)> {
+    ) -> Result<(Vec<ReplayEvent>, bool)> {
         let mut found = desk.tx.happenings(self.mission, way, self.limit)?;
         let full = found.len() as u64 == self.limit;
         let read = found.len();
@@ -319,7 +319,7 @@ impl Pages {
         loop {
             let found = desk
                 .tx
-                .happenings(self.mission, Way::After(rev), self.limit)?;
+                .happenings(self.mission, ReplayFrom::After(rev), self.limit)?;
             if let Some(next) = found.iter().find(|one| one.event.step > step) {
                 return Ok(next.event.rev);
             }
@@ -336,7 +336,7 @@ impl Pages {
         desk: &mut Desk<'_, '_>,
         mission: &Mission,
         at: &Point,
-    ) -> Result<Vec<Happening>> {
+    ) -> Result<Vec<ReplayEvent>> {
         if at.step >= self.first {
             let end = self.end_of(desk, at.step)?;
             let found = self.forwards(desk, at.step.saturating_sub(1), end)?;
@@ -345,7 +345,7 @@ impl Pages {
             }
         }
         let mut near = Vec::new();
-        for way in [Way::Before(at.rev), Way::After(at.rev)] {
+        for way in [ReplayFrom::Before(at.rev), ReplayFrom::After(at.rev)] {
             let page = desk.tx.happenings(self.mission, way, 1)?;
             near.extend(page.first().map(|one| one.event.step));
         }

@@ -4,7 +4,7 @@ use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::time::Millis;
 use flightline_core::token::{Presented, Token, unknown};
 use flightline_core::{Code, Name, Refusal, Time, TokenId};
-use flightline_store::clock::Ids;
+use flightline_store::clock::IdSource;
 use flightline_store::{Find, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -17,7 +17,7 @@ use crate::mission::short;
 
 /// Draws a secret of 256 bits. It stays with the client that drew it: operations see its hash only.
 #[must_use]
-pub fn draw_secret(ids: &Ids) -> String {
+pub fn draw_secret(ids: &IdSource) -> String {
     // A random UUID has 122 random bits.
     sha256_hex(&format!("{}{}{}", ids.next(), ids.next(), ids.next()))
 }

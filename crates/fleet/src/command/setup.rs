@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flightline::core::event::sha256_hex;
 use flightline::core::{Code, Refusal};
-use flightline::store::Steps;
+use flightline::store::CrashPoints;
 use flightline::workspace::beneath::{Dir, Replacing};
 use flightline_clients::Client;
 use flightline_clients::setup::{
@@ -345,7 +345,7 @@ struct Setup {
     /// Whether Codex's trust is looked at: it was consented to, is taken back, or is checked.
     with_trust: bool,
     home: Option<PathBuf>,
-    steps: Steps,
+    steps: CrashPoints,
 }
 
 impl Setup {

@@ -12,8 +12,8 @@ use flightline::core::{Code, Name, Refusal, text};
 use flightline::late::RecordLate;
 use flightline::registry::may_wait;
 use flightline::remote::{Answer, Call, Deferred, Delivery, Late, Offline, Remote};
-use flightline::store::Steps;
-use flightline::store::clock::{Clock, Ids};
+use flightline::store::CrashPoints;
+use flightline::store::clock::{Clock, IdSource};
 use flightline::{Access, Caller, Operation};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub struct Courier {
     spool: Spool,
     clock: Clock,
     /// In test builds: where this process ends.
-    steps: Steps,
+    steps: CrashPoints,
     begun: bool,
     /// Why the server cannot be reached, when that is known.
     down: Option<Silence>,
@@ -56,7 +56,7 @@ impl Courier {
         (client, bearer): (Client, Option<Bearer>),
         spool: Spool,
         clock: Clock,
-        steps: Steps,
+        steps: CrashPoints,
     ) -> Self {
         Self {
             client,
@@ -464,7 +464,7 @@ fn key_of(call: &Call<'_>) -> Option<String> {
     match (&call.caller.idempotency_key, call.access) {
         _ if call.rehearse => None,
         (Some(key), _) => Some(wire_key(key)),
-        (None, Access::Write) => Some(format!("fleet-{}", Ids::Random.next())),
+        (None, Access::Write) => Some(format!("fleet-{}", IdSource::Random.next())),
         (None, Access::Read | Access::Pulse) => None,
     }
 }

@@ -18,7 +18,7 @@ use flightline::mail::relay::relay;
 use flightline::mirror::{Mirrors, Said as MirrorSaid, take_in, write_out};
 use flightline::recovery::detect::Detect;
 use flightline::registry::Company;
-use flightline::store::Disk;
+use flightline::store::DiskSpace;
 use flightline::store::verify::verify;
 use flightline::{Access, Fleet};
 
@@ -255,7 +255,7 @@ pub(super) fn wal_checkpoint(
         fleet.store()?.fold_log(truncate).map_err(Refusal::from)?;
     }
     match fleet.store()?.disk().map_err(Refusal::from)? {
-        Some(disk) if disk.log > Disk::LONG_LOG => Err(trouble(&format!(
+        Some(disk) if disk.log > DiskSpace::LONG_LOG => Err(trouble(&format!(
             "{}; `fleet doctor` names it",
             long_log(&disk)
         ))),

@@ -1,14 +1,14 @@
 //! PostgreSQL: for fleets that outgrow one machine.
 
 mod ahead;
-mod bell;
 mod connect;
+mod notify;
 mod objects;
 mod outbox;
 mod tls;
 mod wire;
 
-pub(crate) use bell::{Bell, Ear};
+pub(crate) use notify::{PgListener, PgNotifier};
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -18,14 +18,14 @@ use flightline_core::Time;
 use postgres::Statement;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use self::ahead::Standing;
+use self::ahead::CachedProjectRow;
 use self::outbox::{Outbox, Parcel, columns, for_rows};
-use self::wire::{Fault, Wire};
+use self::wire::{Wire, WireFault};
 use super::upgrade::{Unsealed, seal_all};
-use super::{Anchor, Compaction, Driver, Durability, Footing, Landing, SCHEMA_VERSION, Space};
+use super::{Anchor, Compaction, Driver, Durability, Footing, Landing, SCHEMA_VERSION, SpaceUsed};
+use crate::crash_points::CrashPoints;
 use crate::error::Error;
-use crate::steps::Steps;
-use crate::value::{Row, Value};
+use crate::value::{Row, SqlValue};
 
 const MIGRATIONS: [&str; 11] = [
     include_str!("../schema/postgres/0001_journal.sql"),
@@ -82,12 +82,12 @@ pub(crate) struct Postgres {
     outbox: Outbox,
     /// A statement of this transaction failed: the server refuses all others until it is rolled back.
     failed: bool,
-    steps: Steps,
+    steps: CrashPoints,
     timeline: Timeline,
     /// The project's row, as the write under way found it that holds nothing.
-    ahead: Option<Standing>,
+    ahead: Option<CachedProjectRow>,
     /// The project's row, as the last such write left it.
-    standing: Option<Standing>,
+    standing: Option<CachedProjectRow>,
     /// Another process wrote while the last such write was under way.
     overtaken: bool,
     /// What such writes are made by, by the statements in each.
@@ -110,7 +110,7 @@ pub(crate) fn open(
     url: &str,
     create: bool,
     patience: Duration,
-    steps: Steps,
+    steps: CrashPoints,
 ) -> Result<Postgres, Error> {
     let wire = connect::connect(url, patience)?;
     let mut driver = Postgres {
@@ -132,7 +132,7 @@ pub(crate) fn open(
 impl Postgres {
     fn migrate(&mut self, create: bool) -> Result<(), Error> {
         let act = "cannot prepare the store's schema";
-        let said = |fault: Fault| classify(act, &fault);
+        let said = |fault: WireFault| classify(act, &fault);
         let seen = self.wire.ask(|client| client.query_one(SCHEMA_SEEN, &[]));
         let seen = seen.map_err(said)?;
         let (versioned, foreign): (bool, bool) = (seen.get(0), seen.get(1));
@@ -174,7 +174,7 @@ impl Postgres {
 
     /// Creates the schema, or changes an older one.
     fn bring_up_to_date(&mut self) -> Result<(), Error> {
-        let said = |fault: Fault| classify("cannot prepare the store's schema", &fault);
+        let said = |fault: WireFault| classify("cannot prepare the store's schema", &fault);
         let version = self.wire.ask(|client| {
             client.execute(SCHEMA_LOCK, &[])?;
             client.execute(SCHEMA_TABLE, &[])?;
@@ -225,7 +225,7 @@ impl Postgres {
         Ok(())
     }
 
-    fn fail(&mut self, act: &'static str, fault: &Fault) -> Error {
+    fn fail(&mut self, act: &'static str, fault: &WireFault) -> Error {
         self.failed = true;
         classify(act, fault)
     }
@@ -265,7 +265,7 @@ impl Postgres {
         Ok(statement)
     }
 
-    fn send(&mut self, sql: &'static str, params: Vec<Value>) -> Result<u64, Error> {
+    fn send(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<u64, Error> {
         let statement = self.statement(sql)?;
         self.steps.step();
         let executed = self
@@ -274,7 +274,7 @@ impl Postgres {
         executed.map_err(|fault| self.fail("cannot write to the store", &fault))
     }
 
-    fn send_rows(&mut self, sql: &'static str, mut rows: Vec<Vec<Value>>) -> Result<(), Error> {
+    fn send_rows(&mut self, sql: &'static str, mut rows: Vec<Vec<SqlValue>>) -> Result<(), Error> {
         if rows.len() < 2 {
             let one = rows.pop().map(|params| self.send(sql, params));
             return one.transpose().map(drop);
@@ -362,7 +362,7 @@ impl Driver for Postgres {
     fn land(
         &mut self,
         advance: &'static str,
-        params: Vec<Value>,
+        params: Vec<SqlValue>,
         events: u64,
     ) -> Result<Landing, Error> {
         self.land_ahead(advance, params, events)
@@ -372,17 +372,17 @@ impl Driver for Postgres {
         Ok(self
             .query(
                 if hold { TAKE_AND_HOLD } else { TAKE },
-                &[Value::from(project)],
+                &[SqlValue::from(project)],
             )?
             .pop())
     }
 
-    fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
+    fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, Error> {
         self.empty_outbox()?;
         self.send(sql, params.to_vec())
     }
 
-    fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
+    fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), Error> {
         self.outbox.write(sql, params);
         Ok(())
     }
@@ -403,7 +403,7 @@ impl Driver for Postgres {
         }
     }
 
-    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, Error> {
         if self.outbox.concerns(sql, params) {
             self.empty_outbox()?;
         }
@@ -526,9 +526,9 @@ impl Driver for Postgres {
         Ok(done)
     }
 
-    fn space(&mut self) -> Result<Space, Error> {
+    fn space(&mut self) -> Result<SpaceUsed, Error> {
         let rows = self.query(SPACE, &[])?;
-        Ok(Space {
+        Ok(SpaceUsed {
             database: rows.first().map_or(Ok(0), |row| row.unsigned(0))?,
             log: 0,
             free: None,
@@ -575,7 +575,7 @@ impl Driver for Postgres {
     }
 }
 
-fn borrowed(params: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+fn borrowed(params: &[SqlValue]) -> Vec<&(dyn ToSql + Sync)> {
     params.iter().map(|value| value as _).collect()
 }
 
@@ -596,21 +596,21 @@ fn from_engine(row: &postgres::Row) -> Result<Row, Error> {
     let act = "cannot read the store";
     let values = row.columns().iter().enumerate().map(|(at, column)| {
         let value = match *column.type_() {
-            Type::INT8 => row.try_get::<_, Option<i64>>(at).map(Value::from),
+            Type::INT8 => row.try_get::<_, Option<i64>>(at).map(SqlValue::from),
             Type::INT4 => row
                 .try_get::<_, Option<i32>>(at)
                 .map(|value| value.map(i64::from).into()),
             Type::BOOL => row
                 .try_get::<_, Option<bool>>(at)
                 .map(|value| value.map(i64::from).into()),
-            _ => row.try_get::<_, Option<String>>(at).map(Value::from),
+            _ => row.try_get::<_, Option<String>>(at).map(SqlValue::from),
         };
-        value.map_err(|error| classify(act, &Fault::Said(error)))
+        value.map_err(|error| classify(act, &WireFault::Said(error)))
     });
     values.collect::<Result<Vec<_>, _>>().map(Row)
 }
 
-impl ToSql for Value {
+impl ToSql for SqlValue {
     fn to_sql(
         &self,
         wanted: &Type,
@@ -634,7 +634,7 @@ impl ToSql for Value {
     to_sql_checked!();
 }
 
-fn classify(act: &'static str, fault: &Fault) -> Error {
+fn classify(act: &'static str, fault: &WireFault) -> Error {
     let cause = fault.cause();
     match fault.code() {
         Some("40001" | "40P01") => Error::Collision(cause),

@@ -18,7 +18,7 @@ pub(crate) const QUEUE: &str = "queue.lock";
 
 /// A place to wait for one's turn. Its file is opened when it is first needed, and stays open.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct WriterQueue {
     folder: Arc<Dir>,
     /// What the holder says of itself, for processes that wait for the turn.
     said: String,
@@ -45,7 +45,7 @@ impl Drop for Turn {
     }
 }
 
-impl Queue {
+impl WriterQueue {
     pub(crate) fn new(folder: Arc<Dir>, purpose: &str) -> Self {
         Self {
             folder,

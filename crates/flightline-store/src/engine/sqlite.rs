@@ -28,11 +28,11 @@ use self::failure::classify;
 use self::log::Keeper;
 use self::member::Member;
 use self::reserve::Reserve;
-use super::queue::{Queue, Turn};
-use super::{Acknowledged, Anchor, Compaction, Disk, Driver, Durability, Space};
+use super::queue::{Turn, WriterQueue};
+use super::{Acknowledged, Anchor, Compaction, DiskSpace, Driver, Durability, SpaceUsed};
+use crate::crash_points::CrashPoints;
 use crate::error::Error;
-use crate::steps::Steps;
-use crate::value::{Row, Value};
+use crate::value::{Row, SqlValue};
 
 /// The file that holds the store.
 pub(crate) const FILE: &str = "flightline.db";
@@ -66,12 +66,12 @@ fn is_broken(file: &Path) -> bool {
 pub(crate) struct Sqlite {
     connection: Connection,
     file: PathBuf,
-    identity: Option<log::Identity>,
+    identity: Option<log::LogIdentity>,
     log: PathBuf,
     folder: Arc<Dir>,
     /// What folds the log beside this connection, where it writes again and again.
     keeper: Option<Keeper>,
-    queue: Queue,
+    queue: WriterQueue,
     reserve: Reserve,
     turn: Option<Turn>,
     durability: Durability,
@@ -82,9 +82,9 @@ pub(crate) struct Sqlite {
     broken: bool,
     /// Only looked at.
     look_only: bool,
-    steps: Steps,
+    steps: CrashPoints,
     statements: u64,
-    anchor: anchor::Folder,
+    anchor: anchor::AnchorFolder,
 }
 
 impl Sqlite {
@@ -148,7 +148,7 @@ impl Sqlite {
         begun
     }
 
-    fn run(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
+    fn run(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, Error> {
         self.statements += 1;
         self.steps.step();
         self.refuse_after_failure()?;
@@ -212,22 +212,22 @@ impl Driver for Sqlite {
     }
 
     fn take_project(&mut self, project: &str, _hold: bool) -> Result<Option<Row>, Error> {
-        Ok(self.query(TAKE, &[Value::from(project)])?.pop())
+        Ok(self.query(TAKE, &[SqlValue::from(project)])?.pop())
     }
 
-    fn execute(&mut self, sql: &'static str, params: &[Value]) -> Result<u64, Error> {
+    fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, Error> {
         self.deliver()?;
         self.run(sql, params)
     }
 
-    fn post(&mut self, sql: &'static str, params: Vec<Value>) -> Result<(), Error> {
+    fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), Error> {
         match self.put_off(sql, params, false) {
             Some(params) => self.run(sql, &params).map(drop),
             None => Ok(()),
         }
     }
 
-    fn post_change(&mut self, sql: &'static str, params: Vec<Value>) -> Result<bool, Error> {
+    fn post_change(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<bool, Error> {
         match self.put_off(sql, params, true) {
             Some(params) => Ok(self.run(sql, &params)? == 1),
             None => Ok(true),
@@ -249,14 +249,18 @@ impl Driver for Sqlite {
         }
     }
 
-    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, Error> {
         if self.member.concerns(sql) {
             self.mark_member()?;
         }
         self.query_untouched(sql, params)
     }
 
-    fn query_untouched(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query_untouched(
+        &mut self,
+        sql: &'static str,
+        params: &[SqlValue],
+    ) -> Result<Vec<Row>, Error> {
         self.statements += 1;
         let said = |error: rusqlite::Error| classify("cannot read the store", &error);
         let mut statement = self.connection.prepare_cached(sql).map_err(said)?;
@@ -398,17 +402,17 @@ impl Driver for Sqlite {
         let _ = self.anchor.write(last);
     }
 
-    fn space(&mut self) -> Result<Space, Error> {
+    fn space(&mut self) -> Result<SpaceUsed, Error> {
         let page = self.pragma("PRAGMA page_size")?;
         let size = |path: &Path| fs::symlink_metadata(path).map_or(0, |seen| seen.len());
-        Ok(Space {
+        Ok(SpaceUsed {
             database: size(&self.file),
             log: size(&self.log),
             free: Some(self.pragma("PRAGMA freelist_count")? * page),
         })
     }
 
-    fn disk(&mut self) -> Result<Option<Disk>, Error> {
+    fn disk(&mut self) -> Result<Option<DiskSpace>, Error> {
         self.look_at_disk()
     }
 
@@ -461,7 +465,7 @@ impl Driver for Sqlite {
     }
 }
 
-impl ToSql for Value {
+impl ToSql for SqlValue {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Self::Null => ValueRef::Null,
@@ -471,13 +475,13 @@ impl ToSql for Value {
     }
 }
 
-fn from_engine(value: ValueRef<'_>) -> Value {
+fn from_engine(value: ValueRef<'_>) -> SqlValue {
     match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(value) => Value::Int(value),
-        ValueRef::Text(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Null => SqlValue::Null,
+        ValueRef::Integer(value) => SqlValue::Int(value),
+        ValueRef::Text(bytes) => SqlValue::Text(String::from_utf8_lossy(bytes).into_owned()),
         // Our tables are strict and hold neither; shown as text, they fail their checksum.
-        ValueRef::Real(value) => Value::Text(value.to_string()),
-        ValueRef::Blob(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Real(value) => SqlValue::Text(value.to_string()),
+        ValueRef::Blob(bytes) => SqlValue::Text(String::from_utf8_lossy(bytes).into_owned()),
     }
 }

@@ -4,9 +4,9 @@
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
-use crate::table::project::{self, Project};
+use crate::table::project::{self, ProjectRow};
 use crate::table::pulse;
-use crate::value::{Row, Value, params};
+use crate::value::{Row, SqlValue, params};
 
 /// Where a journal without seals is read, and where it goes with them.
 pub(crate) enum Unsealed {
@@ -41,7 +41,7 @@ pub(crate) fn seal_all(driver: &mut dyn Driver, unsealed: &Unsealed) -> Result<(
     for id in project::list(driver)? {
         let last = seal_events(driver, &id, unsealed)?;
         if let Some(row) = driver.take_project(&id, true)? {
-            let mut project = Project::read(&id, &row)?;
+            let mut project = ProjectRow::read(&id, &row)?;
             project.seal = last;
             project::advance(driver, &project)?;
         }
@@ -68,24 +68,24 @@ fn seal_events(
         }
         for Row(mut columns) in rows {
             let seal = seal::of_event(&columns, &prev);
-            let Value::Int(number) = columns[seal::REV] else {
+            let SqlValue::Int(number) = columns[seal::REV] else {
                 return Err(Error::Corrupt("a revision is no number".to_owned()));
             };
             rev = number.unsigned_abs();
             match unsealed {
                 Unsealed::Apart => {
-                    columns.push(Value::from(prev));
-                    columns.push(Value::from(seal.as_str()));
+                    columns.push(SqlValue::from(prev));
+                    columns.push(SqlValue::from(seal.as_str()));
                     driver.execute(WRITE_APART, &columns)?;
                 }
                 Unsealed::InPlace => {
                     driver.post(
                         WRITE_IN_PLACE,
                         vec![
-                            Value::from(project),
-                            Value::Int(number),
-                            Value::from(prev),
-                            Value::from(seal.as_str()),
+                            SqlValue::from(project),
+                            SqlValue::Int(number),
+                            SqlValue::from(prev),
+                            SqlValue::from(seal.as_str()),
                         ],
                     )?;
                 }

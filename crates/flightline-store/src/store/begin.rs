@@ -6,43 +6,43 @@ use std::time::Instant;
 
 use flightline_core::Time;
 
-use super::{Access, Store};
+use super::{Store, TxAccess};
 use crate::error::Error;
-use crate::memory::Seen;
-use crate::table::project::Project;
+use crate::table::project::ProjectRow;
 use crate::table::{project, pulse, watch};
 use crate::tx::{Actor, Trace, Tx};
+use crate::write_cache::DocumentCache;
 
 impl Store {
-    pub(crate) fn transaction(&mut self, access: Access) -> Result<Tx<'_>, Error> {
+    pub(crate) fn transaction(&mut self, access: TxAccess) -> Result<Tx<'_>, Error> {
         let remember = self.options.remember.load(Ordering::Relaxed);
         let mut tx = self.begin(access, remember)?;
-        if access == Access::Write {
+        if access == TxAccess::Write {
             tx.go_on()?;
         }
         Ok(tx)
     }
 
     /// Begins a transaction for what replaces the journal: in the history that it finds.
-    pub(crate) fn transaction_as_it_is(&mut self, access: Access) -> Result<Tx<'_>, Error> {
+    pub(crate) fn transaction_as_it_is(&mut self, access: TxAccess) -> Result<Tx<'_>, Error> {
         self.begin(access, false)
     }
 
-    fn begin(&mut self, access: Access, remember: bool) -> Result<Tx<'_>, Error> {
+    fn begin(&mut self, access: TxAccess, remember: bool) -> Result<Tx<'_>, Error> {
         let row = self
             .driver
-            .take_project(&self.project, access == Access::Write)?;
+            .take_project(&self.project, access == TxAccess::Write)?;
         let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
-        let mut project = Project::from_row(self.driver.as_mut(), &self.project, &row)?;
+        let mut project = ProjectRow::from_row(self.driver.as_mut(), &self.project, &row)?;
         let losses = self.losses_of(&project);
         let now = match access {
-            Access::Read => self.now()?,
-            Access::Write | Access::Pulse => self.writing_time()?,
+            TxAccess::Read => self.now()?,
+            TxAccess::Write | TxAccess::Pulse => self.writing_time()?,
         };
-        let slept = access != Access::Read && self.has_slept(&project, now)?;
+        let slept = access != TxAccess::Read && self.has_slept(&project, now)?;
         if slept {
             project.awake_since = now;
-            if access == Access::Pulse {
+            if access == TxAccess::Pulse {
                 // The first heartbeat after a pause says so at once: those who look later would see it, and
                 // take the pause for a time when others could have been heard. Before it touches a pulse, as
                 // a write does, which holds the project first.
@@ -53,27 +53,27 @@ impl Store {
                 watch::forget_all(self.driver.as_mut(), &project.id)?;
             }
         }
-        if access == Access::Write {
+        if access == TxAccess::Write {
             project.seen_at = now;
         }
         if !remember {
-            self.memories.forget();
-            self.seen = Seen::default();
+            self.caches.forget();
+            self.seen = DocumentCache::default();
         }
         let seen = remember.then_some(&mut self.seen);
-        let remember = remember && access == Access::Write;
+        let remember = remember && access == TxAccess::Write;
         if remember {
-            self.memories.recall(self.driver.as_mut(), &project)?;
+            self.caches.recall(self.driver.as_mut(), &project)?;
         }
-        if access != Access::Read
-            && let Some(memory) = self.memories.of(&self.project)
+        if access != TxAccess::Read
+            && let Some(cache) = self.caches.of(&self.project)
         {
             // A heartbeat, and what puts signs of life right, change them behind the cache.
-            let version = match access == Access::Write && !slept {
+            let version = match access == TxAccess::Write && !slept {
                 true => self.driver.data_version()?,
                 false => None,
             };
-            memory.keep_pulses(version);
+            cache.keep_pulses(version);
         }
         Ok(Tx {
             step: project.rev + 1,
@@ -89,8 +89,8 @@ impl Store {
             noticed: Vec::new(),
             losses,
             trace: Trace::default(),
-            memory: match remember {
-                true => self.memories.of(&self.project),
+            cache: match remember {
+                true => self.caches.of(&self.project),
                 false => None,
             },
             seen,
@@ -98,7 +98,7 @@ impl Store {
     }
 
     /// After a pause of all writing, or a clock that jumped, silence before this moment proves nothing.
-    fn has_slept(&mut self, project: &Project, now: Time) -> Result<bool, Error> {
+    fn has_slept(&mut self, project: &ProjectRow, now: Time) -> Result<bool, Error> {
         if !self.is_pause(project.seen_at, now) {
             return Ok(false);
         }

@@ -1,7 +1,7 @@
 //! Care of a store's files and engine besides transactions: room, the log, the schema.
 
 use super::Store;
-use crate::engine::{Compaction, Disk};
+use crate::engine::{Compaction, DiskSpace};
 use crate::error::Error;
 
 impl Store {
@@ -23,7 +23,7 @@ impl Store {
     }
 
     /// How the disk stands on which the store is, where that is ours to know.
-    pub fn disk(&mut self) -> Result<Option<Disk>, Error> {
+    pub fn disk(&mut self) -> Result<Option<DiskSpace>, Error> {
         self.driver.disk()
     }
 

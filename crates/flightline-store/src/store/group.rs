@@ -9,17 +9,17 @@ use std::time::Instant;
 
 use flightline_core::Time;
 
-use super::{Access, Ending, Store, Verdict, Work, Written};
+use super::{Ending, Store, TxAccess, Verdict, Work, Written};
 use crate::clock::Clock;
 use crate::engine::{Anchor, Durability, Footing, Landing};
 use crate::error::Error;
-use crate::table::project::{self, Project};
+use crate::table::project::{self, ProjectRow};
 use crate::tx::{Actor, Trace, Tx};
 
 /// The writes that will be committed together.
 pub(super) struct Group {
     /// The project's row, as the members before have left it.
-    project: Project,
+    project: ProjectRow,
     /// One moment for all of them.
     now: Time,
     trace: Trace,
@@ -75,7 +75,7 @@ impl Store {
                 self.driver
                     .begin_write(Durability::Full, self.options.patience)?;
                 self.guarded(|store| {
-                    let tx = store.transaction(Access::Write)?;
+                    let tx = store.transaction(TxAccess::Write)?;
                     Ok((tx.project, tx.now, tx.trace))
                 })
             }
@@ -115,10 +115,10 @@ impl Store {
 
     /// Begins a group on what is known of the project, if that is enough: its last values are remembered, and a transaction would find
     /// nothing to do at its beginning.
-    fn begin_ahead(&mut self) -> Result<Option<(Project, Time)>, Error> {
+    fn begin_ahead(&mut self) -> Result<Option<(ProjectRow, Time)>, Error> {
         self.ahead.holding = match self.ahead.holding {
             0 if self.options.remember.load(Ordering::Relaxed)
-                && self.memories.of(&self.project).is_some() =>
+                && self.caches.of(&self.project).is_some() =>
             {
                 0
             }
@@ -138,9 +138,9 @@ impl Store {
         Ok(begun)
     }
 
-    fn stand_on(&mut self, footing: &Footing) -> Result<Option<(Project, Time)>, Error> {
+    fn stand_on(&mut self, footing: &Footing) -> Result<Option<(ProjectRow, Time)>, Error> {
         let driver = self.driver.as_mut();
-        let mut project = Project::from_row(driver, &self.project, &footing.row)?;
+        let mut project = ProjectRow::from_row(driver, &self.project, &footing.row)?;
         let now = match &self.options.clock {
             Clock::System => footing.now,
             fixed @ Clock::Fixed(_) => fixed.now(),
@@ -154,9 +154,9 @@ impl Store {
             return Ok(None);
         }
         project.seen_at = now;
-        self.memories.recall(self.driver.as_mut(), &project)?;
-        if let Some(memory) = self.memories.of(&self.project) {
-            memory.hear(self.driver.as_mut(), now)?;
+        self.caches.recall(self.driver.as_mut(), &project)?;
+        if let Some(cache) = self.caches.of(&self.project) {
+            cache.hear(self.driver.as_mut(), now)?;
         }
         Ok(Some((project, now)))
     }
@@ -190,8 +190,8 @@ impl Store {
         self.ahead.overtake();
         self.noticed.truncate(self.ahead.noticed.0);
         self.losses.truncate(self.ahead.noticed.1);
-        if let Some(memory) = self.memories.of(&self.project) {
-            memory.go_back(0);
+        if let Some(cache) = self.caches.of(&self.project) {
+            cache.go_back(0);
         }
     }
 
@@ -310,8 +310,8 @@ impl Store {
         };
         group.marked = true;
         group.lost = marked.is_err();
-        let memory = self.memories.of(&self.project);
-        group.mark = memory.map_or(0, |memory| memory.mark());
+        let cache = self.caches.of(&self.project);
+        group.mark = cache.map_or(0, |cache| cache.mark());
         marked
     }
 
@@ -322,8 +322,8 @@ impl Store {
         if !group.lost && self.driver.roll_back_to(Anchor::Member).is_err() {
             group.lost = true;
         }
-        if let Some(memory) = self.memories.of(&self.project) {
-            memory.go_back(group.mark);
+        if let Some(cache) = self.caches.of(&self.project) {
+            cache.go_back(group.mark);
         }
     }
 
@@ -351,7 +351,7 @@ impl Store {
             noticed: Vec::new(),
             losses: Vec::new(),
             trace: Trace::default(),
-            memory: self.memories.of(&self.project),
+            cache: self.caches.of(&self.project),
             seen: None,
         })
     }

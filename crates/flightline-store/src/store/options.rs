@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::clock::{Clock, Ids};
-use crate::steps::Steps;
+use crate::clock::{Clock, IdSource};
+use crate::crash_points::CrashPoints;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct OpenOptions {
     /// Where the time comes from.
     pub clock: Clock,
     /// Where new ids come from.
-    pub ids: Ids,
+    pub ids: IdSource,
     /// How long to wait for one's turn to write.
     pub patience: Duration,
     /// What this process is doing, for others who wait for it.
@@ -24,7 +24,7 @@ pub struct OpenOptions {
     /// transaction shows.
     pub rehearse: bool,
     /// In test builds: where this process ends, or stops.
-    pub steps: Steps,
+    pub steps: CrashPoints,
     /// Keep the last values of what is written in memory, for processes that write again and again. A program that changes
     /// the tables by itself, as tests do, turns it off first.
     pub remember: Arc<AtomicBool>,
@@ -43,12 +43,12 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             clock: Clock::default(),
-            ids: Ids::default(),
+            ids: IdSource::default(),
             patience: Duration::from_secs(10),
             purpose: "unknown".to_owned(),
             downtime_ms: flightline_core::policy::Policy::default().downtime_ms,
             rehearse: false,
-            steps: Steps::default(),
+            steps: CrashPoints::default(),
             remember: Arc::default(),
             trusted: true,
             max_pages: None,

@@ -8,7 +8,7 @@ use crate::engine::Durability;
 use crate::error::Error;
 use crate::location::Location;
 use crate::table::event;
-use crate::table::project::{self, Project};
+use crate::table::project::{self, ProjectRow};
 use crate::tx::Trace;
 
 /// How long to wait before the next attempt to reach the store.
@@ -68,7 +68,7 @@ impl Store {
             Some((first, last)) => event::trace(driver, &self.project, first, last)? == *trace,
             None => false,
         };
-        let project = Project::from_row(driver, &self.project, &row)?;
+        let project = ProjectRow::from_row(driver, &self.project, &row)?;
         project::advance(driver, &project)?;
         Ok(found)
     }

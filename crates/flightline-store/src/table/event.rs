@@ -11,8 +11,8 @@ use crate::delta::{self, Base};
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
-use crate::tx::{Mark, Trace};
-use crate::value::{Row, Value, params, values};
+use crate::tx::{EventMark, Trace};
+use crate::value::{Row, SqlValue, params, values};
 
 // Events are read with all their columns, in the order of `crate::seal`; in lists without the text of their values.
 statements! {
@@ -148,7 +148,7 @@ pub struct StoredEvent {
 
 /// Events as they were read, and the revisions of those that are damaged and were left out.
 #[derive(Debug, Default)]
-pub(crate) struct Listed<T> {
+pub(crate) struct EventsRead<T> {
     pub(crate) events: Vec<T>,
     pub(crate) damaged: Vec<u64>,
 }
@@ -177,10 +177,10 @@ pub(crate) fn insert(
     ];
     let seal = seal::of_event(&columns, event.prev);
     columns.reserve_exact(3);
-    columns.push(Value::from(event.prev));
-    columns.push(Value::from(seal.as_str()));
-    columns.push(Value::from(event.base));
-    trace.add(Mark {
+    columns.push(SqlValue::from(event.prev));
+    columns.push(SqlValue::from(seal.as_str()));
+    columns.push(SqlValue::from(event.base));
+    trace.add(EventMark {
         rev: event.rev,
         seal: seal.clone(),
     });
@@ -194,7 +194,7 @@ pub(crate) fn after(
     project: &str,
     rev: u64,
     filter: &EventFilter,
-) -> Result<Listed<Event>, Error> {
+) -> Result<EventsRead<Event>, Error> {
     let mission = filter.mission.map(|id| id.to_string());
     list(filter.limit, |last, limit| {
         driver.query(
@@ -217,7 +217,7 @@ pub(crate) fn before(
     project: &str,
     rev: u64,
     filter: &EventFilter,
-) -> Result<Listed<Event>, Error> {
+) -> Result<EventsRead<Event>, Error> {
     let mission = filter.mission.map(|id| id.to_string());
     let since = filter.since.map_or(i64::MIN, Time::as_millis);
     // By the index of the mission: else the events of all others are looked through.
@@ -249,7 +249,7 @@ pub(crate) fn work_before(
     mission: MissionId,
     rev: u64,
     limit: u64,
-) -> Result<Listed<Event>, Error> {
+) -> Result<EventsRead<Event>, Error> {
     let mission = mission.to_string();
     list(limit, |last, limit| {
         let up_to = last.map_or(rev, |last| last.saturating_sub(1));
@@ -267,7 +267,7 @@ pub(crate) fn removals(
     kind: Kind,
     rev: u64,
     limit: u64,
-) -> Result<Listed<Event>, Error> {
+) -> Result<EventsRead<Event>, Error> {
     list(limit, |last, limit| {
         let up_to = last.map_or(rev, |last| last.saturating_sub(1));
         driver.query(REMOVALS, params![project, kind.as_str(), up_to, limit])
@@ -280,7 +280,7 @@ pub(crate) fn after_above_work(
     project: &str,
     rev: u64,
     limit: u64,
-) -> Result<Listed<Event>, Error> {
+) -> Result<EventsRead<Event>, Error> {
     list(limit, |last, limit| {
         let after = last.unwrap_or(rev);
         driver.query(AFTER_ABOVE_WORK, params![project, after, limit])
@@ -294,7 +294,7 @@ pub(crate) fn of_subject(
     kind: Kind,
     subject: &str,
     limit: u64,
-) -> Result<Listed<Event>, Error> {
+) -> Result<EventsRead<Event>, Error> {
     list(limit, |last, limit| {
         let before = last.map_or(i64::MAX.unsigned_abs(), |last| last);
         driver.query(
@@ -307,9 +307,9 @@ pub(crate) fn of_subject(
 fn list(
     limit: u64,
     fetch: impl FnMut(Option<u64>, u64) -> Result<Vec<Row>, Error>,
-) -> Result<Listed<Event>, Error> {
+) -> Result<EventsRead<Event>, Error> {
     let listed = intact_rows(limit, fetch)?;
-    Ok(Listed {
+    Ok(EventsRead {
         events: listed.events.into_iter().map(|(event, _)| event).collect(),
         damaged: listed.damaged,
     })
@@ -320,7 +320,7 @@ fn list(
 pub(crate) fn intact_rows(
     limit: u64,
     mut fetch: impl FnMut(Option<u64>, u64) -> Result<Vec<Row>, Error>,
-) -> Result<Listed<(Event, Row)>, Error> {
+) -> Result<EventsRead<(Event, Row)>, Error> {
     let (mut events, mut damaged, mut last) = (Vec::new(), Vec::new(), None);
     loop {
         let wanted = limit.saturating_sub(events.len() as u64);
@@ -335,7 +335,7 @@ pub(crate) fn intact_rows(
             }
         }
         if all || events.len() as u64 >= limit {
-            return Ok(Listed { events, damaged });
+            return Ok(EventsRead { events, damaged });
         }
     }
 }
@@ -365,7 +365,7 @@ pub(crate) fn trace(
 ) -> Result<Trace, Error> {
     let mut trace = Trace::default();
     for row in driver.query(TRACE, params![project, first, last])? {
-        trace.add(Mark {
+        trace.add(EventMark {
             rev: row.unsigned(0)?,
             seal: row.text(1)?,
         });
@@ -586,7 +586,7 @@ fn read_state(rows: Vec<Row>, rev: u64) -> Result<ValuesAt, Error> {
 pub(crate) fn query_values(
     driver: &mut dyn Driver,
     sql: &'static str,
-    params: &[Value],
+    params: &[SqlValue],
     at: usize,
 ) -> Result<Vec<Row>, Error> {
     let mut rows = driver.query(sql, params)?;
@@ -599,12 +599,12 @@ pub(crate) fn query_values(
 /// Puts the whole text of a value into a row of [`query_values`]. Says whether the value was stored as a delta.
 pub(crate) fn put_together(row: &mut Row, at: usize) -> bool {
     let (text, base) = (row.0.pop(), row.0.pop());
-    if matches!(base, None | Some(Value::Null)) {
+    if matches!(base, None | Some(SqlValue::Null)) {
         return false;
     }
-    if let Some(Value::Text(stored)) = row.0.get_mut(at) {
+    if let Some(SqlValue::Text(stored)) = row.0.get_mut(at) {
         let whole = match text {
-            Some(Value::Text(text)) => delta::apply(&text, stored),
+            Some(SqlValue::Text(text)) => delta::apply(&text, stored),
             _ => None,
         };
         *stored = whole.unwrap_or_default();

@@ -3,7 +3,7 @@
 use flightline_core::{Kind, MissionId};
 
 use super::statements;
-use super::subject::{Document, SubjectRow, document, rows_of};
+use super::subject::{StoredDocument, SubjectRow, document, rows_of};
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::value::{Row, params};
@@ -69,7 +69,7 @@ statements! {
 
 /// Which missions are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissionState {
+pub enum MissionFilter {
     /// Those that wait or are under way.
     Open,
     /// The others, without those that were archived.
@@ -78,14 +78,14 @@ pub enum MissionState {
 
 /// Which of many come first, and where to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ListOrder {
     /// The oldest, of those that belong to no mission, after the one that was made at this revision.
     OldestAfter(u64),
     /// The newest, before the one that was made at this revision.
     NewestBefore(u64),
 }
 
-impl Order {
+impl ListOrder {
     /// From the newest on.
     pub const NEWEST: Self = Self::NewestBefore(u64::MAX);
     /// From the oldest on.
@@ -100,11 +100,11 @@ pub(crate) fn last_worked_on(
     driver: &mut dyn Driver,
     project: &str,
     rev: u64,
-    state: MissionState,
+    state: MissionFilter,
 ) -> Result<Option<String>, Error> {
     let (lately, of_each) = match state {
-        MissionState::Open => (LAST_OPEN, LAST_OF_EACH_OPEN),
-        MissionState::Over => (LAST_OVER, LAST_OF_EACH_OVER),
+        MissionFilter::Open => (LAST_OPEN, LAST_OF_EACH_OPEN),
+        MissionFilter::Over => (LAST_OVER, LAST_OF_EACH_OVER),
     };
     // Almost always it is the newest event of all.
     let found = driver.query(lately, params![project, rev.saturating_sub(LATELY)])?;
@@ -130,12 +130,12 @@ pub(crate) fn some(
     project: &str,
     kind: Kind,
     without: Option<&str>,
-    order: Order,
+    order: ListOrder,
     limit: u64,
 ) -> Result<Vec<(SubjectRow, bool)>, Error> {
     let (sql, from) = match order {
-        Order::OldestAfter(born) => (OLDEST, born),
-        Order::NewestBefore(born) => (NEWEST, born),
+        ListOrder::OldestAfter(born) => (OLDEST, born),
+        ListOrder::NewestBefore(born) => (NEWEST, born),
     };
     let params = params![project, kind.as_str(), without, from, limit];
     rows_of(kind, driver.query(sql, params)?)
@@ -220,7 +220,7 @@ pub(crate) fn not_holding(
     project: &str,
     kind: Kind,
     text: &str,
-) -> Result<Vec<Document>, Error> {
+) -> Result<Vec<StoredDocument>, Error> {
     let mut pattern = String::from("%");
     for character in text.chars() {
         if matches!(character, '%' | '_' | '!') {

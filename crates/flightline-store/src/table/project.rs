@@ -6,7 +6,7 @@ use super::statements;
 use crate::engine::{Driver, Landing};
 use crate::error::Error;
 use crate::seal;
-use crate::value::{Row, Value, params, values};
+use crate::value::{Row, SqlValue, params, values};
 
 statements! {
     INSERT = "INSERT INTO project (id, name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum) \
@@ -20,7 +20,7 @@ statements! {
 
 /// A project's row.
 #[derive(Clone, Debug)]
-pub(crate) struct Project {
+pub(crate) struct ProjectRow {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) history: String,
@@ -53,7 +53,7 @@ pub(crate) enum Proven {
     Nothing,
 }
 
-impl Project {
+impl ProjectRow {
     /// A project in which nothing has happened yet.
     pub(crate) fn new(id: &str, name: &str, history: &str, now: Time) -> Self {
         Self {
@@ -188,7 +188,7 @@ fn heard(id: &str, seen_at: Time, awake_since: Time) -> String {
 }
 
 /// Makes the project's row, unless it is there.
-pub(crate) fn insert(driver: &mut dyn Driver, project: &Project) -> Result<(), Error> {
+pub(crate) fn insert(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), Error> {
     driver
         .execute(
             INSERT,
@@ -210,7 +210,7 @@ pub(crate) fn insert(driver: &mut dyn Driver, project: &Project) -> Result<(), E
 
 /// Writes the row back at the end of a write. Once per transaction: PostgreSQL would otherwise keep
 /// a dead version of it for every event.
-pub(crate) fn advance(driver: &mut dyn Driver, project: &Project) -> Result<(), Error> {
+pub(crate) fn advance(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), Error> {
     if driver.execute(ADVANCE, &advanced(project))? == 1 {
         Ok(())
     } else {
@@ -221,13 +221,13 @@ pub(crate) fn advance(driver: &mut dyn Driver, project: &Project) -> Result<(), 
 /// Ends a write that held nothing: with the row, if it is as it was found.
 pub(crate) fn land(
     driver: &mut dyn Driver,
-    project: &Project,
+    project: &ProjectRow,
     events: u64,
 ) -> Result<Landing, Error> {
     driver.land(ADVANCE, advanced(project), events)
 }
 
-fn advanced(project: &Project) -> Vec<Value> {
+fn advanced(project: &ProjectRow) -> Vec<SqlValue> {
     values![
         project.id.as_str(),
         project.rev,
@@ -241,7 +241,7 @@ fn advanced(project: &Project) -> Vec<Value> {
 }
 
 /// Writes what no other write of the row touches, after it was mended.
-pub(crate) fn mend(driver: &mut dyn Driver, project: &Project) -> Result<(), Error> {
+pub(crate) fn mend(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), Error> {
     let columns = params![
         project.id.as_str(),
         project.name.as_str(),

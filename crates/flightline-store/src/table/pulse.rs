@@ -7,7 +7,7 @@ use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
-use crate::value::{Value, params, values};
+use crate::value::{SqlValue, params, values};
 
 statements! {
     // A pulse never moves an agent's last sign of life backwards, nor revives an older incarnation. One that
@@ -146,9 +146,9 @@ pub(crate) fn of_some(
     project: &str,
     agents: &[AgentId],
 ) -> Result<Vec<Pulse>, Error> {
-    let mut params = vec![Value::from(project)];
-    params.extend(agents.iter().map(|id| Value::from(id.to_string())));
-    params.resize(SOME + 1, Value::from(""));
+    let mut params = vec![SqlValue::from(project)];
+    params.extend(agents.iter().map(|id| SqlValue::from(id.to_string())));
+    params.resize(SOME + 1, SqlValue::from(""));
     let rows = driver.query(OF_SOME, &params)?;
     let pulses = rows.iter().map(from_row).collect::<Result<Vec<_>, _>>()?;
     Ok(pulses.into_iter().flatten().collect())

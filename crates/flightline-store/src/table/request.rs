@@ -2,7 +2,7 @@
 
 use flightline_core::Time;
 
-use super::project::Project;
+use super::project::ProjectRow;
 use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
@@ -46,7 +46,7 @@ pub(crate) fn get(
 /// Whether there are outcomes whose time is over.
 pub(crate) fn any_old(
     driver: &mut dyn Driver,
-    project: &Project,
+    project: &ProjectRow,
     now: Time,
 ) -> Result<bool, Error> {
     let (from, to) = old(project, now);
@@ -55,13 +55,17 @@ pub(crate) fn any_old(
 }
 
 /// Forgets outcomes whose time is over.
-pub(crate) fn forget(driver: &mut dyn Driver, project: &Project, now: Time) -> Result<u64, Error> {
+pub(crate) fn forget(
+    driver: &mut dyn Driver,
+    project: &ProjectRow,
+    now: Time,
+) -> Result<u64, Error> {
     let (from, to) = old(project, now);
     driver.execute(FORGET, params![project.id.as_str(), to, from])
 }
 
 /// From when to when outcomes are too old. What is dated before the project was made was noted by a clock that was behind, and may be of today.
-fn old(project: &Project, now: Time) -> (i64, i64) {
+fn old(project: &ProjectRow, now: Time) -> (i64, i64) {
     let to = now.minus(REMEMBERED).as_millis();
     (project.created_at.as_millis(), to)
 }

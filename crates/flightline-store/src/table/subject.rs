@@ -10,7 +10,7 @@ use super::statements;
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
-use crate::value::{Row, Value, params, values};
+use crate::value::{Row, SqlValue, params, values};
 
 statements! {
     UPSERT = "INSERT INTO subject (project, kind, id, mission, parent, agent, name, status, percent, born, rev, at, sha, doc, gone, sum) \
@@ -172,7 +172,7 @@ pub(crate) struct NewValue<'a> {
 }
 
 /// A document as stored.
-pub(crate) struct Document {
+pub(crate) struct StoredDocument {
     pub(crate) id: String,
     pub(crate) rev: u64,
     pub(crate) text: String,
@@ -251,7 +251,7 @@ pub(crate) fn get(
     project: &str,
     kind: Kind,
     id: &str,
-) -> Result<Option<Document>, Error> {
+) -> Result<Option<StoredDocument>, Error> {
     let rows = driver.query(GET, params![project, kind.as_str(), id])?;
     first_document(rows)
 }
@@ -262,12 +262,12 @@ pub(crate) fn get_untouched(
     project: &str,
     kind: Kind,
     id: &str,
-) -> Result<Option<Document>, Error> {
+) -> Result<Option<StoredDocument>, Error> {
     let rows = driver.query_untouched(GET, params![project, kind.as_str(), id])?;
     first_document(rows)
 }
 
-fn first_document(rows: Vec<Row>) -> Result<Option<Document>, Error> {
+fn first_document(rows: Vec<Row>) -> Result<Option<StoredDocument>, Error> {
     match rows.into_iter().next() {
         Some(row) if row.opt_int(2)?.is_none() => document(row).map(Some),
         _ => Ok(None),
@@ -401,11 +401,11 @@ pub(crate) fn rows_of(kind: Kind, rows: Vec<Row>) -> Result<Vec<(SubjectRow, boo
 
 /// Whether a row of [`rows`] has the sum of the columns by which it is found.
 fn has_its_sum(kind: Kind, row: &Row) -> bool {
-    let kind = Value::from(kind.as_str());
+    let kind = SqlValue::from(kind.as_str());
     let columns = std::iter::once(&kind)
         .chain(&row.0[..6])
         .chain(&row.0[10..11]);
-    matches!(&row.0[11], Value::Text(found) if *found == seal::sum_of(columns))
+    matches!(&row.0[11], SqlValue::Text(found) if *found == seal::sum_of(columns))
 }
 
 pub(crate) fn documents(
@@ -413,7 +413,7 @@ pub(crate) fn documents(
     project: &str,
     kind: Kind,
     find: Find<'_>,
-) -> Result<Vec<Document>, Error> {
+) -> Result<Vec<StoredDocument>, Error> {
     let sql = [
         DOC_ALL,
         DOC_BY_MISSION,
@@ -436,7 +436,7 @@ pub(crate) fn newest(
     mission: MissionId,
     without: Option<&str>,
     limit: u64,
-) -> Result<Vec<Document>, Error> {
+) -> Result<Vec<StoredDocument>, Error> {
     let mission = mission.to_string();
     driver
         .query(
@@ -456,7 +456,7 @@ pub(crate) fn newest_of_agent(
     agent: AgentId,
     status: &str,
     limit: u64,
-) -> Result<Vec<Document>, Error> {
+) -> Result<Vec<StoredDocument>, Error> {
     let agent = agent.to_string();
     driver
         .query(
@@ -475,7 +475,7 @@ pub(crate) fn holding(
     kind: Kind,
     mission: Option<MissionId>,
     text: &str,
-) -> Result<Vec<Document>, Error> {
+) -> Result<Vec<StoredDocument>, Error> {
     let mut pattern = String::from("%");
     // Wherever the first character of a pattern stands in a text, the rest is compared. So it is a rare one where there is one: a
     // quotation mark is everywhere in JSON.
@@ -625,8 +625,8 @@ pub(crate) fn nearest(
     Ok(found)
 }
 
-pub(crate) fn document(mut row: Row) -> Result<Document, Error> {
-    Ok(Document {
+pub(crate) fn document(mut row: Row) -> Result<StoredDocument, Error> {
+    Ok(StoredDocument {
         id: row.take_text(3)?,
         rev: row.unsigned(4)?,
         // An absent text matches no hash.

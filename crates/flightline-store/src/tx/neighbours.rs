@@ -7,7 +7,7 @@ use flightline_core::Kind;
 use super::Tx;
 use crate::error::Error;
 use crate::table::statements;
-use crate::value::Value;
+use crate::value::SqlValue;
 
 statements! {
     NEIGHBOURS = "WITH asked (id) AS (VALUES (CAST(?3 AS TEXT)), (CAST(?4 AS TEXT)), (CAST(?5 AS TEXT)), (CAST(?6 AS TEXT)), (CAST(?7 AS TEXT)), (CAST(?8 AS TEXT)), (CAST(?9 AS TEXT)), (CAST(?10 AS TEXT))) SELECT asked.id, \
@@ -40,11 +40,11 @@ impl Tx<'_> {
         let mut found = BTreeMap::new();
         for some in ids.chunks(NAMED) {
             let mut names = vec![
-                Value::from(self.project.id.as_str()),
-                Value::from(kind.as_str()),
+                SqlValue::from(self.project.id.as_str()),
+                SqlValue::from(kind.as_str()),
             ];
-            let all = some.iter().map(|id| Value::from(id.as_str()));
-            names.extend(all.chain(std::iter::repeat(Value::Null)).take(NAMED));
+            let all = some.iter().map(|id| SqlValue::from(id.as_str()));
+            names.extend(all.chain(std::iter::repeat(SqlValue::Null)).take(NAMED));
             for row in self.driver.query(NEIGHBOURS, &names)? {
                 let from = [row.opt_text(2)?, row.opt_text(3)?];
                 let neighbours = Neighbours {

@@ -6,12 +6,12 @@ use flightline_core::{Kind, MissionId, Subject};
 
 use super::Tx;
 use crate::error::Error;
-use crate::table::overview::{self, MissionState, Order};
+use crate::table::overview::{self, ListOrder, MissionFilter};
 use crate::table::subject::SubjectRow;
 
 impl Tx<'_> {
     /// The mission of this state that was worked on last, by its id. That a context was compacted is no work.
-    pub fn last_worked_on(&mut self, state: MissionState) -> Result<Option<String>, Error> {
+    pub fn last_worked_on(&mut self, state: MissionFilter) -> Result<Option<String>, Error> {
         let rev = self.project.rev;
         overview::last_worked_on(self.driver, &self.project.id, rev, state)
     }
@@ -27,7 +27,7 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         without: Option<&str>,
-        order: Order,
+        order: ListOrder,
         limit: u64,
     ) -> Result<Vec<SubjectRow>, Error> {
         let project = &self.project.id;
@@ -55,7 +55,7 @@ impl Tx<'_> {
         status: &str,
         limit: u64,
     ) -> Result<Vec<SubjectRow>, Error> {
-        match self.known_of_status(kind, mission, status, limit)? {
+        match self.cached_of_status(kind, mission, status, limit)? {
             Some(known) => Ok(known),
             None => self.found_of_status(kind, mission, status, limit),
         }
@@ -75,8 +75,8 @@ impl Tx<'_> {
 
     /// The status of a subject; nothing when there is none.
     pub fn status_of(&mut self, kind: Kind, id: &str) -> Result<Option<String>, Error> {
-        let known = match &mut self.memory {
-            Some(memory) => memory.get(self.driver, kind, id)?,
+        let known = match &mut self.cache {
+            Some(cache) => cache.get(self.driver, kind, id)?,
             None => None,
         };
         match known {
@@ -123,7 +123,7 @@ impl Tx<'_> {
         text: &str,
         fits: impl Fn(&S) -> bool,
     ) -> Result<Vec<S>, Error> {
-        if let Some(known) = self.known_values(crate::Find::All, &fits)? {
+        if let Some(known) = self.cached_values(crate::Find::All, &fits)? {
             return Ok(known);
         }
         let mut read = Vec::new();

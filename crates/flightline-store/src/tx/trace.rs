@@ -2,17 +2,17 @@
 
 /// An event of a transaction: its seal stands for all that it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct EventMark {
     pub(crate) rev: u64,
     pub(crate) seal: String,
 }
 
 /// The events of a transaction, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Trace(Vec<Mark>);
+pub(crate) struct Trace(Vec<EventMark>);
 
 impl Trace {
-    pub(crate) fn add(&mut self, mark: Mark) {
+    pub(crate) fn add(&mut self, mark: EventMark) {
         self.0.push(mark);
     }
 

@@ -7,8 +7,8 @@ use flightline_core::Kind;
 use flightline_core::event::{Change, sha256_hex};
 use flightline_core::subject::keys_of;
 
-use super::{Part, Watch};
-use crate::ailment::{Ailment, Ill, Other};
+use super::{VerifyPart, VerifyProgress};
+use crate::damage::{DamageKind, DamagedValue, OtherCopy};
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
@@ -47,7 +47,7 @@ pub(crate) struct Folded {
     /// The subjects that are not what their events say, by kind and id, or that have no row; as words.
     pub(crate) unfolded: Vec<String>,
     /// The damage of each, as far as its kind is known.
-    pub(crate) ailments: Vec<Ailment>,
+    pub(crate) damaged_values: Vec<DamagedValue>,
     /// Rows of no kind that there is, or that no event made.
     pub(crate) strays: Vec<(String, String)>,
 }
@@ -68,7 +68,7 @@ pub(crate) fn walk(
     driver: &mut dyn Driver,
     project: &str,
     damaged: &BTreeSet<u64>,
-    watch: &mut Watch<'_>,
+    watch: &mut VerifyProgress<'_>,
 ) -> Result<Folded, Error> {
     let mut folded = Folded::default();
     let mut changes = Changes::new(project, damaged);
@@ -87,7 +87,7 @@ pub(crate) fn walk(
             folded.row(driver, project, row, key, &told, damaged)?;
         }
         seen += rows.len() as u64;
-        watch.tell(Part::State, seen);
+        watch.tell(VerifyPart::State, seen);
     }
     for missing in changes.up_to(driver, None)? {
         folded.missing(missing);
@@ -100,11 +100,11 @@ impl Folded {
         self.unfolded
             .push(format!("{kind} {id} has events and no value"));
         if let Ok(kind) = kind.parse() {
-            self.ailments.push(Ailment {
+            self.damaged_values.push(DamagedValue {
                 kind,
                 id,
                 rev: 0,
-                what: Ill::Missing,
+                what: DamageKind::Missing,
             });
         }
     }
@@ -145,11 +145,11 @@ impl Folded {
             judge(kind, &id, row, told, damaged)?
         };
         // The value of the last event there is, at a revision that there never was: the row's revision is damaged.
-        if let ([Ill::Lost(_)], Some(last)) = (&judged.ill[..], told.last) {
+        if let ([DamageKind::Lost(_)], Some(last)) = (&judged.ill[..], told.last) {
             let hashes = driver.query(HASH, params![project, last])?;
             let hash = hashes.first().map_or(Ok(None), |row| row.opt_text(0))?;
             if hash == row.opt_text(SHA)? {
-                judged.ill = vec![Ill::Row];
+                judged.ill = vec![DamageKind::Row];
             }
         }
         let gone = row.opt_int(GONE)?.is_some();
@@ -163,7 +163,7 @@ impl Folded {
             let hash = hashes.first().map_or(Ok(None), |row| row.opt_text(0))?;
             if hash != row.opt_text(SHA)? {
                 judged = Judged {
-                    ill: vec![Ill::Row],
+                    ill: vec![DamageKind::Row],
                     folds: false,
                 };
             }
@@ -173,16 +173,16 @@ impl Folded {
         let other_text =
             doc.is_some_and(|doc| !is_sound(&Some(doc), &row.opt_text(SHA).unwrap_or(None)));
         if judged.ill.is_empty() && other_text {
-            judged.ill.push(Ill::Sum);
+            judged.ill.push(DamageKind::Sum);
         }
         if judged.ill.is_empty() && row.text(SUM)? != seal::sum(&row.0[..SUM]) {
-            judged.ill.push(Ill::Sum);
+            judged.ill.push(DamageKind::Sum);
         }
         if !judged.folds {
             self.unfolded.push(differs(&word, &id));
         }
-        self.ailments
-            .extend(judged.ill.into_iter().map(|what| Ailment {
+        self.damaged_values
+            .extend(judged.ill.into_iter().map(|what| DamagedValue {
                 kind,
                 id: id.clone(),
                 rev,
@@ -198,7 +198,7 @@ fn differs(kind: &str, id: &str) -> String {
 
 /// The damage of a row, and whether it is what its events say.
 struct Judged {
-    ill: Vec<Ill>,
+    ill: Vec<DamageKind>,
     folds: bool,
 }
 
@@ -220,11 +220,11 @@ fn judge(
     let (doc, sha) = (row.opt_text(DOC)?, row.opt_text(SHA)?);
     let row_is_sound = kind.is_kept_once() || is_sound(&doc, &sha);
     let Some(change) = row.opt_text(CHANGE)? else {
-        return ill(Ill::Lost(
+        return ill(DamageKind::Lost(
             if gone.is_none() && doc.is_some() && row_is_sound {
-                Other::Sound
+                OtherCopy::Sound
             } else {
-                Other::None
+                OtherCopy::None
             },
         ));
     };
@@ -239,12 +239,12 @@ fn judge(
         Some(_) => Change::Gone,
     };
     if !fits || change != wanted.as_str() || gone.is_some_and(|gone| gone != rev) {
-        return ill(Ill::Row);
+        return ill(DamageKind::Row);
     }
     let at_home = row.opt_text(EVENT_MISSION)? == row.opt_text(2)?;
     if gone.is_some() {
         return Ok(Judged {
-            ill: (!at_home).then_some(Ill::Row).into_iter().collect(),
+            ill: (!at_home).then_some(DamageKind::Row).into_iter().collect(),
             folds: at_home,
         });
     }
@@ -252,11 +252,11 @@ fn judge(
     let journal_is_sound = is_sound(&after, &after_sha);
     let mut ill = Vec::new();
     match (row_is_sound, journal_is_sound) {
-        (true, true) if sha != after_sha && kind.is_kept_once() => ill.push(Ill::Row),
-        (true, true) if sha != after_sha => ill.push(Ill::Conflict),
+        (true, true) if sha != after_sha && kind.is_kept_once() => ill.push(DamageKind::Row),
+        (true, true) if sha != after_sha => ill.push(DamageKind::Conflict),
         (true, _) => {}
-        (false, true) => ill.push(Ill::LastValue(Other::Sound)),
-        (false, false) => ill.push(Ill::LastValue(Other::None)),
+        (false, true) => ill.push(DamageKind::LastValue(OtherCopy::Sound)),
+        (false, false) => ill.push(DamageKind::LastValue(OtherCopy::None)),
     }
     let same = sha == after_sha && doc.as_ref().is_none_or(|doc| Some(doc) == after.as_ref());
     let folds = ill.is_empty() && same && at_home && after.is_some();
@@ -271,7 +271,7 @@ fn judge(
 }
 
 /// The damage of a row whose event cannot be relied on.
-fn by_itself(kind: Kind, row: &Row) -> Result<Vec<Ill>, Error> {
+fn by_itself(kind: Kind, row: &Row) -> Result<Vec<DamageKind>, Error> {
     if row.opt_int(GONE)?.is_some() {
         return Ok(Vec::new());
     }
@@ -280,16 +280,16 @@ fn by_itself(kind: Kind, row: &Row) -> Result<Vec<Ill>, Error> {
         false => (row.opt_text(DOC)?, row.opt_text(SHA)?),
     };
     if !is_sound(&text, &sha) {
-        return Ok(vec![Ill::LastValue(Other::None)]);
+        return Ok(vec![DamageKind::LastValue(OtherCopy::None)]);
     }
     let wrong = text.and_then(|text| wrong_columns(kind, row, &text).transpose());
     Ok(wrong.transpose()?.into_iter().collect())
 }
 
 /// Which columns are not what the document says.
-fn wrong_columns(kind: Kind, row: &Row, text: &str) -> Result<Option<Ill>, Error> {
+fn wrong_columns(kind: Kind, row: &Row, text: &str) -> Result<Option<DamageKind>, Error> {
     let Ok(keys) = keys_of(kind, text) else {
-        return Ok(Some(Ill::Unreadable));
+        return Ok(Some(DamageKind::Unreadable));
     };
     let wanted = [
         ("mission", keys.mission.map(|id| id.to_string())),
@@ -312,7 +312,7 @@ fn wrong_columns(kind: Kind, row: &Row, text: &str) -> Result<Option<Ill>, Error
     if row.opt_int(7)? != keys.percent.map(i64::from) {
         wrong.push("percent");
     }
-    Ok((!wrong.is_empty()).then_some(Ill::Columns(wrong)))
+    Ok((!wrong.is_empty()).then_some(DamageKind::Columns(wrong)))
 }
 
 pub(crate) fn is_sound(text: &Option<String>, sha: &Option<String>) -> bool {

@@ -9,15 +9,15 @@ use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::history::LEFT_OUT;
 use serde_json::Value as Json;
 
-use super::{Part, Watch};
+use super::{VerifyPart, VerifyProgress};
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::mend::IN_PLACE_OF;
 use crate::seal;
 use crate::table::event::put_together;
-use crate::table::project::Project;
+use crate::table::project::ProjectRow;
 use crate::table::statements;
-use crate::value::{Row, Value, params};
+use crate::value::{Row, SqlValue, params};
 
 statements! {
     PAGE = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, after, sha, prev, seal, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) \
@@ -29,7 +29,7 @@ const REMEMBERED: usize = 10_000;
 
 /// Something that is wrong with an event, or between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct JournalFault {
     /// The revision at which it shows.
     pub rev: u64,
     /// What it is.
@@ -55,7 +55,7 @@ pub enum Wrong {
     Unlinked,
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for JournalFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rev = self.rev;
         match self.what {
@@ -85,9 +85,9 @@ impl fmt::Display for Trouble {
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     /// Trouble that is not known yet.
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) troubles: Vec<JournalFault>,
     /// Trouble that was set aside.
-    pub(crate) known: Vec<Trouble>,
+    pub(crate) known: Vec<JournalFault>,
     /// The events of which nothing can be relied on.
     pub(crate) damaged: BTreeSet<u64>,
     /// Values that do not match their hashes: the revision, and whose value it is.
@@ -110,8 +110,8 @@ struct Doubt {
 
 pub(crate) fn walk(
     driver: &mut dyn Driver,
-    project: &Project,
-    watch: &mut Watch<'_>,
+    project: &ProjectRow,
+    watch: &mut VerifyProgress<'_>,
 ) -> Result<Walked, Error> {
     let mut walk = Walk::default();
     let mut rev = 0;
@@ -124,7 +124,7 @@ pub(crate) fn walk(
             let told = put_together(&mut row, seal::AFTER);
             walk.step(&row, Stored { kept, told })?;
         }
-        watch.tell(Part::Journal, walk.walked.events);
+        watch.tell(VerifyPart::Journal, walk.walked.events);
     }
     Ok(walk.end(&project.seal))
 }
@@ -132,7 +132,7 @@ pub(crate) fn walk(
 #[derive(Default)]
 struct Walk {
     walked: Walked,
-    troubles: Vec<Trouble>,
+    troubles: Vec<JournalFault>,
     /// The trouble set aside, by revision.
     aside: BTreeMap<u64, BTreeSet<String>>,
     /// The seal of the event before, and the one in whose place it stands.
@@ -160,7 +160,10 @@ impl Walk {
             self.trouble(
                 rev,
                 Wrong::Unlinked,
-                seal::sum(&[Value::from(self.seal.as_str()), Value::from(prev.as_str())]),
+                seal::sum(&[
+                    SqlValue::from(self.seal.as_str()),
+                    SqlValue::from(prev.as_str()),
+                ]),
             );
         }
         self.stands_for = None;
@@ -296,14 +299,14 @@ impl Walk {
 
     fn trouble(&mut self, rev: u64, what: Wrong, found: String) {
         if self.troubles.len() < REMEMBERED {
-            self.troubles.push(Trouble { rev, what, found });
+            self.troubles.push(JournalFault { rev, what, found });
         }
     }
 
     fn end(mut self, last: &str) -> Walked {
         self.settle_doubt(last);
         self.walked.last_seal = self.stands_for.take().unwrap_or_else(|| self.seal.clone());
-        let aside = |trouble: &Trouble| {
+        let aside = |trouble: &JournalFault| {
             let known = self.aside.get(&trouble.rev);
             known.is_some_and(|known| known.contains(&trouble.found))
         };
@@ -324,7 +327,7 @@ struct Stored {
 /// Whether a value was thinned, and its text is still there and sound: later values are told against it.
 pub(crate) fn is_kept_base(row: &Row) -> bool {
     let text = |at: usize| match row.0.get(at) {
-        Some(Value::Text(text)) => Some(text.as_str()),
+        Some(SqlValue::Text(text)) => Some(text.as_str()),
         _ => None,
     };
     text(seal::CHANGE) == Some(Change::Thinned.as_str())
@@ -343,10 +346,10 @@ pub(crate) fn fingerprint(row: &Row) -> String {
 
 /// The hash of the value, when it alone is damaged: with that of the text, the event is as it was written.
 pub(crate) fn hash_alone(row: &Row, prev: &str, own: &str) -> Option<String> {
-    let Some(Value::Text(text)) = row.0.get(seal::AFTER) else {
+    let Some(SqlValue::Text(text)) = row.0.get(seal::AFTER) else {
         return None;
     };
     let (mut columns, sha) = (row.0.clone(), sha256_hex(text));
-    columns[seal::SHA] = Value::from(sha.as_str());
+    columns[seal::SHA] = SqlValue::from(sha.as_str());
     (seal::of_event(&columns, prev) == own).then_some(sha)
 }

@@ -275,7 +275,7 @@ both_engines! {
         world.forget();
         assert!(try_raw(world, "DELETE FROM event WHERE project = {project} AND rev = 3"));
         let note = lesson(3, &mission(1, "One"), "Measure first");
-        let damage = flightline_store::Damage { kind: Kind::Note, id: note.key(), rev: 3, place: flightline_store::Place::Journal };
+        let damage = flightline_store::Damage { kind: Kind::Note, id: note.key(), rev: 3, place: flightline_store::CopyLocation::Journal };
         assert_eq!(store.write(|tx| tx.mend(&damage)).unwrap(), Mended::Healed);
         assert_eq!(world.problems(), [] as [&str; 0]);
     }

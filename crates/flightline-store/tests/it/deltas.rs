@@ -6,7 +6,9 @@ use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::mission::Mission;
 use flightline_core::text::Text;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, EventFilter, Location, Mended, Place, Store, StoredEvent, Was, Way};
+use flightline_store::{
+    CopyLocation, Error, EventFilter, Location, Mended, ReplayFrom, Store, StoredEvent, Was,
+};
 use flightline_testkit::value::mission;
 use flightline_testkit::{World, both_engines, damage};
 use postgres::{Client, NoTls};
@@ -106,7 +108,7 @@ both_engines! {
             assert_eq!(after, Some(text(rev.unsigned_abs())), "{rev}");
         }
         let mission = value(1).id;
-        let replayed = store.read(|tx| tx.happenings(mission, Way::After(0), 100)).unwrap();
+        let replayed = store.read(|tx| tx.happenings(mission, ReplayFrom::After(0), 100)).unwrap();
         for happening in replayed {
             let rev = happening.event.rev;
             assert!(matches!(happening.after, Some(Was::There(was)) if was.text == text(rev)), "{rev}");
@@ -205,7 +207,7 @@ both_engines! {
         let mut store = world.store();
         is_there(&mut store, [10]);
         let noticed = store.take_noticed();
-        assert!(noticed.iter().any(|damage| damage.place == Place::Journal && damage.rev == 10), "{noticed:?}");
+        assert!(noticed.iter().any(|damage| damage.place == CopyLocation::Journal && damage.rev == 10), "{noticed:?}");
         assert_eq!(store.write(|tx| tx.mend(&noticed[0])).unwrap(), Mended::Healed);
         assert_eq!(told(world, "event")[&10], (Some(text(10)), None));
         // And with the base itself all others are well.

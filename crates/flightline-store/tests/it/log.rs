@@ -4,7 +4,7 @@ use flightline_core::event::EventType;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use flightline_store::{Disk, Error, OpenOptions, Store};
+use flightline_store::{DiskSpace, Error, OpenOptions, Store};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World};
 use serde_json::json;
@@ -46,7 +46,7 @@ fn a_server_that_writes_without_end_begins_its_log_anew() {
         longest = longest.max(log(&mut store));
         sleep(Duration::from_millis(20));
     }
-    assert!(longest < Disk::LONG_LOG, "{longest}");
+    assert!(longest < DiskSpace::LONG_LOG, "{longest}");
     assert!(longest > 8 << 20, "it is not folded at once: {longest}");
     // Once it began anew, it is written in the room that it has.
     let until = Instant::now() + Duration::from_secs(20);

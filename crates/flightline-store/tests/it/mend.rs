@@ -3,7 +3,9 @@
 use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::mission::Mission;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Damage, Error, EventFilter, Find, Mended, Place, Store, StoredEvent, Tx};
+use flightline_store::{
+    CopyLocation, Damage, Error, EventFilter, Find, Mended, Store, StoredEvent, Tx,
+};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{World, both_engines, damage};
 use serde_json::json;
@@ -45,7 +47,7 @@ fn event(rev: u64) -> String {
     format!("UPDATE event SET after = 'x' || after WHERE project = {{project}} AND rev = {rev}")
 }
 
-fn noticed(place: Place, rev: u64) -> Damage {
+fn noticed(place: CopyLocation, rev: u64) -> Damage {
     Damage {
         kind: Kind::Mission,
         id: id(),
@@ -90,7 +92,7 @@ both_engines! {
         assert!(sound.is_some() && store.take_noticed().is_empty());
         spoil(world, ROW);
         assert_eq!(store.read(|tx| tx.get::<Mission>(&id())).unwrap(), sound);
-        assert_eq!(store.take_noticed(), [noticed(Place::LastValue, 3)]);
+        assert_eq!(store.take_noticed(), [noticed(CopyLocation::LastValue, 3)]);
         assert_eq!(store.read(|tx| tx.find::<Mission>(Find::All)).unwrap(), [sound.unwrap()]);
         assert_eq!(store.take_noticed().len(), 1);
         assert_eq!(world.problems(), [format!("mission {} differs from what its events say", id())], "the doctor still sees it");
@@ -110,7 +112,7 @@ both_engines! {
         let sound = store.read(|tx| tx.state_at(3, None)).unwrap();
         spoil(world, &event(3));
         assert_eq!(store.read(|tx| tx.state_at(3, None)).unwrap(), sound);
-        assert_eq!(store.take_noticed(), [noticed(Place::Journal, 3)]);
+        assert_eq!(store.take_noticed(), [noticed(CopyLocation::Journal, 3)]);
         let values = store.read(|tx| tx.values_at(3, mission(1, "x").id)).unwrap();
         assert!(values.iter().any(|value| value.id == id() && value.rev == 3));
     }
@@ -141,11 +143,11 @@ both_engines! {
         spoil(world, &event(1));
         let read = store.read(|tx| tx.state_at(1, None));
         assert!(matches!(read, Err(Error::Corrupt(_))), "{read:?}");
-        assert_eq!(store.write(|tx| tx.mend(&noticed(Place::Journal, 1))).unwrap(), Mended::Refused);
+        assert_eq!(store.write(|tx| tx.mend(&noticed(CopyLocation::Journal, 1))).unwrap(), Mended::Refused);
     }
 
     fn each_copy_mends_the_other(world: &World) {
-        for (place, sql) in [(Place::LastValue, ROW.to_owned()), (Place::Journal, event(3))] {
+        for (place, sql) in [(CopyLocation::LastValue, ROW.to_owned()), (CopyLocation::Journal, event(3))] {
             let world = World::new(world.engine);
             let mut store = fill(&world);
             let sound = store.read(|tx| tx.state_at(3, None)).unwrap();

@@ -9,7 +9,7 @@ use flightline_core::event::sha256_hex;
 use flightline_core::history::FollowedHistory;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
-use flightline_store::Steps;
+use flightline_store::CrashPoints;
 use flightline_workspace::beneath::{Dir, Replacing};
 use serde::{Deserialize, Serialize};
 
@@ -194,7 +194,7 @@ pub(super) fn write(
     folder: &Path,
     document: &CheckpointDocument,
     newest: bool,
-    steps: &Steps,
+    steps: &CrashPoints,
 ) -> io::Result<(u64, String)> {
     let home = Dir::make_private(folder)?.make(home_of(document.mission_id), 0o700)?;
     let text = sealed(document)?;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
-use flightline_store::{Find, Steps};
+use flightline_store::{CrashPoints, Find};
 use flightline_workspace::beneath::Dir;
 
 use super::files::{HOME, LATEST, home_of, read};
@@ -121,7 +121,7 @@ fn move_latest(
     home: &Dir,
     gone: &BTreeSet<String>,
     staying: &[String],
-    steps: &Steps,
+    steps: &CrashPoints,
 ) -> io::Result<()> {
     let Ok(Some(target)) = home.link_target(LATEST) else {
         return Ok(());

@@ -6,7 +6,7 @@ use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::history::Branch;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::{Actor, Find, Mended, StoredEvent, Told};
+use flightline_store::{Actor, Find, JournalChange, Mended, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -402,7 +402,7 @@ impl MendCheckpoint {
     fn record_in_store(
         &self,
         desk: &mut Desk<'_, '_>,
-        told: &[Told],
+        told: &[JournalChange],
         said: &mut Vec<String>,
     ) -> Result<Option<Checkpoint>> {
         let (key, id) = (self.checkpoint.to_string(), short(self.checkpoint));
@@ -461,7 +461,7 @@ impl MendCheckpoint {
 
     /// Records of this checkpoint whose cut matches its hash: from its file, then from the journal's
     /// earlier ones.
-    fn bases(&self, told: &[Told]) -> Vec<Checkpoint> {
+    fn bases(&self, told: &[JournalChange]) -> Vec<Checkpoint> {
         let earlier = told.iter().rev().filter(|told| told.is_sound());
         let earlier = earlier.filter_map(|told| read_stored(&told.text).ok());
         let offered = self.record.clone().into_iter();
@@ -561,7 +561,7 @@ fn problem(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<Option<String
 }
 
 /// The texts that a record can have had after it was marked: the hash says which it was.
-fn as_marked(base: &Checkpoint, told: &[Told]) -> Vec<String> {
+fn as_marked(base: &Checkpoint, told: &[JournalChange]) -> Vec<String> {
     let mut texts = Vec::new();
     let pins: Vec<Option<Time>> = [None, base.pinned_at]
         .into_iter()

@@ -1,6 +1,6 @@
 //! The disk that a store is on: its free space, and a log that cannot be folded.
 
-use flightline_store::{Disk, Location};
+use flightline_store::{DiskSpace, Location};
 use flightline_workspace::holders;
 
 use super::{Check, check};
@@ -12,18 +12,18 @@ use crate::status::Attention;
 pub const DISK: &str = "the disk";
 
 /// The disk's trouble that needs a person.
-pub(crate) fn needs(disk: &Disk) -> Vec<Attention> {
+pub(crate) fn needs(disk: &DiskSpace) -> Vec<Attention> {
     let mut found = Vec::new();
     if disk.is_full {
         found.push(Attention::new(full(disk), "fleet checkpoints prune"));
     }
-    if disk.log > Disk::LONG_LOG {
+    if disk.log > DiskSpace::LONG_LOG {
         found.push(Attention::new(long_log(disk), "fleet doctor"));
     }
     found
 }
 
-fn full(disk: &Disk) -> String {
+fn full(disk: &DiskSpace) -> String {
     format!(
         "the disk is full ({} KB free): only writes that end trouble are accepted",
         disk.free / 1024
@@ -32,7 +32,7 @@ fn full(disk: &Disk) -> String {
 
 /// The sentence about a log that has grown too long.
 #[must_use]
-pub fn long_log(disk: &Disk) -> String {
+pub fn long_log(disk: &DiskSpace) -> String {
     format!(
         "the log of the store has grown to {} MB: a process is still reading old data",
         disk.log / (1024 * 1024)
@@ -49,7 +49,7 @@ pub fn examine_disk(fleet: &mut Fleet) -> Result<Vec<Check>> {
     if disk.is_full {
         findings.push(full(&disk));
     }
-    if disk.log > Disk::LONG_LOG {
+    if disk.log > DiskSpace::LONG_LOG {
         findings.push(long_log(&disk));
         if let Location::Folder(folder) = store.location() {
             let shared = folder.join(flightline_store::FILE).with_extension("db-shm");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
 use flightline_core::{CheckpointId, MissionId, Time};
-use flightline_store::{Find, Steps};
+use flightline_store::{CrashPoints, Find};
 use flightline_workspace::beneath::{Dir, EntryKind};
 
 use super::{Care, Check, check};
@@ -168,7 +168,12 @@ fn names_below(state: &Dir, wrong: &mut Vec<String>) -> Vec<PathBuf> {
 }
 
 /// `latest.json` is for people, and should not mislead them.
-fn latest(state: &Dir, newest: &BTreeMap<MissionId, Newest>, care: Care, steps: &Steps) -> Check {
+fn latest(
+    state: &Dir,
+    newest: &BTreeMap<MissionId, Newest>,
+    care: Care,
+    steps: &CrashPoints,
+) -> Check {
     let (mut wrong, mut repaired) = (Vec::new(), Vec::new());
     for (
         mission,

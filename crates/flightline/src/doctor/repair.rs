@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::{CheckpointId, Kind};
 use flightline_store::{
-    Ailment, Damage, Error as StoreError, Find, Ill, Mended, Other, Place, StoredEvent, Tx,
+    CopyLocation, Damage, DamageKind, DamagedValue, Error as StoreError, Find, Mended, OtherCopy,
+    StoredEvent, Tx,
 };
 
 use flightline_store::verify;
@@ -39,16 +40,16 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     let rows = fleet
         .store()?
         .read(|tx| tx.rows(Kind::Checkpoint, Find::All));
-    let (mut ailments, checkpoints) = (examined.ailments.clone(), rows?.len());
+    let (mut damaged_values, checkpoints) = (examined.damaged_values.clone(), rows?.len());
     let ailing = if checkpoints > 0 || !files::all(folder).is_empty() {
         ailing(fleet, folder)?
     } else {
         Vec::new()
     };
-    let spare = from_files(folder, &ailments);
+    let spare = from_files(folder, &damaged_values);
     if ailing.is_empty()
         && spare.is_empty()
-        && !ailments.iter().any(has_a_copy)
+        && !damaged_values.iter().any(has_a_copy)
         && !tables::are_ill(&examined)
     {
         return Ok(Repaired::default());
@@ -61,9 +62,9 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     let mut done = tables::mend(fleet, &examined)?;
     if !done.is_empty() {
         // Events that are as they were again say more of values than before.
-        ailments = fleet.store()?.read(|tx| tx.ailments())?;
+        damaged_values = fleet.store()?.read(|tx| tx.damaged_values())?;
     }
-    done.extend(mend_all(fleet, &ailments, from_within));
+    done.extend(mend_all(fleet, &damaged_values, from_within));
     for mend in &ailing {
         match fleet.run(mend, &Caller::default()) {
             Ok(mended) => done.extend(mended.said),
@@ -76,17 +77,22 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     }
     // What no checkpoint in the store names any more may still be in a file, and what was mended above may
     // be all that a row lacked.
-    let left = fleet.store()?.read(|tx| tx.ailments())?;
+    let left = fleet.store()?.read(|tx| tx.damaged_values())?;
     let spare = from_files(folder, &left);
-    done.extend(mend_all(fleet, &left, |tx, ailment| {
-        match spare.get(&ailment.rev).filter(|_| lacks_a_copy(ailment)) {
+    done.extend(mend_all(fleet, &left, |tx, damaged_value| {
+        match spare
+            .get(&damaged_value.rev)
+            .filter(|_| lacks_a_copy(damaged_value))
+        {
             // A sealed file of ours, whose values make up what its checkpoint names.
-            Some(copy) if matches!(ailment.what, Ill::Lost(_)) => tx.bring_back(copy, "file"),
+            Some(copy) if matches!(damaged_value.what, DamageKind::Lost(_)) => {
+                tx.bring_back(copy, "file")
+            }
             Some(copy) => tx.mend_value(copy, "file"),
             None => Ok(Mended::Refused),
         }
     }));
-    let left = fleet.store()?.read(|tx| tx.ailments())?;
+    let left = fleet.store()?.read(|tx| tx.damaged_values())?;
     done.extend(mend_all(fleet, &left, from_within));
     done.extend(tables::set_aside(fleet)?);
     Ok(Repaired {
@@ -148,86 +154,105 @@ fn ailing(fleet: &mut Fleet, folder: &Path) -> Result<Vec<MendCheckpoint>> {
 /// Mends what `mend` can: all at once, or, when the engine objects, one by one. Says what was mended.
 fn mend_all(
     fleet: &mut Fleet,
-    ailments: &[Ailment],
-    mend: impl Fn(&mut Tx<'_>, &Ailment) -> std::result::Result<Mended, StoreError>,
+    damaged_values: &[DamagedValue],
+    mend: impl Fn(&mut Tx<'_>, &DamagedValue) -> std::result::Result<Mended, StoreError>,
 ) -> Vec<String> {
-    let mut attempt = |ailments: &[Ailment]| {
+    let mut attempt = |damaged_values: &[DamagedValue]| {
         fleet.store()?.write(|tx| {
             let (mut done, mut mended) = (Vec::new(), BTreeSet::new());
-            for ailment in ailments {
+            for damaged_value in damaged_values {
                 // A row is written anew as a whole, whatever was wrong with it.
-                let again = is_of_row(ailment) && mended.contains(&(ailment.kind, &ailment.id));
-                if again || mend(tx, ailment)? == Mended::Healed {
-                    done.push(format!("{ailment}; repaired"));
-                    mended.extend(is_of_row(ailment).then_some((ailment.kind, &ailment.id)));
+                let again = is_of_row(damaged_value)
+                    && mended.contains(&(damaged_value.kind, &damaged_value.id));
+                if again || mend(tx, damaged_value)? == Mended::Healed {
+                    done.push(format!("{damaged_value}; repaired"));
+                    mended.extend(
+                        is_of_row(damaged_value).then_some((damaged_value.kind, &damaged_value.id)),
+                    );
                 }
             }
             Ok::<_, Error>(done)
         })
     };
-    match attempt(ailments) {
+    match attempt(damaged_values) {
         Ok(done) => done,
-        Err(_) => ailments
+        Err(_) => damaged_values
             .iter()
-            .flat_map(|ailment| {
-                attempt(std::slice::from_ref(ailment))
-                    .unwrap_or_else(|error| vec![format!("{ailment}; cannot be repaired: {error}")])
+            .flat_map(|damaged_value| {
+                attempt(std::slice::from_ref(damaged_value)).unwrap_or_else(|error| {
+                    vec![format!("{damaged_value}; cannot be repaired: {error}")]
+                })
             })
             .collect(),
     }
 }
 
 /// Mends a value from its other copy in the store.
-fn from_within(tx: &mut Tx<'_>, ailment: &Ailment) -> std::result::Result<Mended, StoreError> {
-    match &ailment.what {
-        Ill::Journal(Other::Sound) | Ill::Lost(Other::Sound) => tx.mend(&Damage {
-            kind: ailment.kind,
-            id: ailment.id.clone(),
-            rev: ailment.rev,
-            place: Place::Journal,
-        }),
-        Ill::LastValue(Other::Sound) | Ill::Row | Ill::Missing | Ill::Columns(_) => {
-            tx.mend_row(ailment.kind, &ailment.id)
+fn from_within(
+    tx: &mut Tx<'_>,
+    damaged_value: &DamagedValue,
+) -> std::result::Result<Mended, StoreError> {
+    match &damaged_value.what {
+        DamageKind::Journal(OtherCopy::Sound) | DamageKind::Lost(OtherCopy::Sound) => {
+            tx.mend(&Damage {
+                kind: damaged_value.kind,
+                id: damaged_value.id.clone(),
+                rev: damaged_value.rev,
+                place: CopyLocation::Journal,
+            })
         }
-        Ill::Sum => tx.mend_sum(ailment.kind, &ailment.id),
+        DamageKind::LastValue(OtherCopy::Sound)
+        | DamageKind::Row
+        | DamageKind::Missing
+        | DamageKind::Columns(_) => tx.mend_row(damaged_value.kind, &damaged_value.id),
+        DamageKind::Sum => tx.mend_sum(damaged_value.kind, &damaged_value.id),
         // Which of two sound values is right cannot be known, and nothing is made up.
-        Ill::Journal(Other::None)
-        | Ill::Lost(Other::None)
-        | Ill::LastValue(Other::None)
-        | Ill::Conflict
-        | Ill::Unreadable => Ok(Mended::Refused),
+        DamageKind::Journal(OtherCopy::None)
+        | DamageKind::Lost(OtherCopy::None)
+        | DamageKind::LastValue(OtherCopy::None)
+        | DamageKind::Conflict
+        | DamageKind::Unreadable => Ok(Mended::Refused),
     }
 }
 
 /// Whether the store itself can mend it.
-fn has_a_copy(ailment: &Ailment) -> bool {
-    match ailment.what {
-        Ill::Journal(other) | Ill::Lost(other) | Ill::LastValue(other) => other == Other::Sound,
-        Ill::Row | Ill::Missing | Ill::Columns(_) | Ill::Sum => true,
-        Ill::Conflict | Ill::Unreadable => false,
+fn has_a_copy(damaged_value: &DamagedValue) -> bool {
+    match damaged_value.what {
+        DamageKind::Journal(other) | DamageKind::Lost(other) | DamageKind::LastValue(other) => {
+            other == OtherCopy::Sound
+        }
+        DamageKind::Row | DamageKind::Missing | DamageKind::Columns(_) | DamageKind::Sum => true,
+        DamageKind::Conflict | DamageKind::Unreadable => false,
     }
 }
 
-fn is_of_row(ailment: &Ailment) -> bool {
-    match ailment.what {
-        Ill::LastValue(_) | Ill::Row | Ill::Missing | Ill::Columns(_) | Ill::Sum => true,
-        Ill::Journal(_) | Ill::Lost(_) | Ill::Conflict | Ill::Unreadable => false,
+fn is_of_row(damaged_value: &DamagedValue) -> bool {
+    match damaged_value.what {
+        DamageKind::LastValue(_)
+        | DamageKind::Row
+        | DamageKind::Missing
+        | DamageKind::Columns(_)
+        | DamageKind::Sum => true,
+        DamageKind::Journal(_)
+        | DamageKind::Lost(_)
+        | DamageKind::Conflict
+        | DamageKind::Unreadable => false,
     }
 }
 
-fn lacks_a_copy(ailment: &Ailment) -> bool {
+fn lacks_a_copy(damaged_value: &DamagedValue) -> bool {
     matches!(
-        ailment.what,
-        Ill::Journal(Other::None) | Ill::Lost(Other::None)
+        damaged_value.what,
+        DamageKind::Journal(OtherCopy::None) | DamageKind::Lost(OtherCopy::None)
     )
 }
 
 /// The values of which the store has no sound copy, as files have them.
-fn from_files(folder: &Path, ailments: &[Ailment]) -> BTreeMap<u64, StoredEvent> {
-    let mut lacking: BTreeSet<u64> = ailments
+fn from_files(folder: &Path, damaged_values: &[DamagedValue]) -> BTreeMap<u64, StoredEvent> {
+    let mut lacking: BTreeSet<u64> = damaged_values
         .iter()
-        .filter(|ailment| lacks_a_copy(ailment))
-        .map(|ailment| ailment.rev)
+        .filter(|damaged_value| lacks_a_copy(damaged_value))
+        .map(|damaged_value| damaged_value.rev)
         .collect();
     let mut found = BTreeMap::new();
     for path in files::all(folder) {

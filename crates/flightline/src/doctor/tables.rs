@@ -1,13 +1,13 @@
 //! Repairs of what is no value: events, what is kept beside the journal, indexes.
 
 use flightline_store::Mended;
-use flightline_store::verify::Examined;
+use flightline_store::verify::Examination;
 
 use crate::error::Result;
 use crate::fleet::Fleet;
 
 /// Whether anything here can be put right, or set aside.
-pub(super) fn are_ill(examined: &Examined) -> bool {
+pub(super) fn are_ill(examined: &Examination) -> bool {
     examined.schema
         || examined.behind
         || !examined.troubles.is_empty()
@@ -16,7 +16,7 @@ pub(super) fn are_ill(examined: &Examined) -> bool {
 }
 
 /// Puts right what can be put right. Says what.
-pub(super) fn mend(fleet: &mut Fleet, examined: &Examined) -> Result<Vec<String>> {
+pub(super) fn mend(fleet: &mut Fleet, examined: &Examination) -> Result<Vec<String>> {
     let mut done = Vec::new();
     if examined.schema {
         match fleet.store()?.mend_schema() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flightline_core::{Kind, Subject};
-use flightline_store::{Find, Order, SubjectRow};
+use flightline_store::{Find, ListOrder, SubjectRow};
 
 use crate::desk::Desk;
 use crate::error::Result;
@@ -126,12 +126,12 @@ pub(crate) fn newest(
     limit: u64,
 ) -> Result<Vec<SubjectRow>> {
     let Some(window) = desk.caller.window.clone() else {
-        return Ok(desk.tx.some_rows(kind, without, Order::NEWEST, limit)?);
+        return Ok(desk.tx.some_rows(kind, without, ListOrder::NEWEST, limit)?);
     };
     let Some(born) = window.place(desk, kind, without)? else {
         return Ok(Vec::new());
     };
-    let order = Order::NewestBefore(born.unwrap_or(u64::MAX));
+    let order = ListOrder::NewestBefore(born.unwrap_or(u64::MAX));
     let rows = desk.tx.some_rows(kind, without, order, window.one_more())?;
     let counts = desk.tx.counts_by_status(kind)?;
     Ok(window.cut(rows, &counts, without))

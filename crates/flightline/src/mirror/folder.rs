@@ -16,7 +16,7 @@ use flightline_core::Time;
 use flightline_core::dialect::epic as agents;
 use flightline_core::dialect::recovery::{self, CleanUp, FoundFile};
 use flightline_core::dialect::{self, Dialect, MAX_BYTES, sitebuilder};
-use flightline_store::Steps;
+use flightline_store::CrashPoints;
 use flightline_workspace::beneath::{Dir, Replacing};
 
 use super::{Mirrors, Said};
@@ -95,7 +95,7 @@ impl Folder {
         &self,
         given: &GivenOut,
         now: Time,
-        steps: &Steps,
+        steps: &CrashPoints,
         said: &mut Vec<Said>,
     ) {
         let (mut taken, troubles) = (BTreeSet::new(), said.len());
@@ -181,7 +181,7 @@ impl Folder {
         let _ = self.shadows.put(AGAIN, "", Replacing::Yes, PRIVATE);
     }
 
-    fn write_one(&self, document: &Outgoing, now: Time, steps: &Steps) -> io::Result<()> {
+    fn write_one(&self, document: &Outgoing, now: Time, steps: &CrashPoints) -> io::Result<()> {
         let file = document.file.as_str();
         let path = self.place.join(file);
         let bytes = packed(document).map_err(io::Error::other)?;

@@ -9,7 +9,7 @@ use flightline_core::setting::RecoveryKind;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::{Error as StoreError, Happening, StoredEvent, Was};
+use flightline_store::{Error as StoreError, ReplayEvent, StoredEvent, Was};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -132,7 +132,7 @@ type Subject = (Kind, String);
 pub(super) fn read(
     desk: &mut Desk<'_, '_>,
     mission: MissionId,
-    happenings: &[Happening],
+    happenings: &[ReplayEvent],
     states: bool,
 ) -> Result<Vec<ReplayStep>> {
     // What earlier steps of the page left behind need not be looked up.
@@ -180,11 +180,11 @@ pub(super) fn read(
 /// What differs between before and after a step, and what cannot be compared.
 fn changes(
     desk: &mut Desk<'_, '_>,
-    step: &[Happening],
+    step: &[ReplayEvent],
     known: &mut BTreeMap<Subject, Was>,
 ) -> Result<(Vec<Difference>, Vec<MissingValue>)> {
     let mut ends: BTreeMap<Subject, (Was, Was)> = BTreeMap::new();
-    for Happening { event, after } in step {
+    for ReplayEvent { event, after } in step {
         let Some(after) = after else { continue };
         let subject = (event.subject_kind, event.subject.clone());
         match ends.get_mut(&subject) {
@@ -251,7 +251,7 @@ fn timeline(
     Ok(mission.map(|mission| mission.timeline))
 }
 
-fn recovery(step: &[Happening]) -> Option<StepRecovery> {
+fn recovery(step: &[ReplayEvent]) -> Option<StepRecovery> {
     let of_kind = |kind| step.iter().find(|one| one.event.is(kind));
     let told = of_kind(EventType::FleetRecovered)?;
     let id = told.event.data.get("checkpoint_id").and_then(Value::as_str);

@@ -142,7 +142,7 @@ both_engines! {
         assert_eq!((resumed.unread, story.read_mail("Secondary-A")), (1, vec!["Any news?".to_owned()]));
         assert_eq!(story.report_of(""), ["✅ Secondary-A: ACTIVE (0 min ago)"]);
         is_fenced(&story, &before);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn the_new_session_works_and_the_old_fence_is_void(world: &World) {
@@ -189,7 +189,7 @@ both_engines! {
             format!("{SPEC} had lapsed; Secondary-A holds it again with fence {fence}"),
             "taken.md is locked by eve, Secondary-A held it before".to_owned(),
         ]);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn what_cannot_be_resumed_is_refused_with_the_reason(world: &World) {
@@ -247,7 +247,7 @@ both_engines! {
         assert_eq!(code(story.beat("Secondary-A")), Code::Fenced, "also for who brings no epoch");
         assert_eq!(story.report_of(""), ["✅ Secondary-C: ACTIVE (0 min ago)"], "the monitor does not see the dead");
         story.change("Secondary-C", "spec.md", DONE).unwrap();
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn the_package_can_be_printed_again_at_any_time(world: &World) {
@@ -282,7 +282,7 @@ both_engines! {
         for title in ["spec.md", "checklist.md"] {
             assert_eq!(story.stored_sortie(title).assigned_to, Some(after.id));
         }
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_session_that_is_named_begins_anew(world: &World) {
@@ -378,7 +378,7 @@ both_engines! {
         assert_eq!(loser, Err(Code::AlreadyTaken));
         assert_eq!(locks(&story), [(SPEC.to_owned(), winner.to_owned(), 1)]);
         assert_eq!(story.events_of("agent_crashed").len(), 1);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn whoever_takes_over_from_the_primary_coordinates(world: &World) {
@@ -425,7 +425,7 @@ both_engines! {
         let claimed = story.claim("Secondary-A", "spec.md").unwrap();
         assert!(claimed.recovery_context.is_none() && claimed.locks.is_empty());
         assert_eq!(story.read_mail("Secondary-A"), ["Any news?"], "mail stays");
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_restart_under_a_policy_that_saves_first_can_be_gone_back_on(world: &World) {

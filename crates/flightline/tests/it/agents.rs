@@ -311,6 +311,6 @@ both_engines! {
         let never = UpdateAgent { next_checkpoint_ms: Some(u64::MAX), ..UpdateAgent::default() };
         let due: Time = story.run("ada", &never).unwrap().agent.next_checkpoint_expected.unwrap();
         assert_eq!(story.agent("ada").next_checkpoint_expected, Some(due));
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 }

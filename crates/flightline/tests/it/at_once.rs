@@ -47,7 +47,11 @@ fn noted(words: &str) -> TakeCheckpoint {
 fn all_are_sound(story: &Story<'_>) {
     let verdicts = story.run("", &verify_checkpoints()).unwrap();
     assert!(verdicts.iter().all(|verdict| verdict.sound), "{verdicts:?}");
-    assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+    assert!(
+        story.damaged_values().is_empty(),
+        "{:?}",
+        story.damaged_values()
+    );
 }
 
 fn statuses(taken: &CheckpointDocument) -> Vec<SortieStatus> {

@@ -112,7 +112,7 @@ both_engines! {
               to ada pending
         "#]]
         .assert_eq(&story.as_text());
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
         let fences = story.lock("ada", &["src/a.rs"]).unwrap();
         assert!(fences[0].lock.fence > before, "fences only grow");
     }
@@ -192,7 +192,7 @@ both_engines! {
         assert!(story.all::<Lock>().is_empty());
         assert_eq!(story.agent("bob").retired_at, None);
         assert!(story.agent("ada").epoch > 4, "epochs go on from the highest ever seen");
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_restore_that_cannot_be_done_changes_nothing(world: &World) {
@@ -228,7 +228,7 @@ both_engines! {
             "what is to be kept is never written over"
         );
         assert_eq!((story.as_text(), story.rev()), (text, rev));
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn idempotency_keys_survive_a_restore(world: &World) {
@@ -253,7 +253,7 @@ both_engines! {
         assert!(opens(&kept));
         assert!(!opens(&lost), "it was taken back");
         assert!(!opens(&later), "nobody knows it any more");
-        assert_eq!(story.ailments(), [] as [&str; 0]);
+        assert_eq!(story.damaged_values(), [] as [&str; 0]);
     }
 
     fn a_retired_agent_stays_retired(world: &World) {
@@ -284,7 +284,7 @@ both_engines! {
         restored(&moved, "backup.db", "undo.db").unwrap();
         restored(&story, "backup.db", "undo.db").unwrap();
         assert_eq!(without("agent", &moved.as_text()), without("agent", &story.as_text()));
-        assert!(moved.ailments().is_empty());
+        assert!(moved.damaged_values().is_empty());
         moved.claim_next("eve").unwrap();
     }
 }

@@ -60,10 +60,10 @@ both_engines! {
         let status = story.run("", &show_status()).unwrap();
         let said = status.attention.iter().find(|one| one.command == "fleet doctor --fix").unwrap();
         assert!(said.what.starts_with(&format!("the last value of mission {mission} is damaged")) && said.what.ends_with("(and 1 more like it)"), "{said:?}");
-        assert_eq!(story.ailments().len(), 2, "the doctor sees it: {:?}", story.ailments());
+        assert_eq!(story.damaged_values().len(), 2, "the doctor sees it: {:?}", story.damaged_values());
         let done = story.claim("ada", "Docs").and_then(|_| story.resume("ada", vec![])).unwrap();
         assert!(done.warnings.iter().any(|said| said.ends_with("; repaired")), "{:?}", done.warnings);
-        assert_eq!(story.ailments(), [] as [&str; 0]);
+        assert_eq!(story.damaged_values(), [] as [&str; 0]);
     }
 
     fn what_has_no_sound_copy_is_an_error_that_names_it(world: &World) {

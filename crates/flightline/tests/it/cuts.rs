@@ -87,7 +87,7 @@ both_engines! {
         assert_eq!((locked(&story, before), locked(&story, after.0), locked(&story, after.1)),
             (vec!["src/a.rs".to_owned()], vec![], vec!["src/a.rs".to_owned()]));
         story.run("", &back_to(before, Force::Yes)).unwrap();
-        assert_eq!((locked(&story, before), story.ailments()), (vec!["src/a.rs".to_owned()], vec![]));
+        assert_eq!((locked(&story, before), story.damaged_values()), (vec!["src/a.rs".to_owned()], vec![]));
     }
 
     fn a_lock_taken_again_for_another_mission_is_another_lock(world: &World) {
@@ -143,7 +143,7 @@ both_engines! {
                 story.run("ada", &release_all()).unwrap();
             }
         }
-        assert_eq!(story.ailments(), Vec::<String>::new());
+        assert_eq!(story.damaged_values(), Vec::<String>::new());
         // Whose own values alone go with it.
         let prune = PlanPrune { mission: Some(search.to_string()), older_than_ms: Some(1), keep: Some(1), as_of: None, force: false };
         let plan = story.with_fleet(|fleet| plan_all(fleet, &caller(""), &prune)).unwrap();
@@ -178,7 +178,7 @@ both_engines! {
         take(&story, search);
         let new = take(&story, login);
         assert_eq!((locked(&story, id), locked(&story, new)), (vec!["src/a.rs".to_owned()], vec!["src/a.rs".to_owned()]));
-        assert_eq!(story.ailments(), Vec::<String>::new());
+        assert_eq!(story.damaged_values(), Vec::<String>::new());
         // What was hashed otherwise than it says is damaged.
         hashed(Digest::Buckets, lines.clone()).unwrap();
         assert_eq!(locked(&story, id), ["src/a.rs"]);

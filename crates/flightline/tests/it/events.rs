@@ -147,7 +147,7 @@ both_engines! {
             assert_eq!(state_at(&story, next - 1), before, "a step is seen whole or not at all");
             rev = next;
         }
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn events_say_who_did_what_to_which_thing(world: &World) {

@@ -50,7 +50,7 @@ both_engines! {
         for (operation, answer) in ask_for_everything(&story, &current) {
             answer.expect(operation);
         }
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn an_old_epoch_writes_nothing_at_all(world: &World) {

@@ -6,7 +6,7 @@ use flightline::core::Name;
 use flightline::errand::AfterWrite;
 use flightline::ids::ShortenIds;
 use flightline::registry::{Ask, Registered, call, value_of};
-use flightline::store::{Error, OpenOptions, Reads, Steps, Store};
+use flightline::store::{CrashPoints, Error, OpenOptions, Reads, Store};
 use flightline::{Part, Window};
 use flightline_testkit::prelude::*;
 use flightline_testkit::value::{agent_id, mission};
@@ -17,12 +17,12 @@ const MANY: u64 = 200;
 /// A fleet that remembers nothing and counts what it reads, as a command has it.
 struct Counted {
     fleet: Fleet,
-    steps: Steps,
+    steps: CrashPoints,
 }
 
 impl Counted {
     fn new(world: &World) -> Self {
-        let steps = Steps::counting();
+        let steps = CrashPoints::counting();
         let options = OpenOptions {
             steps: steps.clone(),
             ..world.options()

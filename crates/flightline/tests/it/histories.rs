@@ -93,7 +93,11 @@ fn places_that_both_have_go_on_and_others_are_refused_for_good() {
         after(&story, &mixed).unwrap_err().code,
         Code::HistoryChanged
     );
-    assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+    assert!(
+        story.damaged_values().is_empty(),
+        "{:?}",
+        story.damaged_values()
+    );
 }
 
 #[test]
@@ -133,7 +137,7 @@ fn no_fence_and_no_epoch_of_the_lost_part_comes_again() {
     };
     story.run_as(&caller, &locks_on(&["src/e.rs"])).unwrap();
     assert_eq!(story.agent("eve").epoch, 1_002);
-    assert!(story.ailments().is_empty());
+    assert!(story.damaged_values().is_empty());
 }
 
 #[test]
@@ -231,7 +235,11 @@ fn what_was_left_out_is_passed_over() {
         event.change == flightline::core::event::Change::Thinned
     };
     assert!(story.events_after(LEFT_OUT).iter().any(thinned));
-    assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+    assert!(
+        story.damaged_values().is_empty(),
+        "{:?}",
+        story.damaged_values()
+    );
 }
 
 #[test]

@@ -127,7 +127,7 @@ both_engines! {
                 "{filling:?}"
             );
         }
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn control_characters_go_and_everything_else_stays(world: &World) {
@@ -146,7 +146,7 @@ both_engines! {
             story.run("ada", &update).unwrap().sortie.progress_notes.unwrap().as_str(),
             kept
         );
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn data_may_be_deep(world: &World) {
@@ -192,7 +192,7 @@ both_engines! {
             )
             .unwrap_err();
         assert_eq!((refusal.code, story.rev(), story.agent("ada")), (Code::TooLong, rev, ada));
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn an_odd_reference_finds_nothing_and_breaks_nothing(world: &World) {

@@ -172,7 +172,7 @@ both_engines! {
         assert_eq!(story.lock("bob", &["a.rs"]).unwrap_err().code, Code::LockHeld);
         world.clock.advance(86_400_000);
         assert_eq!(story.lock("bob", &["a.rs"]).unwrap_err().code, Code::LockHeld);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn the_lock_of_a_process_that_is_gone_is_free_at_once(world: &World) {

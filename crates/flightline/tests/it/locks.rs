@@ -57,7 +57,7 @@ both_engines! {
             (&refused.details["holder"], &refused.details["fence"]),
             (&"ada".into(), &fence(&granted).into())
         );
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn folders_and_files_overlap_both_ways(world: &World) {
@@ -95,7 +95,7 @@ both_engines! {
         assert_eq!(steal(&story, "bob", "src/a*").unwrap().len(), 1);
         let left = story.run("", &ListLocks { agent: Some("ada".to_owned()) }).unwrap();
         assert_eq!(left.iter().map(|view| view.lock.file.as_str()).collect::<Vec<_>>(), ["docs/[a-m]*"]);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_sortie_is_not_ready_while_another_holds_a_pattern_of_its_files(world: &World) {
@@ -147,7 +147,7 @@ both_engines! {
             2,
             "her own locks may overlap"
         );
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn fences_grow_over_all_paths_and_agents(world: &World) {

@@ -61,7 +61,7 @@ both_engines! {
               to eve acknowledged
         "#]]
         .assert_eq(&story.as_text());
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_message_needs_recipients_that_read_mail(world: &World) {
@@ -314,6 +314,6 @@ both_engines! {
         assert_eq!(soon.acknowledge_by, Some(world.clock.now().plus(60_000)));
         story.run("ada", &send(u64::MAX)).unwrap();
         assert_eq!(story.read_mail("bob").len(), 2, "the end of time can be read back");
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 }

@@ -64,7 +64,7 @@ both_engines! {
         move_to(&story, MissionStatus::Completed).unwrap();
         let shelved = move_to(&story, MissionStatus::Archived).unwrap().mission;
         assert_eq!(shelved.status, MissionStatus::Archived);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn an_illegal_move_is_refused_and_says_which_are_legal(world: &World) {

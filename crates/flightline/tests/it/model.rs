@@ -375,7 +375,7 @@ fn live(seed: u64, steps: u64) -> (u64, u64) {
             );
             if number % VISIT == 0 || number == steps {
                 assert_eq!(
-                    side.story.ailments(),
+                    side.story.damaged_values(),
                     Vec::<String>::new(),
                     "{}",
                     so_far(&format!("{engine:?} is ill"))

@@ -126,7 +126,7 @@ both_engines! {
                 assert_eq!(story.events_of("agent_spoke").len(), 1);
             }
         }
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn of_two_monitors_at_once_one_speaks(world: &World) {

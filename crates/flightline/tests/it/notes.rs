@@ -54,7 +54,7 @@ both_engines! {
                 [kind.as_str()]
             );
         }
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_decision_keeps_its_reason_and_its_sortie(world: &World) {
@@ -109,7 +109,7 @@ both_engines! {
         };
         assert_eq!(texts(false), ["sleep more"]);
         assert_eq!(texts(true), ["no token", "sleep", "sleep more"]);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_constraint_is_edited_within_the_room_that_it_frees(world: &World) {

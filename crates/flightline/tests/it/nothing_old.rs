@@ -181,7 +181,11 @@ fn nothing_old_is_accepted(world: &World, memory: &Memory) {
         .run_as(&epoch("bob", bob), &Heartbeat::default())
         .unwrap();
     fences_are_void(&story, memory);
-    assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+    assert!(
+        story.damaged_values().is_empty(),
+        "{:?}",
+        story.damaged_values()
+    );
 }
 
 fn cursors_are_void(story: &Story<'_>, memory: &Memory) {

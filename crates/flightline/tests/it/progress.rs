@@ -109,7 +109,7 @@ both_engines! {
         let log = ListEvents { limit: 999, story: true, ..Default::default() };
         let told = story.run("", &log).unwrap().events;
         assert_eq!(told.iter().filter(|event| event.kind == "message_updated").count(), 0, "the reports are the story");
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn under_the_default_preset_progress_is_told_by_flightline_to_a_dispatch_that_is_there(world: &World) {
@@ -136,7 +136,7 @@ both_engines! {
             .filter(|event| event.kind.starts_with("message_") && event.data["tells_of"] == "sortie_progress")
             .map(|event| event.actor).collect();
         assert_eq!(by, ["flightline"; 2], "one for each message that was opened");
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_report_does_not_overtake_what_its_sender_wrote_before(world: &World) {

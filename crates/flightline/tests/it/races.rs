@@ -110,7 +110,7 @@ both_engines! {
         let claims =
             story.events_after(0).iter().filter(|event| event.kind == "sortie_claimed").count();
         assert_eq!((laps.len(), claims), (ROUNDS, ROUNDS));
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn two_who_want_the_next_sortie_never_get_the_same(world: &World) {
@@ -149,7 +149,7 @@ both_engines! {
         }
         assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
         assert_eq!(laps.len(), ROUNDS);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_pattern_and_a_path_it_matches_have_one_winner(world: &World) {
@@ -178,7 +178,7 @@ both_engines! {
                 "{lap:?}"
             );
         }
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn one_path_taken_and_given_back_is_never_held_twice(world: &World) {
@@ -241,7 +241,7 @@ both_engines! {
             )),
             "{laps:?}"
         );
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_thief_and_the_holder_never_both_hold(world: &World) {
@@ -255,7 +255,7 @@ both_engines! {
             }
         });
         assert_eq!(story.run("", &ListLocks { agent: None }).unwrap().len(), 1);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn one_key_used_by_two_connections_at_once_writes_once(world: &World) {
@@ -288,6 +288,6 @@ both_engines! {
             _ => code_of(fleet.run(&claim_next(), &caller("bob")).map(drop)),
         });
         assert!(laps.iter().flatten().all(Result::is_ok), "{laps:?}");
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 }

@@ -130,7 +130,7 @@ both_engines! {
         assert_eq!((done.from, done.skipped.len()), (expected, 0));
         let story = Story::new(world);
         assert!(work(&story) == before, "{}", story.as_text());
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
         assert!(done.lost.iter().any(|line| line.contains("locks")));
     }
 
@@ -200,7 +200,7 @@ both_engines! {
         rebuilt(world).unwrap();
         let story = Story::new(world);
         assert!(work(&story) == before);
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
     }
 
     fn older_checkpoints_come_back_with_their_ids_and_everything_they_name(world: &World) {
@@ -222,7 +222,7 @@ both_engines! {
         assert!(verdicts.len() > before.len() - 1 && verdicts.iter().all(|verdict| verdict.sound), "{verdicts:?}");
         assert_eq!(diff(&story, files[0], files[1]), differences);
         assert_eq!(story.events_of("checkpoint_rebuilt").len(), files.len());
-        assert_eq!((story.ailments(), wrong(&story)), (vec![], vec![]));
+        assert_eq!((story.damaged_values(), wrong(&story)), (vec![], vec![]));
     }
 
     fn one_can_go_back_to_an_older_checkpoint(world: &World) {

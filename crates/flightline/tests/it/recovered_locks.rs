@@ -136,7 +136,7 @@ both_engines! {
         let done = forced(&story, cut);
         assert_eq!(done.recovery_context.blockers, [] as [&str; 0]);
         assert!(story.locks().contains(&"api.rs ada".to_owned()));
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn work_that_is_finished_needs_its_lock_no_more(world: &World) {
@@ -158,6 +158,6 @@ both_engines! {
             story.undo().unwrap();
         }
         assert_eq!(story.locks().len(), 1);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 }

@@ -153,7 +153,7 @@ both_engines! {
         let first = open(&story, "control");
         assert_eq!((first.len(), first[0].deliveries[0].state.as_str()), (1, "acknowledged"));
         assert!(open(&story, "control").is_empty());
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn it_is_no_part_of_what_a_checkpoint_names(world: &World) {

@@ -361,7 +361,7 @@ both_engines! {
             assert!(resuming.join().unwrap().iter().all(|used| *used == taken[5]));
         });
         assert_eq!(left(&story), taken[3..]);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn what_stays_is_sound_when_others_are_gone(world: &World) {
@@ -484,6 +484,6 @@ both_engines! {
             run();
         }
         assert!(left(&story).len() < old, "what is old goes in the end");
-        assert_eq!(story.ailments(), Vec::<String>::new());
+        assert_eq!(story.damaged_values(), Vec::<String>::new());
     }
 }

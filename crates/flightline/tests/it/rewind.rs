@@ -91,7 +91,7 @@ both_engines! {
             lost: subtask routes has changed since
             warning: going back to chk-* would undo 1 sortie of agents that are alive, first Endpoint ("Endpoint") of ada; that is refused without `--force`
         "#]].assert_eq(&story.told(&done));
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn what_it_takes_away_is_listed(world: &World) {

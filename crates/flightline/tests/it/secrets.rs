@@ -292,7 +292,7 @@ both_engines! {
         probe_callers(&prober);
         let (done, refused) = prober.tally.get();
         assert!(done > 70 && refused > 100, "{done} done, {refused} refused");
-        assert!(prober.story.ailments().is_empty());
+        assert!(prober.story.damaged_values().is_empty());
         let copy = world.folder().join("copy.db");
         prober.story.with_fleet(|fleet| flightline::backup::back_up(fleet, &copy)).unwrap();
         let secrets = prober.secrets;

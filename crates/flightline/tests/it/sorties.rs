@@ -112,7 +112,7 @@ both_engines! {
         );
         let view = story.run("", &ShowMission { mission: None }).unwrap();
         assert_eq!(view.mission.status, MissionStatus::InProgress);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn each_status_has_its_legal_moves_and_no_others(world: &World) {
@@ -136,7 +136,7 @@ both_engines! {
         );
         assert_eq!(legal_moves(&story, &completed), ["complete", "approve", "reject"]);
         assert_eq!(legal_moves(&story, &failed), ["assign", "fail", "release"]);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn an_illegal_move_says_what_to_do_instead(world: &World) {

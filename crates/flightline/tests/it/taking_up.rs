@@ -88,7 +88,7 @@ both_engines! {
         }
         let stale = RenewLocks { locks: vec!["src/api.rs".to_owned()], fence: Some(old[0].fence), ttl_ms: None };
         assert!(story.run("ada", &stale).is_err());
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn what_another_holds_now_is_a_blocker_and_keeps_nobody_from_going_on(world: &World) {

@@ -120,7 +120,7 @@ both_engines! {
         assert_eq!(taken.iter().map(|id| whole(&story, *id)).collect::<Vec<_>>(), before);
         assert_eq!((state_at(&story, story.rev() - 1), story.as_text()), (now, text));
         assert_eq!(story.events_after(0).len(), events + 1, "no event is gone, and one says what was done");
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
         assert_eq!(thin_all(&story), Thinned::default(), "it is done once");
     }
 
@@ -135,7 +135,7 @@ both_engines! {
             whole(&story, id);
         }
         assert!(story.run("", &DiffCheckpoints { a: first.to_string(), b: Some(last.to_string()) }).is_ok());
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn what_happened_is_told_even_where_the_values_are_gone(world: &World) {
@@ -176,7 +176,7 @@ both_engines! {
         world.pass(DAY * 8);
         story.with_fleet(|fleet| thin(fleet, &caller(""), &PlanThinning::default())).unwrap();
         assert_eq!(state_at(&story, before).unwrap_err().code, Code::HistoryThinned);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn another_missions_checkpoint_keeps_agents_and_no_work(world: &World) {
@@ -205,7 +205,7 @@ both_engines! {
         thin_all(&story);
         let texts = outside::query(world, "SELECT doc FROM subject WHERE project = {project} AND kind = 'lock'");
         assert_eq!(texts, [[Some(String::new())]]);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
         assert!(story.lock("ada", &["src/a.rs"]).is_ok());
     }
 
@@ -274,7 +274,7 @@ both_engines! {
         story.report("ada", "Model", "again");
         let rest = thin_all(&story);
         assert_eq!(first.values + rest.values, planned.journal.values);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn thinning_among_writers_harms_nobody(world: &World) {
@@ -297,7 +297,7 @@ both_engines! {
                 });
             }
         });
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
         assert!(story.checkpoints().iter().all(|one| !whole(&story, one.id).is_empty()));
     }
 
@@ -313,7 +313,7 @@ both_engines! {
         thin_all(&story);
         story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert_eq!(story.as_text().lines().filter(|line| line.contains("sortie")).collect::<Vec<_>>(), before.lines().filter(|line| line.contains("sortie")).collect::<Vec<_>>());
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_backup_of_a_thin_journal_can_be_restored(world: &World) {
@@ -328,7 +328,7 @@ both_engines! {
         for id in taken {
             whole(&story, id);
         }
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn seed_as_tables_show_the_same_checkpoints(world: &World) {
@@ -356,7 +356,7 @@ both_engines! {
         let rev = story.rev();
         story.with_fleet(|fleet| daily(fleet, &caller("ada"))).unwrap();
         assert_eq!(story.rev(), rev);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn a_little_at_a_time_comes_to_the_same(world: &World) {
@@ -375,7 +375,7 @@ both_engines! {
         }
         // What this very test wrote to remember where it was can go too by now.
         assert!(done.values >= all_of_it.values, "{done:?} {all_of_it:?}");
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn requests_are_forgotten_after_thirty_days(world: &World) {
@@ -449,9 +449,9 @@ fn chance(world: &World, seed: u64) {
         assert_eq!(&whole(&story, *id), text, "seed {seed}");
     }
     assert!(
-        story.ailments().is_empty(),
+        story.damaged_values().is_empty(),
         "seed {seed}: {:?}",
-        story.ailments()
+        story.damaged_values()
     );
     // Nothing but the last values, and what the checkpoints need, is left.
     let rows = story.look(|tx| tx.rows(Kind::Checkpoint, Find::All));

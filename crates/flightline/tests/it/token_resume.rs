@@ -254,7 +254,7 @@ both_engines! {
         assert_eq!(found.agent.mode, ContextMode::Normal);
         assert!(found.start.unwrap().warning().unwrap().contains("1d old"));
         assert_eq!(story.events_of("resume_fell_back").len(), 1);
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
     }
 
     fn changes_of_others_are_made_once(world: &World) {
@@ -274,7 +274,7 @@ both_engines! {
         let before = story.rev();
         assert_eq!(results(apply(&story, "ada", changes)), [Already; 4]);
         assert_eq!(story.rev(), before);
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
     }
 
     fn changes_that_do_not_fit_are_kept_and_named(world: &World) {
@@ -318,6 +318,6 @@ both_engines! {
         let model = story.stored_sortie("Model");
         assert_eq!((model.status, model.assigned_to), (SortieStatus::Pending, None));
         assert_eq!(story.stored_sortie("Endpoint").status, SortieStatus::Failed);
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
     }
 }

@@ -106,7 +106,7 @@ both_engines! {
         assert_eq!(saved.cut.created_by, "ada");
         assert_eq!(story.kinds_after(before), ["agent_mode_changed", "fleet_checkpointed", "context_filled"]);
         assert_eq!(story.agent("ada").mode, ContextMode::Minimal);
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
     }
 
     fn at_90_percent_it_is_told_to_stop_what_is_left_and_how_to_resume(world: &World) {
@@ -164,7 +164,7 @@ both_engines! {
             assert_eq!(story.reasons().len(), round + 1);
             compact(&story, "ada");
         }
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
     }
 
     fn a_compaction_or_a_new_session_starts_anew(world: &World) {
@@ -264,7 +264,7 @@ both_engines! {
         assert_eq!(story.agent("ada").mode, ContextMode::Normal);
         assert!(briefing(&story, "ada").contains("### Decisions"));
         assert_eq!(consumed(&story), [true, true, false], "both of the context, and not the milestone's");
-        assert!(story.ailments().is_empty(), "{:?}", story.ailments());
+        assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
     }
 
     fn the_seeds_own_files_are_named_where_a_project_keeps_them(world: &World) {

@@ -167,7 +167,7 @@ both_engines! {
         assert_eq!(whole(&story, taken.id).state.unwrap().values, document.state.unwrap().values);
         let order: Vec<CheckpointId> = listed(&story, false).iter().map(|(id, _)| *id).collect();
         assert_eq!((order[0], order.last()), (newest, Some(&taken.id)), "in its place, not on top");
-        assert!(is_sound(&story, taken.id) && story.ailments().is_empty());
+        assert!(is_sound(&story, taken.id) && story.damaged_values().is_empty());
         story.settle();
         assert!(flightline_testkit::read_checkpoint(&story.file_of(&taken)).is_ok(), "it has its file again");
         let rev = story.rev();
@@ -187,7 +187,7 @@ both_engines! {
         assert_eq!((done.arrival, done.values), (Arrival::Copied, document.state.as_ref().unwrap().values.len() as u64));
         let found = story.run("", &ShowCheckpoint { checkpoint: taken.id.to_string() }).unwrap();
         assert_eq!((said(&found), found.rev, found.pinned), (shown, taken.rev, true));
-        assert!(is_sound(&story, taken.id) && story.ailments().is_empty());
+        assert!(is_sound(&story, taken.id) && story.damaged_values().is_empty());
         let diff = story.run("", &DiffCheckpoints { a: taken.id.to_string(), b: None }).unwrap();
         assert!(diff.iter().any(|one| one.kind == Kind::Sortie && one.change == "changed"));
         story.pass_minutes(1);
@@ -201,7 +201,7 @@ both_engines! {
         assert!(story.stored_sortie("Model").blocked_reason.is_none());
         story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert_eq!(story.as_text().replace("lock src/model.rs ada\n", ""), before.replace("lock src/model.rs ada\n", ""));
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
         assert_eq!(import(&story, &document).unwrap().arrival, Arrival::There);
     }
 
@@ -220,7 +220,7 @@ both_engines! {
         thin_all(&story);
         assert_eq!((size(&story).bytes, size(&story).journal.thinned), (0, 1));
         assert_eq!(import(&story, &document).unwrap().arrival, Arrival::Copied, "and comes again when it is asked for");
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn one_of_another_store_comes_in_archived_and_can_be_gone_back_to(world: &World) {
@@ -243,7 +243,7 @@ both_engines! {
         assert_eq!(said(&found), said(&theirs));
         here.settle();
         assert!(!here.file_of(&theirs).exists(), "a store built from files must not begin with it");
-        assert!(here.ailments().is_empty() && is_sound(&here, theirs.id));
+        assert!(here.damaged_values().is_empty() && is_sound(&here, theirs.id));
         assert_eq!(import(&here, &document).unwrap().arrival, Arrival::There);
         assert_eq!(import(&there, &whole(&here, theirs.id)).unwrap().arrival, Arrival::There, "it is the same wherever it is");
         let diff = here.run("", &DiffCheckpoints { a: taken.id.to_string(), b: Some(theirs.id.to_string()) }).unwrap();
@@ -253,7 +253,7 @@ both_engines! {
         let tests = here.stored_sortie("Tests");
         assert_eq!((tests.status.as_str(), tests.assigned_to), ("pending", None), "an owner that is not here holds nothing");
         assert_eq!(here.stored_sortie("Docs").status.as_str(), "completed");
-        assert!(here.ailments().is_empty(), "{:?}", here.ailments());
+        assert!(here.damaged_values().is_empty(), "{:?}", here.damaged_values());
         world.pass(Duration::from_secs(86_400 * 400));
         let planned = here.run("", &PlanPrune::default()).unwrap();
         assert!(planned.details.iter().all(|one| one.id != theirs.id));
@@ -283,7 +283,7 @@ both_engines! {
         assert_eq!(done.agents.len(), 1);
         assert!(done.agents[0].starts_with("zoe-"), "{:?}", done.agents);
         assert!(here.agent("zoe").retired_at.is_none());
-        assert!(here.ailments().is_empty());
+        assert!(here.damaged_values().is_empty());
     }
 
     fn what_belongs_to_a_mission_that_is_not_here_is_refused(world: &World) {
@@ -363,7 +363,7 @@ both_engines! {
             let sortie = state.values.iter_mut().find(|value| value.kind == Kind::Sortie).unwrap();
             sortie.text = sortie.text.replace(&mission, other);
         }).contains("another mission"));
-        assert!(story.checkpoints().iter().all(|one| one.id != taken.id) && story.ailments().is_empty());
+        assert!(story.checkpoints().iter().all(|one| one.id != taken.id) && story.damaged_values().is_empty());
     }
 
     fn a_checkpoint_that_is_damaged_here_is_made_whole_by_its_file(world: &World) {

@@ -77,7 +77,7 @@ both_engines! {
         assert_eq!(story.all::<Mission>()[0].timeline, 2, "nothing is un-happened");
         assert!(story.all::<Recovery>()[0].undone_at.is_some());
         assert_eq!(story.events_of("recovery_undone").len(), 1);
-        assert!(story.ailments().is_empty());
+        assert!(story.damaged_values().is_empty());
     }
 
     fn taking_back_is_taken_back_and_so_on(world: &World) {

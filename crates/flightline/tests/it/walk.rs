@@ -477,7 +477,7 @@ fn live(engine: Engine, seed: u64, steps: u64) {
         "{engine:?}, seed {seed}"
     );
     assert_eq!(
-        walk.story.ailments(),
+        walk.story.damaged_values(),
         Vec::<String>::new(),
         "{engine:?}, seed {seed}"
     );

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use flightline::core::{Code, Refusal};
-use flightline::store::clock::Ids;
+use flightline::store::clock::IdSource;
 use serde_json::Value;
 
 use super::Act;
@@ -281,7 +281,7 @@ fn make_folder(named: Option<PathBuf>) -> Result<PathBuf, Refusal> {
     let path = match named {
         Some(path) => path,
         None => {
-            let id = Ids::Random.next().simple().to_string();
+            let id = IdSource::Random.next().simple().to_string();
             std::env::temp_dir().join(format!("flightline-demo-{}", &id[..8]))
         }
     };

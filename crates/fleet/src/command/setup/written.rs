@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use flightline::core::{Code, Refusal};
-use flightline::store::Steps;
+use flightline::store::CrashPoints;
 use flightline::workspace::beneath::{Dir, Replacing};
 use flightline_clients::setup::SetupError;
 
@@ -44,7 +44,7 @@ pub struct Written<'a> {
 
 impl Written<'_> {
     /// Writes the file, or removes it when it has no text, and looks whether that is so afterwards.
-    pub fn put(&self, text: Option<&str>, steps: &Steps) -> Result<(), Refusal> {
+    pub fn put(&self, text: Option<&str>, steps: &CrashPoints) -> Result<(), Refusal> {
         let Self { root, path, mode } = *self;
         let failed = |error: std::io::Error| cannot("write", path, &error);
         let mode = mode_of(root, path)?.unwrap_or(mode);

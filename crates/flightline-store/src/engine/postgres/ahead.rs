@@ -8,10 +8,10 @@ use postgres::Statement;
 use postgres::types::{ToSql, Type};
 
 use super::outbox::{Parcel, columns, of_rows, rows};
-use super::{Fault, Postgres, Timeline, classify, from_engine, numbered};
+use super::{Postgres, Timeline, WireFault, classify, from_engine, numbered};
 use crate::engine::{Driver, Footing, Landing, written_table};
 use crate::error::Error;
-use crate::value::{Row, Value, params, values};
+use crate::value::{Row, SqlValue, params, values};
 
 /// For so long what was seen of a project is gone on from without asking: the time, and what others wrote.
 const FRESH: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ const OUTCOME: &str = "SELECT a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, \
 
 /// A project's row, as it was found or left.
 #[derive(Clone)]
-pub(super) struct Standing {
+pub(super) struct CachedProjectRow {
     project: String,
     row: Row,
     /// The transaction that wrote it.
@@ -49,7 +49,7 @@ pub(super) struct Standing {
     seen: Instant,
 }
 
-impl Standing {
+impl CachedProjectRow {
     /// From a row with its version and the time behind it. It was true when it was sent, so that its time is never ahead of the server's.
     fn new(project: &str, mut row: Row) -> Result<Self, Error> {
         let (version, stamp) = (row.int(9)?, row.int(10)?);
@@ -83,11 +83,11 @@ impl Postgres {
         let standing = match known {
             Some(known) => known,
             None => {
-                let found = self.asked(PEEK, vec![Value::from(project)])?;
+                let found = self.asked(PEEK, vec![SqlValue::from(project)])?;
                 let Some(row) = found.first() else {
                     return Ok(None);
                 };
-                Standing::new(project, from_engine(row)?)?
+                CachedProjectRow::new(project, from_engine(row)?)?
             }
         };
         self.failed = false;
@@ -101,7 +101,7 @@ impl Postgres {
     fn asked(
         &mut self,
         sql: &'static str,
-        params: Vec<Value>,
+        params: Vec<SqlValue>,
     ) -> Result<Vec<postgres::Row>, Error> {
         let statement = self.statement(sql)?;
         let rows = self
@@ -116,7 +116,7 @@ impl Postgres {
             return Ok(());
         };
         self.run(BEGIN)?;
-        let found = self.asked(HOLD, vec![Value::from(standing.project.as_str())])?;
+        let found = self.asked(HOLD, vec![SqlValue::from(standing.project.as_str())])?;
         let found = found.first().map(from_engine).transpose()?;
         let row = &standing.row;
         let known = params![standing.version, row.text(1)?, row.int(2)?, row.text(8)?];
@@ -132,7 +132,7 @@ impl Postgres {
     pub(super) fn land_ahead(
         &mut self,
         advance: &'static str,
-        params: Vec<Value>,
+        params: Vec<SqlValue>,
         events: u64,
     ) -> Result<Landing, Error> {
         let Some(standing) = self.ahead.as_ref() else {
@@ -189,7 +189,7 @@ impl Postgres {
             let problem = "the written data cannot be read back";
             return Err(Error::Corrupt(problem.to_owned()));
         }
-        self.standing = Some(Standing::new(&project, row)?);
+        self.standing = Some(CachedProjectRow::new(&project, row)?);
         Ok(Landing::Made)
     }
 
@@ -258,7 +258,7 @@ fn for_known(sql: &str, rows: &str, after: Option<usize>) -> Option<String> {
 }
 
 /// Without an answer, or where the server was shut down meanwhile, it may have been made.
-fn in_doubt(fault: &Fault) -> Error {
+fn in_doubt(fault: &WireFault) -> Error {
     match fault.code() {
         None | Some("57P01" | "57P02") => Error::CommitUnknown(fault.cause()),
         // What one of many cannot have takes all of them: each by itself will show which.

@@ -7,7 +7,7 @@ use postgres::Config;
 
 use super::root_cause;
 use super::tls;
-use super::wire::{Plan, Wire};
+use super::wire::{ConnectPlan, Wire};
 use crate::error::Error;
 
 /// How long a connection may take in all: names, TCP, TLS, password, start.
@@ -73,7 +73,7 @@ pub(super) fn connect(url: &str, patience: Duration) -> Result<Wire, Error> {
         .keepalives_retries(3);
     let tls = wishes.apply(&mut config)?;
     let place = Place::take().ok_or_else(|| silent(at_most))?;
-    Wire::connect(Plan { config, tls }, at_most, place)
+    Wire::connect(ConnectPlan { config, tls }, at_most, place)
 }
 
 /// It could not be connected to.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::engine::{Anchor, written_table};
-use crate::value::Value;
+use crate::value::SqlValue;
 
 /// How many rows one statement takes at most.
 const MOST: usize = 256;
@@ -22,7 +22,7 @@ enum Letter {
 
 struct Write {
     sql: &'static str,
-    params: Vec<Value>,
+    params: Vec<SqlValue>,
 }
 
 /// What travels at once.
@@ -30,14 +30,14 @@ pub(super) enum Parcel {
     /// A statement, and the parameters of each row that it writes.
     Rows {
         sql: &'static str,
-        rows: Vec<Vec<Value>>,
+        rows: Vec<Vec<SqlValue>>,
     },
     /// Marks a place, or forgets one.
     Mark(&'static str),
 }
 
 impl Outbox {
-    pub(super) fn write(&mut self, sql: &'static str, params: Vec<Value>) {
+    pub(super) fn write(&mut self, sql: &'static str, params: Vec<SqlValue>) {
         self.0.push(Letter::Write(Write { sql, params }));
     }
 
@@ -90,7 +90,7 @@ impl Outbox {
     }
 
     /// Whether a query may ask for what waits here: for a row of the same table that cannot be told from all that it asks for.
-    pub(super) fn concerns(&self, query: &str, params: &[Value]) -> bool {
+    pub(super) fn concerns(&self, query: &str, params: &[SqlValue]) -> bool {
         let mut asked = None;
         self.0.iter().any(|letter| match letter {
             Letter::Write(write) => {
@@ -125,7 +125,7 @@ impl Outbox {
 
     /// Whether no row is written by two statements, nor twice by one that cannot be told its last value alone.
     fn has_rows_of_their_own(&self) -> bool {
-        let mut rows: HashMap<(&str, &[Value]), &str> = HashMap::new();
+        let mut rows: HashMap<(&str, &[SqlValue]), &str> = HashMap::new();
         self.0.iter().all(|letter| match letter {
             Letter::Write(write) => match write.key() {
                 [] => true,
@@ -193,8 +193,8 @@ fn seal(together: &mut Vec<Write>, parcels: &mut Vec<Parcel>) {
 
 /// The rows of each statement. A row that is written again has its last value.
 fn gather(writes: Vec<Write>) -> Vec<Parcel> {
-    let mut parcels: Vec<(&'static str, Vec<Vec<Value>>)> = Vec::new();
-    let mut places: HashMap<(usize, Vec<Value>), usize> = HashMap::new();
+    let mut parcels: Vec<(&'static str, Vec<Vec<SqlValue>>)> = Vec::new();
+    let mut places: HashMap<(usize, Vec<SqlValue>), usize> = HashMap::new();
     for write in writes {
         let at = match parcels.iter().position(|(sql, _)| *sql == write.sql) {
             Some(at) => at,
@@ -230,7 +230,7 @@ fn gather(writes: Vec<Write>) -> Vec<Parcel> {
 
 impl Write {
     /// The parameters that say which row it is; none for what is always a new row.
-    fn key(&self) -> &[Value] {
+    fn key(&self) -> &[SqlValue] {
         let width = match self.sql.split_once(" WHERE ") {
             Some((_, named)) if !is_insert(self.sql) => named.split(" AND ").count(),
             _ => conflict(self.sql),
@@ -240,7 +240,7 @@ impl Write {
 
     /// The values of columns that say which row it is, or that a new row begins with: what else is in a row may have been
     /// something else before.
-    fn fixed(&self) -> Vec<(&str, &Value)> {
+    fn fixed(&self) -> Vec<(&str, &SqlValue)> {
         let value = |number: &str| {
             let number: usize = number.strip_prefix('?')?.parse().ok()?;
             self.params.get(number.checked_sub(1)?)
@@ -266,7 +266,7 @@ impl Write {
     }
 
     /// Whether its row cannot be among those that are asked for with these parameters.
-    fn is_apart(&self, asked: &Asked<'_>, params: &[Value]) -> bool {
+    fn is_apart(&self, asked: &Asked<'_>, params: &[SqlValue]) -> bool {
         let asked_for = |column: &str| {
             let (_, number) = asked.equal.iter().find(|(asked, _)| *asked == column)?;
             params.get(number.checked_sub(1)?)
@@ -298,7 +298,7 @@ fn last_changes(sql: &str) -> Option<Vec<&str>> {
 }
 
 /// What one insert says that leaves a row as two would have: columns that the second does not change are the first's.
-fn merged(sql: &str, first: &[Value], mut second: Vec<Value>) -> Vec<Value> {
+fn merged(sql: &str, first: &[SqlValue], mut second: Vec<SqlValue>) -> Vec<SqlValue> {
     let changed = last_changes(sql).unwrap_or_default();
     for (column, number) in inserted(sql) {
         let number: Option<usize> = number.strip_prefix('?').and_then(|it| it.parse().ok());
@@ -394,9 +394,10 @@ pub(super) fn of_rows(sql: &str) -> String {
 }
 
 /// The parameters of many rows, each as an array.
-pub(super) fn columns(rows: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+pub(super) fn columns(rows: Vec<Vec<SqlValue>>) -> Vec<Vec<SqlValue>> {
     let width = rows.first().map_or(0, Vec::len);
-    let mut columns: Vec<Vec<Value>> = (0..width).map(|_| Vec::with_capacity(rows.len())).collect();
+    let mut columns: Vec<Vec<SqlValue>> =
+        (0..width).map(|_| Vec::with_capacity(rows.len())).collect();
     for row in rows {
         for (column, value) in columns.iter_mut().zip(row) {
             column.push(value);
@@ -430,7 +431,7 @@ mod tests {
 
     fn written(outbox: &mut Outbox, sql: &'static str, keys: std::ops::Range<i64>) {
         for key in keys {
-            let params = [Value::Int(key), Value::Null];
+            let params = [SqlValue::Int(key), SqlValue::Null];
             let width = if sql == ONE { 2 } else { 1 };
             outbox.write(sql, params[..width].to_vec());
         }
@@ -450,11 +451,14 @@ mod tests {
              ON CONFLICT (a) DO NOTHING"
         );
         assert_eq!(for_rows("DELETE FROM one WHERE a = ?1", &["int8"]), None);
-        let row = |key: i64| vec![Value::Int(key), Value::Null];
+        let row = |key: i64| vec![SqlValue::Int(key), SqlValue::Null];
         let whole = columns(vec![row(1), row(2)]);
         assert_eq!(
             whole,
-            [[Value::Int(1), Value::Int(2)], [Value::Null, Value::Null]]
+            [
+                [SqlValue::Int(1), SqlValue::Int(2)],
+                [SqlValue::Null, SqlValue::Null]
+            ]
         );
     }
 
@@ -523,10 +527,10 @@ mod tests {
     fn a_query_by_key_or_for_another_part_need_not_wait() {
         let mut outbox = Outbox::default();
         let insert = "INSERT INTO event (project, rev, mission) VALUES (?1, ?2, ?3)";
-        outbox.write(insert, vec!["p".into(), Value::Int(7), "m1".into()]);
+        outbox.write(insert, vec!["p".into(), SqlValue::Int(7), "m1".into()]);
         let of_mission = "SELECT rev FROM event WHERE project = ?1 AND (CAST(?4 AS TEXT) IS NULL OR kind = ?4) \
                           AND mission = ?2 AND rev <= ?3 ORDER BY rev DESC";
-        let asks = |mission: &str| ["p".into(), mission.into(), Value::Int(9), Value::Null];
+        let asks = |mission: &str| ["p".into(), mission.into(), SqlValue::Int(9), SqlValue::Null];
         assert!(outbox.concerns(of_mission, &asks("m1")));
         assert!(!outbox.concerns(of_mission, &asks("m2")));
         let either = "SELECT rev FROM event WHERE project = ?1 OR mission = ?2 AND rev <= ?3";
@@ -547,7 +551,7 @@ mod tests {
         assert!(outbox.concerns(with_text, &["p".into(), "a".into()]));
         assert!(!outbox.concerns(with_text, &["p".into(), "b".into()]));
         let removal = "UPDATE subject SET gone = ?3 WHERE project = ?1 AND id = ?2";
-        outbox.write(removal, vec!["p".into(), "c".into(), Value::Int(8)]);
+        outbox.write(removal, vec!["p".into(), "c".into(), SqlValue::Int(8)]);
         assert!(outbox.concerns(by_id, &["p".into(), "c".into()]));
         assert!(!outbox.concerns(by_id, &["p".into(), "b".into()]));
     }
@@ -558,7 +562,7 @@ mod tests {
         const MORE: &str =
             "INSERT INTO two (a, b) VALUES (?1, ?2) ON CONFLICT (a) DO UPDATE SET b = two.b + 1";
         const REMOVE: &str = "DELETE FROM one WHERE a = ?1";
-        let numbers = |row: &[i64]| row.iter().map(|it| Value::Int(*it)).collect::<Vec<_>>();
+        let numbers = |row: &[i64]| row.iter().map(|it| SqlValue::Int(*it)).collect::<Vec<_>>();
         let mut outbox = Outbox::default();
         outbox.write(UPSERT, numbers(&[1, 2, 3]));
         outbox.save(Anchor::Member);

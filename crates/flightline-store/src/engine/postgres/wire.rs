@@ -34,14 +34,14 @@ type Job = Box<dyn FnOnce(&mut Client) + Send>;
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum WireFault {
     /// The server said so, or the connection broke.
     Said(postgres::Error),
     /// The server is silent.
     Silent,
 }
 
-impl Fault {
+impl WireFault {
     /// What the server calls it; nothing when it said nothing.
     pub(super) fn code(&self) -> Option<&str> {
         match self {
@@ -60,12 +60,12 @@ impl Fault {
 
 /// How a connection is made, as often as it is needed.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct ConnectPlan {
     pub(super) config: Config,
     pub(super) tls: Tls,
 }
 
-impl Plan {
+impl ConnectPlan {
     fn connect(&self) -> Result<Client, postgres::Error> {
         match self.tls.clone() {
             Tls::Off => self.config.connect(NoTls),
@@ -76,7 +76,7 @@ impl Plan {
 
 /// A connection on a thread of its own.
 pub(super) struct Wire {
-    plan: Plan,
+    plan: ConnectPlan,
     /// The number that the server knows the connection by.
     backend: i32,
     /// Nothing, once the connection was given up.
@@ -91,7 +91,7 @@ pub(super) struct Wire {
 impl Wire {
     /// Connects, in at most this time. `counted` is held until the server has answered.
     pub(super) fn connect(
-        plan: Plan,
+        plan: ConnectPlan,
         at_most: Duration,
         counted: impl Send + 'static,
     ) -> Result<Self, Error> {
@@ -154,7 +154,7 @@ impl Wire {
     pub(super) fn ask<T: Send + 'static>(
         &mut self,
         what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, WireFault> {
         self.ask_within(Some(LONGEST), what)
     }
 
@@ -162,7 +162,7 @@ impl Wire {
     pub(super) fn ask_patiently<T: Send + 'static>(
         &mut self,
         what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, WireFault> {
         self.ask_within(None, what)
     }
 
@@ -170,21 +170,21 @@ impl Wire {
         &mut self,
         at_most: Option<Duration>,
         what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, WireFault> {
         self.journeys += 1;
         let (sender, answer) = sync_channel(1);
         let job: Job = Box::new(move |client| {
             // The caller may no longer wait for it.
             let _ = sender.send(what(client));
         });
-        let jobs = self.jobs.as_ref().ok_or(Fault::Silent)?;
+        let jobs = self.jobs.as_ref().ok_or(WireFault::Silent)?;
         if jobs.send(job).is_err() {
             return Err(self.give_up());
         }
         let began = Instant::now();
         loop {
             match answer.recv_timeout(SUSPICIOUS) {
-                Ok(done) => return done.map_err(Fault::Said),
+                Ok(done) => return done.map_err(WireFault::Said),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.give_up()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -193,7 +193,7 @@ impl Wire {
                 continue;
             }
             return match answer.try_recv() {
-                Ok(done) => done.map_err(Fault::Said),
+                Ok(done) => done.map_err(WireFault::Said),
                 Err(_) => Err(self.give_up()),
             };
         }
@@ -219,10 +219,10 @@ impl Wire {
     }
 
     /// The connection is left to its thread, which ends when the server does, or speaks again.
-    fn give_up(&mut self) -> Fault {
+    fn give_up(&mut self) -> WireFault {
         self.jobs = None;
         self.closed.store(true, Ordering::SeqCst);
-        Fault::Silent
+        WireFault::Silent
     }
 
     /// Whether the connection is known to be over.

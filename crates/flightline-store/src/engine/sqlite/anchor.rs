@@ -26,9 +26,9 @@ const SUM: usize = 16;
 
 /// The folder in which the file is.
 #[derive(Debug)]
-pub(crate) struct Folder(Arc<Dir>);
+pub(crate) struct AnchorFolder(Arc<Dir>);
 
-impl Folder {
+impl AnchorFolder {
     pub(crate) fn new(folder: Arc<Dir>) -> Self {
         Self(folder)
     }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_for_each_project() {
         let folder = tempfile::tempdir().unwrap();
-        let anchor = Folder::new(Arc::new(Dir::private(folder.path()).unwrap()));
+        let anchor = AnchorFolder::new(Arc::new(Dir::private(folder.path()).unwrap()));
         assert_eq!(anchor.read("one").unwrap(), None);
         for rev in [1, 999, 12] {
             anchor.write(&last("one", rev)).unwrap();

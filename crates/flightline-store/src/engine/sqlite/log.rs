@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use super::failure::io;
 use super::{FILE, Options, Sqlite, UNQUEUED_WAIT, classify, open};
+use crate::crash_points::CrashPoints;
 use crate::engine::Driver as _;
 use crate::error::Error;
-use crate::steps::Steps;
 
 /// How large the log may be when a command ends.
 const LOG_BOUND: u64 = 512 * 1024;
@@ -25,12 +25,12 @@ const READERS_WAIT: Duration = Duration::from_millis(20);
 
 /// Which file a name stood for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct LogIdentity {
     device: u64,
     number: u64,
 }
 
-impl Identity {
+impl LogIdentity {
     pub(super) fn of(file: &Path) -> Option<Self> {
         let seen = fs::symlink_metadata(file).ok()?;
         Some(Self {
@@ -43,7 +43,7 @@ impl Identity {
 impl Sqlite {
     /// A file that was removed or replaced goes on to take writes, which could never be found again.
     pub(super) fn check_identity(&self) -> Result<(), Error> {
-        if Identity::of(&self.file) == self.identity {
+        if LogIdentity::of(&self.file) == self.identity {
             return Ok(());
         }
         Err(Error::Unreachable(
@@ -210,7 +210,7 @@ fn keep(folder: &Path, purpose: &str, wakes: &Receiver<()>) {
         if connection.is_none() {
             let options = Options {
                 purpose: purpose.to_owned(),
-                steps: Steps::default(),
+                steps: CrashPoints::default(),
                 max_pages: None,
                 look_only: false,
                 keep_old: true,

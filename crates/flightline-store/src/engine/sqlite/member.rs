@@ -5,7 +5,7 @@
 use super::Sqlite;
 use crate::engine::{Anchor, Driver as _, written_table};
 use crate::error::Error;
-use crate::value::Value;
+use crate::value::SqlValue;
 
 /// The place of a member's writes.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(super) enum Member {
 /// A write that waits.
 pub(super) struct Write {
     sql: &'static str,
-    params: Vec<Value>,
+    params: Vec<SqlValue>,
     /// Whether it changes a row that must be there.
     changes: bool,
 }
@@ -53,9 +53,9 @@ impl Sqlite {
     pub(super) fn put_off(
         &mut self,
         sql: &'static str,
-        params: Vec<Value>,
+        params: Vec<SqlValue>,
         changes: bool,
-    ) -> Option<Vec<Value>> {
+    ) -> Option<Vec<SqlValue>> {
         match &mut self.member {
             Member::Waiting(writes) => {
                 writes.push(Write {

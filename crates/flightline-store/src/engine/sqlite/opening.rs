@@ -16,11 +16,11 @@ use super::member::Member;
 use super::place::{create_private, real_path, refuse_network, repair_modes};
 use super::reserve::Reserve;
 use super::{FILE, INDEX, LOG, Sqlite, UNQUEUED_WAIT, anchor, is_broken, log};
-use crate::engine::queue::Queue;
+use crate::crash_points::CrashPoints;
+use crate::engine::queue::WriterQueue;
 use crate::engine::upgrade::{Unsealed, seal_all};
 use crate::engine::{Driver as _, Durability, SCHEMA_VERSION};
 use crate::error::Error;
-use crate::steps::Steps;
 
 /// No value of ours is longer: what is came from somewhere else.
 const LONGEST_VALUE: i32 = 64 * 1024 * 1024;
@@ -52,7 +52,7 @@ pub(super) const CHAIN_END: &str = include_str!("../../schema/sqlite/0006_chain_
 /// How a driver is opened.
 pub(crate) struct Options {
     pub(crate) purpose: String,
-    pub(crate) steps: Steps,
+    pub(crate) steps: CrashPoints,
     pub(crate) max_pages: Option<u32>,
     /// Only looked at: nothing is made, upgraded or put right.
     pub(crate) look_only: bool,
@@ -120,10 +120,10 @@ pub(crate) fn open(
         folder: Arc::clone(&place),
         keeper,
         broken: is_broken(&real),
-        identity: log::Identity::of(&real),
+        identity: log::LogIdentity::of(&real),
         file: real,
         log: folder.join(LOG),
-        queue: Queue::new(Arc::clone(&place), &options.purpose),
+        queue: WriterQueue::new(Arc::clone(&place), &options.purpose),
         reserve: Reserve::new(Arc::clone(&place), options.max_pages),
         look_only: options.look_only,
         turn: None,
@@ -132,7 +132,7 @@ pub(crate) fn open(
         steps: options.steps,
         statements: 0,
         member: Member::default(),
-        anchor: anchor::Folder::new(place),
+        anchor: anchor::AnchorFolder::new(place),
     };
     let keep_old = options.keep_old;
     repaired.extend(driver.prepare_connection(folder, create, keep_old)?);

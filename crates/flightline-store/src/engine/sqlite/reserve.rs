@@ -10,7 +10,7 @@ use flightline_workspace::beneath::{Dir, Replacing};
 
 use super::opening::PAGE_SIZE;
 use super::{Sqlite, classify};
-use crate::engine::Disk;
+use crate::engine::DiskSpace;
 use crate::error::Error;
 
 /// How much is kept.
@@ -83,11 +83,11 @@ impl Sqlite {
         self.hold_pages(self.reserve.limit.map(more)).is_ok()
     }
 
-    pub(super) fn look_at_disk(&mut self) -> Result<Option<Disk>, Error> {
+    pub(super) fn look_at_disk(&mut self) -> Result<Option<DiskSpace>, Error> {
         let log = fs::symlink_metadata(&self.log).map_or(0, |seen| seen.len());
         let has_reserve = self.reserve.is_there();
         let free = self.free()?;
-        Ok(free.map(|free| Disk {
+        Ok(free.map(|free| DiskSpace {
             free,
             is_full: free == 0 || !has_reserve && free < u64::from(SIZE) + MARGIN,
             log,

@@ -9,7 +9,7 @@ use flightline_core::dialect::orchestrator::{
     ARCHIVE, FOLDER, INDEX_FILE, id_of, is_document, read_index, write_index,
 };
 use flightline_core::{CheckpointId, Time};
-use flightline_store::Steps;
+use flightline_store::CrashPoints;
 use flightline_workspace::beneath::{Dir, Replacing};
 
 use super::{Folder, PRIVATE, Seen};
@@ -83,7 +83,7 @@ impl Folder {
         &self,
         document: &Outgoing,
         now: Time,
-        steps: &Steps,
+        steps: &CrashPoints,
     ) -> io::Result<()> {
         match document.file.strip_prefix(&format!("{ARCHIVE}/")) {
             Some(file) => {
@@ -124,7 +124,13 @@ impl Folder {
 
     /// Takes away the files of checkpoints that were deleted, and brings the index up to date with what is
     /// there then.
-    pub(super) fn tidy(&self, given: &GivenOut, now: Time, steps: &Steps, said: &mut Vec<Said>) {
+    pub(super) fn tidy(
+        &self,
+        given: &GivenOut,
+        now: Time,
+        steps: &CrashPoints,
+        said: &mut Vec<Said>,
+    ) {
         if let Err(error) = self.try_tidy(given, now, steps) {
             said.push(Said::Trouble(format!(
                 "{}/{INDEX_FILE} is not up to date: {error}",
@@ -133,7 +139,7 @@ impl Folder {
         }
     }
 
-    fn try_tidy(&self, given: &GivenOut, now: Time, steps: &Steps) -> io::Result<()> {
+    fn try_tidy(&self, given: &GivenOut, now: Time, steps: &CrashPoints) -> io::Result<()> {
         let gone: BTreeSet<&String> = given.gone.iter().collect();
         for (file, key) in documents_in(&self.root, &self.place) {
             if gone.contains(&key) {

@@ -8,11 +8,11 @@ use serde_json::Value as Json;
 
 use super::{Past, Tx};
 use crate::error::Error;
-use crate::memory::Memory;
 use crate::table::backup::{WaitingBackup, WrittenBackup};
 use crate::table::pulse::Pulse;
 use crate::table::request::Remembered;
 use crate::table::{backup, pulse, request, watch};
+use crate::write_cache::WriteCache;
 
 impl Tx<'_> {
     /// Says what became of a checkpoint's copy in a file.
@@ -77,8 +77,8 @@ impl Tx<'_> {
 
     /// Notes a sign of life.
     pub fn beat(&mut self, agent: AgentId, epoch: u64, data: &Json) -> Result<(), Error> {
-        let memory = self.memory.as_mut();
-        let news = memory.is_none_or(|it| it.beat(&agent.to_string(), epoch, self.now, data));
+        let cache = self.cache.as_mut();
+        let news = cache.is_none_or(|it| it.beat(&agent.to_string(), epoch, self.now, data));
         match news {
             true => pulse::beat(self.driver, &self.project.id, agent, epoch, self.now, data),
             // As when an agent has several writes in one commit.
@@ -90,15 +90,15 @@ impl Tx<'_> {
     pub fn beat_then(&mut self, agent: AgentId, epoch: u64) -> Result<(), Error> {
         let at = self.now();
         pulse::beat_then(self.driver, &self.project.id, agent, epoch, at)?;
-        if let Some(memory) = &mut self.memory {
-            memory.beat_then(&agent.to_string(), epoch, at);
+        if let Some(cache) = &mut self.cache {
+            cache.beat_then(&agent.to_string(), epoch, at);
         }
         Ok(())
     }
 
     /// The last sign of life of every agent.
     pub fn pulses(&mut self) -> Result<Vec<Pulse>, Error> {
-        match &self.memory {
+        match &self.cache {
             Some(_) => self.known_pulses().cloned(),
             None => pulse::all(self.driver, &self.project.id),
         }
@@ -108,16 +108,16 @@ impl Tx<'_> {
     fn known_pulses(&mut self) -> Result<&Vec<Pulse>, Error> {
         // Elsewhere others may have been heard meanwhile.
         let is_checked = cfg!(debug_assertions) && self.driver.name() == "sqlite";
-        let known = self.memory.as_deref().and_then(Memory::pulses);
+        let known = self.cache.as_deref().and_then(WriteCache::pulses);
         if known.is_none() || is_checked {
             let found = pulse::all(self.driver, &self.project.id)?;
-            if let Some(known) = self.memory.as_deref().and_then(Memory::pulses) {
+            if let Some(known) = self.cache.as_deref().and_then(WriteCache::pulses) {
                 assert_eq!(*known, found, "signs of life");
-            } else if let Some(memory) = &mut self.memory {
-                memory.learn_pulses(found, self.now);
+            } else if let Some(cache) = &mut self.cache {
+                cache.learn_pulses(found, self.now);
             }
         }
-        let known = self.memory.as_deref().and_then(Memory::pulses);
+        let known = self.cache.as_deref().and_then(WriteCache::pulses);
         known.ok_or_else(|| Error::Corrupt("no sign of life is remembered".to_owned()))
     }
 
@@ -125,9 +125,9 @@ impl Tx<'_> {
     pub fn pulses_of(&mut self, agents: &[AgentId]) -> Result<Vec<Pulse>, Error> {
         match agents {
             [] => Ok(Vec::new()),
-            few if few.len() <= pulse::SOME => match &self.memory {
+            few if few.len() <= pulse::SOME => match &self.cache {
                 // Those of all are read once and followed from then on: the question would have to see this write's own.
-                Some(memory) if memory.follows_pulses() => {
+                Some(cache) if cache.follows_pulses() => {
                     let mut ids: Vec<String> = few.iter().map(ToString::to_string).collect();
                     ids.sort_unstable();
                     ids.dedup();

@@ -6,11 +6,11 @@ use flightline_core::Kind;
 
 use crate::error::Error;
 use crate::tx::Tx;
-use crate::verify::{self, Examined};
+use crate::verify::{self, Examination};
 
 /// Something that is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ailment {
+pub struct DamagedValue {
     /// The kind of thing.
     pub kind: Kind,
     /// The id of the subject.
@@ -18,18 +18,18 @@ pub struct Ailment {
     /// The revision of the value.
     pub rev: u64,
     /// The kind of damage.
-    pub what: Ill,
+    pub what: DamageKind,
 }
 
 /// What can be wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ill {
+pub enum DamageKind {
     /// The journal's text fails its hash; whether the subject's row has the same value, sound.
-    Journal(Other),
+    Journal(OtherCopy),
     /// The event that gave it is lost; whether the subject's row has the value, sound.
-    Lost(Other),
+    Lost(OtherCopy),
     /// The row's text fails its hash; whether the journal's is sound.
-    LastValue(Other),
+    LastValue(OtherCopy),
     /// The row is not what the journal says it is, and the journal is sound.
     Row,
     /// There is no row, and the journal knows the subject.
@@ -46,69 +46,69 @@ pub enum Ill {
 
 /// The other copy of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Other {
+pub enum OtherCopy {
     /// It is sound.
     Sound,
     /// It is damaged too, or is another value.
     None,
 }
 
-impl fmt::Display for Ailment {
+impl fmt::Display for DamagedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, id, rev, .. } = self;
         match &self.what {
-            Ill::Journal(other) => write!(
+            DamageKind::Journal(other) => write!(
                 f,
                 "{kind} {id} (revision {rev}) does not match its checksum in the journal; {}",
                 match other {
-                    Other::Sound => "its last value is the same, and sound",
-                    Other::None => "the store has no other copy",
+                    OtherCopy::Sound => "its last value is the same, and sound",
+                    OtherCopy::None => "the store has no other copy",
                 }
             ),
-            Ill::Lost(other) => write!(
+            DamageKind::Lost(other) => write!(
                 f,
                 "the event that gave {kind} {id} its value (revision {rev}) is lost; {}",
                 match other {
-                    Other::Sound => "its last value is sound",
-                    Other::None => "the store has no other copy",
+                    OtherCopy::Sound => "its last value is sound",
+                    OtherCopy::None => "the store has no other copy",
                 }
             ),
-            Ill::LastValue(other) => write!(
+            DamageKind::LastValue(other) => write!(
                 f,
                 "the last value of {kind} {id} does not match its checksum; {}",
                 match other {
-                    Other::Sound => "the journal's is sound",
-                    Other::None => "the store has no other copy",
+                    OtherCopy::Sound => "the journal's is sound",
+                    OtherCopy::None => "the store has no other copy",
                 }
             ),
-            Ill::Row => write!(f, "{kind} {id} differs from what its events say"),
-            Ill::Missing => write!(f, "{kind} {id} has events and no value"),
-            Ill::Columns(columns) => write!(
+            DamageKind::Row => write!(f, "{kind} {id} differs from what its events say"),
+            DamageKind::Missing => write!(f, "{kind} {id} has events and no value"),
+            DamageKind::Columns(columns) => write!(
                 f,
                 "{kind} {id} is found by another {} than its document says",
                 columns.join(", ")
             ),
-            Ill::Sum => write!(
+            DamageKind::Sum => write!(
                 f,
                 "the columns by which {kind} {id} is found do not match their checksum"
             ),
-            Ill::Conflict => write!(
+            DamageKind::Conflict => write!(
                 f,
                 "{kind} {id} (revision {rev}) has two values, and both match their checksums"
             ),
-            Ill::Unreadable => write!(f, "{kind} {id} cannot be read"),
+            DamageKind::Unreadable => write!(f, "{kind} {id} cannot be read"),
         }
     }
 }
 
 impl Tx<'_> {
     /// All damage of values; that of the journal first, then in order of kind and id.
-    pub fn ailments(&mut self) -> Result<Vec<Ailment>, Error> {
-        Ok(self.examine()?.ailments)
+    pub fn damaged_values(&mut self) -> Result<Vec<DamagedValue>, Error> {
+        Ok(self.examine()?.damaged_values)
     }
 
     /// All damage that this transaction sees, except what only the engine knows.
-    pub fn examine(&mut self) -> Result<Examined, Error> {
+    pub fn examine(&mut self) -> Result<Examination, Error> {
         verify::checks_within(self.driver, &self.project.id)
     }
 }

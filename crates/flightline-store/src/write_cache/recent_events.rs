@@ -17,7 +17,7 @@ const MISSIONS: usize = 1_000;
 
 /// What happened last.
 #[derive(Default)]
-pub(super) struct Lately {
+pub(super) struct RecentEvents {
     missions: HashMap<MissionId, Recent>,
     /// As this transaction, or one shortly before, read them, with what was noted since.
     pulses: Option<Vec<Pulse>>,
@@ -38,7 +38,7 @@ struct Recent {
 }
 
 /// What memory knows of an event that was looked for.
-pub(crate) enum Found<'a> {
+pub(crate) enum RecentLookup<'a> {
     /// This is it.
     It(&'a Event),
     /// There is none.
@@ -47,20 +47,20 @@ pub(crate) enum Found<'a> {
     Unknown,
 }
 
-impl Lately {
+impl RecentEvents {
     /// The newest event of a mission that fits.
     pub(super) fn newest(
         &self,
         mission: MissionId,
         fits: &mut dyn FnMut(&Event) -> bool,
-    ) -> Found<'_> {
+    ) -> RecentLookup<'_> {
         let Some(recent) = self.missions.get(&mission) else {
-            return Found::Unknown;
+            return RecentLookup::Unknown;
         };
         match recent.events.iter().find(|event| fits(event)) {
-            Some(event) => Found::It(event),
-            None if recent.whole => Found::None,
-            None => Found::Unknown,
+            Some(event) => RecentLookup::It(event),
+            None if recent.whole => RecentLookup::None,
+            None => RecentLookup::Unknown,
         }
     }
 
@@ -151,9 +151,9 @@ impl Lately {
     }
 
     /// A sign of life, noted as the table does it. Says what was known before, if it says anything that is not known.
-    pub(super) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> Beat {
+    pub(super) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> PulseNews {
         let Some(pulses) = &mut self.pulses else {
-            return Beat::Unknown;
+            return PulseNews::Unknown;
         };
         match pulses.binary_search_by(|pulse| pulse.agent.as_str().cmp(agent)) {
             Err(place) => {
@@ -164,14 +164,14 @@ impl Lately {
                     data: data.clone(),
                 };
                 pulses.insert(place, pulse);
-                Beat::News(None)
+                PulseNews::News(None)
             }
             Ok(place) => {
                 let before = pulses[place].clone();
                 pulses[place].hear(epoch, at, data);
                 match pulses[place] == before {
-                    true => Beat::Known,
-                    false => Beat::News(Some(before)),
+                    true => PulseNews::Known,
+                    false => PulseNews::News(Some(before)),
                 }
             }
         }
@@ -192,14 +192,14 @@ impl Lately {
     }
 
     /// A sign of life of the past, noted as the table does it.
-    pub(super) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) -> Beat {
+    pub(super) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) -> PulseNews {
         let pulses = self.pulses.as_mut();
         let known = pulses.and_then(|pulses| pulses.iter_mut().find(|it| it.agent == agent));
         match known {
             Some(pulse) => {
                 let before = pulse.clone();
                 pulse.hear_of(epoch, at);
-                Beat::News(Some(before))
+                PulseNews::News(Some(before))
             }
             None => self.beat(agent, epoch, at, &Json::Object(serde_json::Map::new())),
         }
@@ -207,7 +207,7 @@ impl Lately {
 }
 
 /// What a sign of life says.
-pub(super) enum Beat {
+pub(super) enum PulseNews {
     /// Nothing that is not known.
     Known,
     /// Something else than this, which was known before; nothing was when there is none.

@@ -3,12 +3,12 @@
 //! good as that row's revision: what others wrote meanwhile is read first. The journal and the rows stay the truth; whatever is
 //! damaged, large or unusual is asked of them.
 
-mod lately;
-mod seen;
-mod shelf;
+mod document_cache;
+mod kind_index;
+mod recent_events;
 
-pub(crate) use lately::Found;
-pub(crate) use seen::Seen;
+pub(crate) use document_cache::DocumentCache;
+pub(crate) use recent_events::RecentLookup;
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -24,14 +24,14 @@ use crate::delta::Base;
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::table::event::{self, NewEvent};
-use crate::table::project::Project;
+use crate::table::project::ProjectRow;
 use crate::table::pulse::{self, Pulse};
 use crate::table::statements;
 use crate::table::subject::{self, CUT, Find, SubjectRow};
 use crate::value::{Row, params};
 
-use self::lately::{Beat, Lately};
-use self::shelf::{Owner, Shelf};
+use self::kind_index::{KindIndex, Owner};
+use self::recent_events::{PulseNews, RecentEvents};
 
 statements! {
     SIZE = "SELECT CAST(count(*) AS BIGINT), CAST(coalesce(sum(octet_length(doc)), 0) AS BIGINT) FROM subject \
@@ -54,31 +54,31 @@ const MOST_MISSED: u64 = 1_000;
 
 /// What a connection remembers.
 #[derive(Default)]
-pub(crate) struct Memories {
+pub(crate) struct WriteCaches {
     /// By project, the one used last at the end.
-    of: Vec<Memory>,
+    of: Vec<WriteCache>,
     /// The projects that were written to last and are not remembered yet.
     last: Vec<String>,
 }
 
-impl Memories {
+impl WriteCaches {
     /// Brings what is remembered of a project up to the revision of its row, which the transaction holds.
     pub(crate) fn recall(
         &mut self,
         driver: &mut dyn Driver,
-        project: &Project,
+        project: &ProjectRow,
     ) -> Result<(), Error> {
-        let mut memory = match self.of.iter().position(|it| it.project == project.id) {
+        let mut cache = match self.of.iter().position(|it| it.project == project.id) {
             Some(at) => self.of.remove(at),
             // A connection that writes to many projects in turn would only load and forget.
             None if !self.is_again(&project.id) => return Ok(()),
-            None => Memory::new(project),
+            None => WriteCache::new(project),
         };
         if self.of.len() >= PROJECTS {
             self.of.remove(0);
         }
-        memory.catch_up(driver, project)?;
-        self.of.push(memory);
+        cache.catch_up(driver, project)?;
+        self.of.push(cache);
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl Memories {
     }
 
     /// The cache of a project.
-    pub(crate) fn of(&mut self, project: &str) -> Option<&mut Memory> {
+    pub(crate) fn of(&mut self, project: &str) -> Option<&mut WriteCache> {
         self.of.iter_mut().find(|it| it.project == project)
     }
 
@@ -106,17 +106,17 @@ impl Memories {
 }
 
 /// The cache of a project.
-pub(crate) struct Memory {
+pub(crate) struct WriteCache {
     project: String,
     history: String,
     rev: u64,
     /// None: there is too much of it.
-    shelves: HashMap<Kind, Option<Shelf>>,
+    indexes: HashMap<Kind, Option<KindIndex>>,
     /// How to go back, as long as what was written may be dropped.
     undo: Vec<Undo>,
     /// What this transaction has written to.
     written: HashSet<Kind>,
-    lately: Lately,
+    recent: RecentEvents,
 }
 
 enum Undo {
@@ -127,7 +127,7 @@ enum Undo {
     /// It was loaded, with what may be dropped.
     Loaded(Kind),
     /// What it was.
-    Was(Kind, String, Option<Arc<Entry>>),
+    Was(Kind, String, Option<Arc<CachedSubject>>),
     /// An agent's earlier sign of life.
     Heard(String, Option<Pulse>),
     /// The signs of life were read, with what may be dropped.
@@ -135,7 +135,7 @@ enum Undo {
 }
 
 /// A subject.
-pub(crate) struct Entry {
+pub(crate) struct CachedSubject {
     pub(crate) row: SubjectRow,
     pub(crate) text: String,
     /// The whole value in the journal against which the next one can be told, where that is known.
@@ -145,7 +145,7 @@ pub(crate) struct Entry {
     value: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
-impl Entry {
+impl CachedSubject {
     fn new(row: SubjectRow, text: String, sound: bool) -> Self {
         Self {
             row,
@@ -189,29 +189,29 @@ impl Entry {
     }
 }
 
-impl Memory {
-    fn new(project: &Project) -> Self {
+impl WriteCache {
+    fn new(project: &ProjectRow) -> Self {
         Self {
             project: project.id.clone(),
             history: project.history.clone(),
             rev: project.rev,
-            shelves: HashMap::new(),
+            indexes: HashMap::new(),
             undo: Vec::new(),
             written: HashSet::new(),
-            lately: Lately::default(),
+            recent: RecentEvents::default(),
         }
     }
 
     /// Reads what others wrote since.
-    fn catch_up(&mut self, driver: &mut dyn Driver, project: &Project) -> Result<(), Error> {
+    fn catch_up(&mut self, driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), Error> {
         self.settle();
         if self.history != project.history || self.rev > project.rev {
             *self = Self::new(project);
         }
         if self.rev < project.rev {
-            self.lately.forget();
+            self.recent.forget();
         }
-        if self.rev < project.rev && !self.shelves.is_empty() {
+        if self.rev < project.rev && !self.indexes.is_empty() {
             let missed =
                 driver.query(MISSED, params![project.id.as_str(), self.rev, MOST_MISSED])?;
             if missed.len() as u64 >= MOST_MISSED {
@@ -235,7 +235,7 @@ impl Memory {
     }
 
     /// What a transaction that was committed has made of the project: nothing of it goes back any more.
-    pub(crate) fn stands_at(&mut self, project: &Project) {
+    pub(crate) fn stands_at(&mut self, project: &ProjectRow) {
         self.settle();
         self.rev = project.rev;
         if self.history != project.history {
@@ -252,14 +252,14 @@ impl Memory {
     pub(crate) fn go_back(&mut self, mark: usize) {
         while self.undo.len() > mark {
             match self.undo.pop() {
-                Some(Undo::Loaded(kind)) => drop(self.shelves.remove(&kind)),
-                Some(Undo::Told(mission)) => self.lately.take_back(mission),
-                Some(Undo::Learned(mission)) => self.lately.unlearn(mission),
-                Some(Undo::Heard(agent, before)) => self.lately.unhear(&agent, before),
-                Some(Undo::HeardAll) => self.lately.forget_pulses(),
+                Some(Undo::Loaded(kind)) => drop(self.indexes.remove(&kind)),
+                Some(Undo::Told(mission)) => self.recent.take_back(mission),
+                Some(Undo::Learned(mission)) => self.recent.unlearn(mission),
+                Some(Undo::Heard(agent, before)) => self.recent.unhear(&agent, before),
+                Some(Undo::HeardAll) => self.recent.forget_pulses(),
                 Some(Undo::Was(kind, id, before)) => {
-                    if let Some(Some(shelf)) = self.shelves.get_mut(&kind) {
-                        shelf.put(&id, before);
+                    if let Some(Some(index)) = self.indexes.get_mut(&kind) {
+                        index.put(&id, before);
                     }
                 }
                 None => return,
@@ -272,74 +272,74 @@ impl Memory {
         &self,
         mission: MissionId,
         fits: &mut dyn FnMut(&Event) -> bool,
-    ) -> Found<'_> {
-        self.lately.newest(mission, fits)
+    ) -> RecentLookup<'_> {
+        self.recent.newest(mission, fits)
     }
 
     /// These are the newest events of a mission, newest first; `whole` when there are no others.
     pub(crate) fn learn_events(&mut self, mission: MissionId, events: &[Event], whole: bool) {
-        self.lately.learn(mission, events, whole);
+        self.recent.learn(mission, events, whole);
         self.undo.push(Undo::Learned(mission));
     }
 
     /// Remembers an event that was recorded.
     pub(crate) fn tell(&mut self, event: &NewEvent<'_>) {
-        let told = self.lately.add(event);
+        let told = self.recent.add(event);
         self.undo.extend(told.map(Undo::Told));
     }
 
     /// Forgets what happened: it is changed behind our back.
     pub(crate) fn forget_events(&mut self) {
-        self.lately.forget();
+        self.recent.forget();
     }
 
     /// The signs of life, as far as this transaction knows them.
     pub(crate) fn pulses(&self) -> Option<&Vec<Pulse>> {
-        self.lately.pulses()
+        self.recent.pulses()
     }
 
     /// These are the signs of life.
     pub(crate) fn learn_pulses(&mut self, pulses: Vec<Pulse>, now: Time) {
-        self.lately.learn_pulses(pulses, now);
+        self.recent.learn_pulses(pulses, now);
         self.undo.push(Undo::HeardAll);
     }
 
     /// Whether the signs of life, once they are read, stay known from one write to the next.
     pub(crate) fn follows_pulses(&self) -> bool {
-        self.lately.follows_pulses()
+        self.recent.follows_pulses()
     }
 
     /// Forgets the signs of life, unless the database has this version and had it when they were known last.
     pub(crate) fn keep_pulses(&mut self, version: Option<u64>) {
-        self.lately.keep_pulses(version);
+        self.recent.keep_pulses(version);
     }
 
     /// Reads the signs of life, unless they were read a moment ago.
     pub(crate) fn hear(&mut self, driver: &mut dyn Driver, now: Time) -> Result<(), Error> {
-        if !self.lately.has_fresh_pulses(now) {
+        if !self.recent.has_fresh_pulses(now) {
             let pulses = pulse::all(driver, &self.project)?;
-            self.lately.learn_pulses(pulses, now);
+            self.recent.learn_pulses(pulses, now);
         }
         Ok(())
     }
 
     /// Remembers a sign of life. False when it says nothing that is not known: then it need not be noted.
     pub(crate) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> bool {
-        let beat = self.lately.beat(agent, epoch, at, data);
+        let beat = self.recent.beat(agent, epoch, at, data);
         self.heard(agent, beat)
     }
 
     /// Remembers a sign of life of the past that was noted.
     pub(crate) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) {
-        let beat = self.lately.beat_then(agent, epoch, at);
+        let beat = self.recent.beat_then(agent, epoch, at);
         self.heard(agent, beat);
     }
 
-    fn heard(&mut self, agent: &str, beat: Beat) -> bool {
+    fn heard(&mut self, agent: &str, beat: PulseNews) -> bool {
         match beat {
-            Beat::Known => false,
-            Beat::Unknown => true,
-            Beat::News(before) => {
+            PulseNews::Known => false,
+            PulseNews::Unknown => true,
+            PulseNews::News(before) => {
                 self.undo.push(Undo::Heard(agent.to_owned(), before));
                 true
             }
@@ -349,18 +349,18 @@ impl Memory {
     /// Forgets a kind: it is changed behind our back.
     pub(crate) fn forget(&mut self, kind: Kind) {
         self.written.insert(kind);
-        self.shelves.remove(&kind);
+        self.indexes.remove(&kind);
     }
 
-    fn put(&mut self, kind: Kind, id: &str, entry: Option<Arc<Entry>>) {
-        let Some(Some(shelf)) = self.shelves.get_mut(&kind) else {
+    fn put(&mut self, kind: Kind, id: &str, entry: Option<Arc<CachedSubject>>) {
+        let Some(Some(index)) = self.indexes.get_mut(&kind) else {
             return;
         };
-        let before = shelf.put(id, entry);
-        let too_large = shelf.is_too_large();
+        let before = index.put(id, entry);
+        let too_large = index.is_too_large();
         self.undo.push(Undo::Was(kind, id.to_owned(), before));
         if too_large {
-            self.shelves.insert(kind, None);
+            self.indexes.insert(kind, None);
             self.undo.push(Undo::Loaded(kind));
         }
     }
@@ -374,10 +374,10 @@ impl Memory {
         is_new: bool,
     ) -> Result<(), Error> {
         self.written.insert(value.kind);
-        let Some(Some(shelf)) = self.shelves.get(&value.kind) else {
+        let Some(Some(index)) = self.indexes.get(&value.kind) else {
             return Ok(());
         };
-        let born = match shelf.get(value.id) {
+        let born = match index.get(value.id) {
             Some(known) => known.row.born,
             None if is_new => value.rev,
             // It may have been there before, and taken away.
@@ -387,9 +387,9 @@ impl Memory {
         };
         let (keys, text) = (value.keys, value.doc.unwrap_or_default());
         let row = row_of(value, keys, born);
-        let entry = Entry {
+        let entry = CachedSubject {
             base,
-            ..Entry::new(row, text.to_owned(), value.doc.is_some())
+            ..CachedSubject::new(row, text.to_owned(), value.doc.is_some())
         };
         self.put(value.kind, value.id, Some(Arc::new(entry)));
         Ok(())
@@ -422,18 +422,18 @@ impl Memory {
     }
 
     /// All subjects of a kind, if it is remembered.
-    fn shelf(&mut self, driver: &mut dyn Driver, kind: Kind) -> Result<Option<&Shelf>, Error> {
-        if !self.shelves.contains_key(&kind) {
-            let shelves = self.shelves.values().flatten();
-            let room = MOST_BYTES.saturating_sub(shelves.map(|shelf| shelf.bytes()).sum());
+    fn index(&mut self, driver: &mut dyn Driver, kind: Kind) -> Result<Option<&KindIndex>, Error> {
+        if !self.indexes.contains_key(&kind) {
+            let indexes = self.indexes.values().flatten();
+            let room = MOST_BYTES.saturating_sub(indexes.map(|index| index.bytes()).sum());
             let loaded = load(driver, &self.project, kind, room)?;
-            self.shelves.insert(kind, loaded);
+            self.indexes.insert(kind, loaded);
             // With what this transaction wrote, which may be dropped.
             if self.written.contains(&kind) {
                 self.undo.push(Undo::Loaded(kind));
             }
         }
-        Ok(self.shelves.get(&kind).and_then(Option::as_ref))
+        Ok(self.indexes.get(&kind).and_then(Option::as_ref))
     }
 
     /// The digest of what a checkpoint of `mission` names, by kind; `None` when one of the kinds is not remembered.
@@ -444,13 +444,13 @@ impl Memory {
     ) -> Result<Option<Vec<(Kind, SectionDigest)>>, Error> {
         let mut digests = Vec::with_capacity(CUT.len());
         for kind in CUT {
-            if self.shelf(driver, kind)?.is_none() {
+            if self.index(driver, kind)?.is_none() {
                 return Ok(None);
             }
-            let Some(Some(shelf)) = self.shelves.get_mut(&kind) else {
+            let Some(Some(index)) = self.indexes.get_mut(&kind) else {
                 return Ok(None);
             };
-            digests.push((kind, shelf.digest(kind, mission)));
+            digests.push((kind, index.digest(kind, mission)));
         }
         Ok(Some(digests))
     }
@@ -463,12 +463,12 @@ impl Memory {
         kind: Kind,
         (mission, status): (&str, &str),
         limit: usize,
-    ) -> Result<Option<Vec<&Arc<Entry>>>, Error> {
-        if self.shelf(driver, kind)?.is_none() {
+    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, Error> {
+        if self.index(driver, kind)?.is_none() {
             return Ok(None);
         }
-        let shelf = self.shelves.get_mut(&kind).and_then(Option::as_mut);
-        Ok(shelf.map(|shelf| shelf.of_status(mission, status, limit)))
+        let index = self.indexes.get_mut(&kind).and_then(Option::as_mut);
+        Ok(index.map(|index| index.of_status(mission, status, limit)))
     }
 
     /// How many subjects of a mission there are of each status; `None` when their kind is not remembered.
@@ -478,17 +478,17 @@ impl Memory {
         kind: Kind,
         mission: &str,
     ) -> Result<Option<Vec<(String, u64)>>, Error> {
-        if self.shelf(driver, kind)?.is_none() {
+        if self.index(driver, kind)?.is_none() {
             return Ok(None);
         }
-        let shelf = self.shelves.get_mut(&kind).and_then(Option::as_mut);
-        Ok(shelf.map(|shelf| shelf.counts(mission)))
+        let index = self.indexes.get_mut(&kind).and_then(Option::as_mut);
+        Ok(index.map(|index| index.counts(mission)))
     }
 
     /// The subject with this id; `None` when its kind is not loaded.
-    pub(crate) fn loaded(&self, kind: Kind, id: &str) -> Option<Option<&Arc<Entry>>> {
-        let shelf = self.shelves.get(&kind)?.as_ref();
-        shelf.map(|shelf| shelf.get(id))
+    pub(crate) fn loaded(&self, kind: Kind, id: &str) -> Option<Option<&Arc<CachedSubject>>> {
+        let index = self.indexes.get(&kind)?.as_ref();
+        index.map(|index| index.get(id))
     }
 
     /// The subject with this id; `None` when its kind is not remembered.
@@ -497,9 +497,9 @@ impl Memory {
         driver: &mut dyn Driver,
         kind: Kind,
         id: &str,
-    ) -> Result<Option<Option<&Arc<Entry>>>, Error> {
-        let shelf = self.shelf(driver, kind)?;
-        Ok(shelf.map(|shelf| shelf.get(id)))
+    ) -> Result<Option<Option<&Arc<CachedSubject>>>, Error> {
+        let index = self.index(driver, kind)?;
+        Ok(index.map(|index| index.get(id)))
     }
 
     /// The subjects that fit, oldest first; `None` when their kind is not remembered.
@@ -508,9 +508,9 @@ impl Memory {
         driver: &mut dyn Driver,
         kind: Kind,
         find: Find<'_>,
-    ) -> Result<Option<Vec<&Arc<Entry>>>, Error> {
-        let shelf = self.shelf(driver, kind)?;
-        Ok(shelf.map(|shelf| shelf.find(find)))
+    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, Error> {
+        let index = self.index(driver, kind)?;
+        Ok(index.map(|index| index.find(find)))
     }
 
     /// The subjects that fit in another way, too, likewise.
@@ -519,10 +519,10 @@ impl Memory {
         driver: &mut dyn Driver,
         kind: Kind,
         find: Find<'_>,
-        fits: &mut dyn FnMut(&Entry) -> bool,
-    ) -> Result<Option<Vec<&Arc<Entry>>>, Error> {
-        let shelf = self.shelf(driver, kind)?;
-        Ok(shelf.map(|shelf| shelf.find_those(find, fits)))
+        fits: &mut dyn FnMut(&CachedSubject) -> bool,
+    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, Error> {
+        let index = self.index(driver, kind)?;
+        Ok(index.map(|index| index.find_those(find, fits)))
     }
 
     /// The subjects of a mission, or of none, in no order; `None` when their kind is not remembered.
@@ -531,10 +531,10 @@ impl Memory {
         driver: &mut dyn Driver,
         kind: Kind,
         mission: Option<&str>,
-    ) -> Result<Option<Vec<&Arc<Entry>>>, Error> {
+    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, Error> {
         let owner = mission.map_or(Owner::Nobody, |id| Owner::Mission(id.to_owned()));
-        let shelf = self.shelf(driver, kind)?;
-        Ok(shelf.map(|shelf| shelf.of(&owner)))
+        let index = self.index(driver, kind)?;
+        Ok(index.map(|index| index.of(&owner)))
     }
 
     /// Ids from `from` up to, not including, `to`.
@@ -544,9 +544,9 @@ impl Memory {
         kind: Kind,
         (from, to): (&str, &str),
     ) -> Result<Option<Vec<String>>, Error> {
-        let shelf = self.shelf(driver, kind)?;
-        Ok(shelf.filter(|_| from <= to).map(|shelf| {
-            let ids = shelf.ids_between(from, to);
+        let index = self.index(driver, kind)?;
+        Ok(index.filter(|_| from <= to).map(|index| {
+            let ids = index.ids_between(from, to);
             ids.take(subject::FITTING).cloned().collect()
         }))
     }
@@ -557,7 +557,7 @@ fn load(
     project: &str,
     kind: Kind,
     room: u64,
-) -> Result<Option<Shelf>, Error> {
+) -> Result<Option<KindIndex>, Error> {
     let size = driver.query(SIZE, params![project, kind.as_str()])?;
     let (rows, bytes) = match size.first() {
         Some(row) => (row.unsigned(0)?, row.unsigned(1)?),
@@ -566,17 +566,17 @@ fn load(
     if rows > MOST_ROWS || bytes > room {
         return Ok(None);
     }
-    let mut shelf = Shelf::new(kind);
+    let mut index = KindIndex::new(kind);
     for row in driver.query(LOAD, params![project, kind.as_str()])? {
         let id = row.text(0)?;
         let (_, entry) = read(row)?;
-        shelf.put(&id, entry);
+        index.put(&id, entry);
     }
-    Ok(Some(shelf))
+    Ok(Some(index))
 }
 
 /// A row of [`LOAD`] or [`MISSED`]; nothing when it is gone.
-fn read(mut row: Row) -> Result<(Kind, Option<Arc<Entry>>), Error> {
+fn read(mut row: Row) -> Result<(Kind, Option<Arc<CachedSubject>>), Error> {
     let kind = event::kind(&row.take_text(12)?)?;
     if row.opt_int(11)?.is_some() {
         return Ok((kind, None));
@@ -584,7 +584,10 @@ fn read(mut row: Row) -> Result<(Kind, Option<Arc<Entry>>), Error> {
     let text = row.take_opt_text(10)?.unwrap_or_default();
     let stored = subject::from_row(row)?;
     let sound = sha256_hex(&text) == stored.sha;
-    Ok((kind, Some(Arc::new(Entry::new(stored, text, sound)))))
+    Ok((
+        kind,
+        Some(Arc::new(CachedSubject::new(stored, text, sound))),
+    ))
 }
 
 fn row_of(value: &subject::NewValue<'_>, keys: &Keys, born: u64) -> SubjectRow {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use flightline_core::Kind;
 use flightline_core::checkpoint::{KindDigest, Presence, SectionDigest};
 
-use super::{Entry, MOST_BYTES, MOST_ROWS};
+use super::{CachedSubject, MOST_BYTES, MOST_ROWS};
 use crate::table::subject::{CUT_OF_ALL, Find};
 
 /// All subjects of a kind.
 #[derive(Default)]
-pub(super) struct Shelf {
-    by_id: BTreeMap<String, Arc<Entry>>,
+pub(super) struct KindIndex {
+    by_id: BTreeMap<String, Arc<CachedSubject>>,
     /// By what they belong to, in the order in which they were made.
     by_owner: HashMap<Owner, BTreeSet<(u64, String)>>,
     /// Whether they are found by name as well.
@@ -33,8 +33,12 @@ pub(super) enum Owner {
     Named(String),
 }
 
-impl Shelf {
-    pub(super) fn put(&mut self, id: &str, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
+impl KindIndex {
+    pub(super) fn put(
+        &mut self,
+        id: &str,
+        entry: Option<Arc<CachedSubject>>,
+    ) -> Option<Arc<CachedSubject>> {
         let before = match &entry {
             Some(entry) => self.by_id.insert(id.to_owned(), Arc::clone(entry)),
             None => self.by_id.remove(id),
@@ -66,12 +70,12 @@ impl Shelf {
         before
     }
 
-    pub(super) fn of(&self, owner: &Owner) -> Vec<&Arc<Entry>> {
+    pub(super) fn of(&self, owner: &Owner) -> Vec<&Arc<CachedSubject>> {
         let ids = self.by_owner.get(owner).into_iter().flatten();
         ids.filter_map(|(_, id)| self.by_id.get(id)).collect()
     }
 
-    pub(super) fn find(&self, find: Find<'_>) -> Vec<&Arc<Entry>> {
+    pub(super) fn find(&self, find: Find<'_>) -> Vec<&Arc<CachedSubject>> {
         match find {
             Find::All => {
                 let mut all: Vec<_> = self.by_id.values().collect();
@@ -99,8 +103,8 @@ impl Shelf {
     pub(super) fn find_those(
         &self,
         find: Find<'_>,
-        fits: &mut dyn FnMut(&Entry) -> bool,
-    ) -> Vec<&Arc<Entry>> {
+        fits: &mut dyn FnMut(&CachedSubject) -> bool,
+    ) -> Vec<&Arc<CachedSubject>> {
         match find {
             Find::All => {
                 let fitting = self.by_id.values().filter(|entry| fits(entry));
@@ -127,7 +131,7 @@ impl Shelf {
         }
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Arc<Entry>> {
+    pub(super) fn get(&self, id: &str) -> Option<&Arc<CachedSubject>> {
         self.by_id.get(id)
     }
 
@@ -196,7 +200,7 @@ impl Shelf {
         mission: &str,
         status: &str,
         limit: usize,
-    ) -> Vec<&Arc<Entry>> {
+    ) -> Vec<&Arc<CachedSubject>> {
         self.follow(Some(mission));
         let following = self.following.get(&Some(mission.to_owned()));
         let ids = following.and_then(|it| it.by_status.get(status));
@@ -214,7 +218,7 @@ impl Shelf {
     }
 }
 
-fn line(entry: &Entry) -> (u64, &str) {
+fn line(entry: &CachedSubject) -> (u64, &str) {
     (entry.row.rev, &entry.row.sha)
 }
 
@@ -227,7 +231,7 @@ struct Following {
 }
 
 impl Following {
-    fn learn(&mut self, id: &str, entry: &Entry) {
+    fn learn(&mut self, id: &str, entry: &CachedSubject) {
         self.digest.touch(id, Presence::There);
         let of_status = self.by_status.entry(entry.row.status.clone());
         of_status
@@ -235,7 +239,7 @@ impl Following {
             .insert((entry.row.born, id.to_owned()));
     }
 
-    fn forget(&mut self, id: &str, entry: &Entry) {
+    fn forget(&mut self, id: &str, entry: &CachedSubject) {
         self.digest.touch(id, Presence::Gone);
         if let Some(ids) = self.by_status.get_mut(&entry.row.status) {
             ids.remove(&(entry.row.born, id.to_owned()));
@@ -247,6 +251,6 @@ impl Following {
 }
 
 /// What puts subjects into the order in which they were made.
-fn age(entry: &Entry) -> (u64, &str) {
+fn age(entry: &CachedSubject) -> (u64, &str) {
     (entry.row.born, &entry.row.id)
 }

@@ -5,7 +5,7 @@ use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Backup;
 use flightline_core::{CheckpointId, Kind};
 
-use super::{Part, Watch};
+use super::{VerifyPart, VerifyProgress};
 use crate::engine::Driver;
 use crate::error::Error;
 use crate::seal;
@@ -63,7 +63,7 @@ impl std::fmt::Display for Stale {
 pub(crate) fn walk(
     driver: &mut dyn Driver,
     project: &str,
-    watch: &mut Watch<'_>,
+    watch: &mut VerifyProgress<'_>,
 ) -> Result<Vec<Stale>, Error> {
     let mut found = Vec::new();
     for row in driver.query(PULSES, params![project])? {
@@ -87,7 +87,7 @@ pub(crate) fn walk(
             }
         }
         seen += rows.len() as u64;
-        watch.tell(Part::Beside, seen);
+        watch.tell(VerifyPart::Beside, seen);
     }
     let mut checkpoint = String::new();
     loop {

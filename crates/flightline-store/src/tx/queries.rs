@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::Tx;
 use crate::error::Error;
-use crate::table::subject::{self, Document, Find, SubjectRow};
+use crate::table::subject::{self, Find, StoredDocument, SubjectRow};
 
 impl Tx<'_> {
     /// The subject with this id, when there is one. Its text is checked against its hash; one that is
@@ -15,10 +15,10 @@ impl Tx<'_> {
     /// # Errors
     /// When the store fails or both copies are damaged.
     pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
-        if let Some(known) = self.known_value::<S>(id)? {
+        if let Some(known) = self.cached_value::<S>(id)? {
             return Ok(known);
         }
-        let known = self.memory.as_deref().and_then(|it| it.loaded(S::KIND, id));
+        let known = self.cache.as_deref().and_then(|it| it.loaded(S::KIND, id));
         let is_untouched = known
             .flatten()
             .is_some_and(|entry| entry.row.rev < self.step);
@@ -49,7 +49,7 @@ impl Tx<'_> {
         find: Find<'_>,
         fits: impl Fn(&S) -> bool,
     ) -> Result<Vec<S>, Error> {
-        if let Some(known) = self.known_values(find, &fits)? {
+        if let Some(known) = self.cached_values(find, &fits)? {
             return Ok(known);
         }
         let mut read = Vec::new();
@@ -99,7 +99,7 @@ impl Tx<'_> {
         status: &str,
         limit: u64,
     ) -> Result<Vec<S>, Error> {
-        let known = self.known_values(Find::AgentStatus(agent, status), |_| true)?;
+        let known = self.cached_values(Find::AgentStatus(agent, status), |_| true)?;
         if let Some(known) = known {
             let most = usize::try_from(limit).unwrap_or(usize::MAX);
             return Ok(known.into_iter().rev().take(most).collect());
@@ -158,7 +158,7 @@ impl Tx<'_> {
     fn read_sound<T: DeserializeOwned>(
         &mut self,
         kind: Kind,
-        document: Document,
+        document: StoredDocument,
     ) -> Result<Option<T>, Error> {
         match self.read_document(kind, document) {
             Ok(read) => Ok(Some(read)),
@@ -170,7 +170,7 @@ impl Tx<'_> {
     pub(super) fn read_document<T: DeserializeOwned>(
         &mut self,
         kind: Kind,
-        document: Document,
+        document: StoredDocument,
     ) -> Result<T, Error> {
         let id = document.id.clone();
         let text = self.sound_text(kind, &id, document)?;
@@ -180,7 +180,7 @@ impl Tx<'_> {
 
     /// The rows that fit, without their documents, oldest first.
     pub fn rows(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<SubjectRow>, Error> {
-        match self.known_rows(kind, find)? {
+        match self.cached_rows(kind, find)? {
             Some(known) => Ok(known),
             None => self.sound_rows(kind, find),
         }
@@ -188,7 +188,7 @@ impl Tx<'_> {
 
     /// How many of each status there are.
     pub fn counts(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<(String, u64)>, Error> {
-        match self.known_counts(kind, find)? {
+        match self.cached_counts(kind, find)? {
             Some(known) => Ok(known),
             None => subject::counts(self.driver, &self.project.id, kind, find),
         }
@@ -206,7 +206,7 @@ impl Tx<'_> {
 
     /// Ids of a kind from `from` up to, not including, `to`; eleven at most.
     pub fn ids_between(&mut self, kind: Kind, from: &str, to: &str) -> Result<Vec<String>, Error> {
-        match self.known_ids(kind, from, to)? {
+        match self.cached_ids(kind, from, to)? {
             Some(known) => Ok(known),
             None => subject::ids_between(self.driver, &self.project.id, kind, from, to),
         }

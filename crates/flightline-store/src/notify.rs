@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use crate::engine::postgres::{Bell as Ringing, Ear as Listening};
+use crate::engine::postgres::{PgListener as Listening, PgNotifier as Ringing};
 use crate::error::Error;
 use crate::location::Location;
 
 /// Hears which projects were written to, on a connection of its own.
-pub struct Ear(Listening);
+pub struct NotifyListener(Listening);
 
-impl Ear {
+impl NotifyListener {
     /// Begins to listen; `None` where there is nothing to hear.
     pub fn open(location: &Location, patience: Duration) -> Result<Option<Self>, Error> {
         match location {
@@ -30,9 +30,9 @@ impl Ear {
 ///
 /// It is rung after the commit and not with it: PostgreSQL lets only one transaction of a whole cluster that
 /// says something commit at a time, so that all projects would wait for each other's disk.
-pub struct Bell(Ringing);
+pub struct NotifySender(Ringing);
 
-impl Bell {
+impl NotifySender {
     /// Reaches the store; `None` where there are no other nodes.
     pub fn open(location: &Location, patience: Duration) -> Result<Option<Self>, Error> {
         match location {

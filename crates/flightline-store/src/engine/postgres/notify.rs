@@ -15,9 +15,9 @@ const QUICKLY: &str = "SET synchronous_commit = off";
 const RING: &str = "SELECT pg_notify('flightline', $1)";
 
 /// Hears which projects were written to.
-pub(crate) struct Ear(Wire);
+pub(crate) struct PgListener(Wire);
 
-impl Ear {
+impl PgListener {
     pub(crate) fn open(url: &str, patience: Duration) -> Result<Self, Error> {
         let mut wire = connect::connect(url, patience)?;
         wire.ask(|client| client.batch_execute(LISTEN))
@@ -48,9 +48,9 @@ impl Ear {
 }
 
 /// Tells others which project was written to.
-pub(crate) struct Bell(Wire);
+pub(crate) struct PgNotifier(Wire);
 
-impl Bell {
+impl PgNotifier {
     pub(crate) fn open(url: &str, patience: Duration) -> Result<Self, Error> {
         let mut wire = connect::connect(url, patience)?;
         wire.ask(|client| client.batch_execute(QUICKLY))

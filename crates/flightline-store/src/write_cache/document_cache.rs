@@ -9,9 +9,9 @@ const MOST: usize = 4_000;
 
 /// The parsed documents, by type.
 #[derive(Default)]
-pub(crate) struct Seen(HashMap<TypeId, HashMap<String, Box<dyn Any + Send>>>);
+pub(crate) struct DocumentCache(HashMap<TypeId, HashMap<String, Box<dyn Any + Send>>>);
 
-impl Seen {
+impl DocumentCache {
     pub(crate) fn get<T: Clone + 'static>(&self, sha: &str) -> Option<T> {
         let found = self.0.get(&TypeId::of::<T>())?.get(sha)?;
         found.downcast_ref::<T>().cloned()

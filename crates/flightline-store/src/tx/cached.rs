@@ -10,9 +10,9 @@ use flightline_core::{Kind, MissionId, Subject};
 use super::Tx;
 use crate::engine::Driver;
 use crate::error::Error;
-use crate::memory::{Entry, Found};
 use crate::table::event::{self, EventFilter, StoredEvent};
 use crate::table::subject::{self, CUT, CUT_OF_ALL, Find, SubjectRow};
+use crate::write_cache::{CachedSubject, RecentLookup};
 
 /// So many events are looked at before only work is.
 const NEAR: u64 = 4;
@@ -48,11 +48,14 @@ fn check<T: PartialEq + std::fmt::Debug>(
 
 impl Tx<'_> {
     /// The subject with this id; `None` when it has to be asked for.
-    pub(super) fn known_value<S: Subject>(&mut self, id: &str) -> Result<Option<Option<S>>, Error> {
-        let Some(memory) = &mut self.memory else {
+    pub(super) fn cached_value<S: Subject>(
+        &mut self,
+        id: &str,
+    ) -> Result<Option<Option<S>>, Error> {
+        let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
-        let Some(entry) = memory.get(self.driver, S::KIND, id)? else {
+        let Some(entry) = cache.get(self.driver, S::KIND, id)? else {
             return Ok(None);
         };
         if is_checked(self.driver) {
@@ -73,20 +76,20 @@ impl Tx<'_> {
 
     /// The subject with this id, if that need not be asked for.
     pub fn remembered<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
-        Ok(self.known_value(id)?.flatten())
+        Ok(self.cached_value(id)?.flatten())
     }
 
     /// The subjects that fit, oldest first.
-    pub(super) fn known_values<S: Subject>(
+    pub(super) fn cached_values<S: Subject>(
         &mut self,
         find: Find<'_>,
         fits: impl Fn(&S) -> bool,
     ) -> Result<Option<Vec<S>>, Error> {
-        let Some(memory) = &mut self.memory else {
+        let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
         if is_checked(self.driver)
-            && let Some(entries) = memory.find(self.driver, S::KIND, find)?
+            && let Some(entries) = cache.find(self.driver, S::KIND, find)?
         {
             let known = entries.iter().map(|it| (it.row.id.clone(), it.row.rev));
             let known: Vec<_> = known.collect();
@@ -100,14 +103,14 @@ impl Tx<'_> {
         }
         // One that is damaged is nothing that memory could tell of.
         let mut damaged = false;
-        let mut is_wanted = |entry: &Entry| match entry.value::<S>() {
+        let mut is_wanted = |entry: &CachedSubject| match entry.value::<S>() {
             Some(value) => fits(value),
             None => {
                 damaged = true;
                 false
             }
         };
-        let found = memory.find_those(self.driver, S::KIND, find, &mut is_wanted)?;
+        let found = cache.find_those(self.driver, S::KIND, find, &mut is_wanted)?;
         let known = found.map(|found| {
             let values = found.into_iter().filter_map(|entry| entry.value::<S>());
             values.cloned().collect()
@@ -116,15 +119,15 @@ impl Tx<'_> {
     }
 
     /// The rows that fit, oldest first.
-    pub(super) fn known_rows(
+    pub(super) fn cached_rows(
         &mut self,
         kind: Kind,
         find: Find<'_>,
     ) -> Result<Option<Vec<SubjectRow>>, Error> {
-        let Some(memory) = &mut self.memory else {
+        let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
-        let Some(entries) = memory.find(self.driver, kind, find)? else {
+        let Some(entries) = cache.find(self.driver, kind, find)? else {
             return Ok(None);
         };
         let known: Vec<SubjectRow> = entries.iter().map(|entry| entry.row.clone()).collect();
@@ -140,18 +143,18 @@ impl Tx<'_> {
     }
 
     /// How many of each status there are.
-    pub(super) fn known_counts(
+    pub(super) fn cached_counts(
         &mut self,
         kind: Kind,
         find: Find<'_>,
     ) -> Result<Option<Vec<(String, u64)>>, Error> {
-        let Some(memory) = &mut self.memory else {
+        let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
         let known = match find {
-            Find::Mission(mission) => memory.counts(self.driver, kind, &mission.to_string())?,
+            Find::Mission(mission) => cache.counts(self.driver, kind, &mission.to_string())?,
             Find::Parent(_) | Find::Agent(_) => {
-                let entries = memory.find(self.driver, kind, find)?;
+                let entries = cache.find(self.driver, kind, find)?;
                 entries.map(|entries| {
                     let mut counts = BTreeMap::new();
                     for entry in entries {
@@ -178,16 +181,16 @@ impl Tx<'_> {
     }
 
     /// Ids of a kind from `from` up to, not including, `to`.
-    pub(super) fn known_ids(
+    pub(super) fn cached_ids(
         &mut self,
         kind: Kind,
         from: &str,
         to: &str,
     ) -> Result<Option<Vec<String>>, Error> {
-        let Some(memory) = &mut self.memory else {
+        let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
-        let known = memory.ids_between(self.driver, kind, (from, to))?;
+        let known = cache.ids_between(self.driver, kind, (from, to))?;
         if is_checked(self.driver)
             && let Some(known) = &known
         {
@@ -202,11 +205,11 @@ impl Tx<'_> {
     }
 
     /// The revision of a subject's last change.
-    pub(super) fn known_change(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, Error> {
-        let Some(memory) = &mut self.memory else {
+    pub(super) fn cached_change(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, Error> {
+        let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
-        let entry = memory.get(self.driver, kind, id)?.flatten();
+        let entry = cache.get(self.driver, kind, id)?.flatten();
         Ok(entry.map(|entry| entry.row.rev))
     }
 
@@ -221,14 +224,14 @@ impl Tx<'_> {
             let shown = fits(event);
             shown && event.is_work()
         };
-        let known = match &self.memory {
-            None => Found::Unknown,
-            Some(memory) => memory.newest_event(mission, &mut fits),
+        let known = match &self.cache {
+            None => RecentLookup::Unknown,
+            Some(cache) => cache.newest_event(mission, &mut fits),
         };
         let known = match known {
-            Found::It(event) => Some(Some(event.clone())),
-            Found::None => Some(None),
-            Found::Unknown => None,
+            RecentLookup::It(event) => Some(Some(event.clone())),
+            RecentLookup::None => Some(None),
+            RecentLookup::Unknown => None,
         };
         match known {
             Some(event) if !is_checked(self.driver) => Ok(NewestWork {
@@ -249,9 +252,9 @@ impl Tx<'_> {
             }
             None => {
                 let newest = self.near(mission)?;
-                if let Some(memory) = &mut self.memory {
+                if let Some(cache) = &mut self.cache {
                     let all = (newest.len() as u64) < NEAR;
-                    memory.learn_events(mission, &newest, all);
+                    cache.learn_events(mission, &newest, all);
                 }
                 self.look_for_work(mission, newest, &mut fits)
             }
@@ -302,11 +305,11 @@ impl Tx<'_> {
     }
 
     /// What a checkpoint of `mission` taken now names, by revision and hash.
-    pub(super) fn known_lines(
+    pub(super) fn cached_lines(
         &mut self,
         mission: MissionId,
     ) -> Result<Option<Vec<DigestLine>>, Error> {
-        let known = self.known_in_cut(mission, |kind, entry| {
+        let known = self.cached_in_cut(mission, |kind, entry| {
             Some(DigestLine {
                 kind,
                 id: entry.row.id.clone(),
@@ -329,14 +332,14 @@ impl Tx<'_> {
     }
 
     /// The sections of a checkpoint of `mission` taken now.
-    pub(super) fn known_sections(
+    pub(super) fn cached_sections(
         &mut self,
         mission: MissionId,
     ) -> Result<Option<BTreeMap<String, SectionDigest>>, Error> {
-        let Some(memory) = &mut self.memory else {
+        let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
-        let Some(kinds) = memory.digest(self.driver, &mission.to_string())? else {
+        let Some(kinds) = cache.digest(self.driver, &mission.to_string())? else {
             return Ok(None);
         };
         let known = sections_of_kinds(kinds);
@@ -349,21 +352,21 @@ impl Tx<'_> {
     }
 
     /// The subjects of a mission that have this status, oldest first, so many at most.
-    pub(super) fn known_of_status(
+    pub(super) fn cached_of_status(
         &mut self,
         kind: Kind,
         mission: MissionId,
         status: &str,
         limit: u64,
     ) -> Result<Option<Vec<SubjectRow>>, Error> {
-        let Some(memory) = &mut self.memory else {
+        let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
         let (id, most) = (
             mission.to_string(),
             usize::try_from(limit).unwrap_or(usize::MAX),
         );
-        let entries = memory.of_status(self.driver, kind, (&id, status), most)?;
+        let entries = cache.of_status(self.driver, kind, (&id, status), most)?;
         let Some(entries) = entries else {
             return Ok(None);
         };
@@ -380,11 +383,11 @@ impl Tx<'_> {
     }
 
     /// The lines of a cut with the texts, by kind and id; `None` when one of them is damaged.
-    pub(super) fn known_cut(
+    pub(super) fn cached_cut(
         &mut self,
         mission: MissionId,
     ) -> Result<Option<Vec<StoredEvent>>, Error> {
-        let known = self.known_in_cut(mission, |kind, entry| {
+        let known = self.cached_in_cut(mission, |kind, entry| {
             entry.is_sound().then(|| StoredEvent {
                 kind,
                 id: entry.row.id.clone(),
@@ -396,18 +399,18 @@ impl Tx<'_> {
         Ok(known.map(subject::in_order))
     }
 
-    fn known_in_cut<T>(
+    fn cached_in_cut<T>(
         &mut self,
         mission: MissionId,
-        tell: impl Fn(Kind, &Entry) -> Option<T>,
+        tell: impl Fn(Kind, &CachedSubject) -> Option<T>,
     ) -> Result<Option<Vec<T>>, Error> {
-        let Some(memory) = &mut self.memory else {
+        let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
         let (mission, mut known) = (mission.to_string(), Vec::new());
         let of_mission = CUT.iter().map(|kind| (*kind, Some(mission.as_str())));
         for (kind, mission) in of_mission.chain(CUT_OF_ALL.iter().map(|kind| (*kind, None))) {
-            let Some(entries) = memory.of_mission(self.driver, kind, mission)? else {
+            let Some(entries) = cache.of_mission(self.driver, kind, mission)? else {
                 return Ok(None);
             };
             for entry in entries {

@@ -9,7 +9,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 /// Numbers the moments at which the store is touched. All connections of a process share the count.
 #[derive(Clone, Debug, Default)]
-pub struct Steps(Option<Arc<Plan>>);
+pub struct CrashPoints(Option<Arc<Plan>>);
 
 #[derive(Debug)]
 struct Plan {
@@ -38,7 +38,7 @@ impl Reads {
     }
 }
 
-impl Steps {
+impl CrashPoints {
     /// Ends the process at step `crash_at`, as `kill -9` would; stops it at step `freeze_at`, as a
     /// machine that is put to sleep would. Without either, nothing is counted.
     #[must_use]
