@@ -356,7 +356,7 @@ fn recovery(folder: &Path) {
                         &serde_json::json!({ "note": "measured" }),
                     )?;
                 }
-                Ok::<_, flightline::store::Error>(())
+                Ok::<_, flightline::store::StoreError>(())
             })
             .unwrap();
         ground.change();

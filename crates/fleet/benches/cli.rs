@@ -264,7 +264,7 @@ fn large(folder: &Path, floor: &[Duration]) {
                         &json!({ "note": "measured" }),
                     )?;
                 }
-                Ok::<_, flightline::store::Error>(())
+                Ok::<_, flightline::store::StoreError>(())
             })
             .unwrap();
         left -= batch;
@@ -285,7 +285,7 @@ fn large(folder: &Path, floor: &[Duration]) {
     report("`fleet sorties list`, the same store", &list, &over(&list));
     let store = fleet_here.store().expect("a store");
     let rev = store
-        .read(|tx| Ok::<_, flightline::store::Error>(tx.rev()))
+        .read(|tx| Ok::<_, flightline::store::StoreError>(tx.rev()))
         .unwrap();
     let state = time(30, || {
         let found = store

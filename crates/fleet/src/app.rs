@@ -21,7 +21,7 @@ use flightline::recovery::claims::{ListClaims, look};
 use flightline::registry::Registered;
 use flightline::remote::{API, Offline};
 use flightline::store::clock::{Clock, IdSource};
-use flightline::store::{CrashPoints, Error as StoreError, Location, OpenOptions, Store};
+use flightline::store::{CrashPoints, Location, OpenOptions, Store, StoreError};
 use flightline::workspace::beneath::Dir;
 use flightline::workspace::{
     Bounds, Fingerprint, Home, STATE_FOLDER, Trust, WorkTree, discover, repo_path, repository_root,

@@ -10,7 +10,7 @@ use flightline_workspace::beneath::Dir;
 use crate::copy::{Copied, copy_rows};
 use crate::engine::queue::WriterQueue;
 use crate::engine::{Durability, sqlite};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::store::{OpenOptions, Store};
 use crate::table::project::{self, ProjectRow};
 
@@ -33,9 +33,9 @@ impl Store {
     ///
     /// # Errors
     /// When the project is not there, or its row cannot be read.
-    pub fn title(&mut self, id: &str) -> Result<(u64, String), Error> {
+    pub fn title(&mut self, id: &str) -> Result<(u64, String), StoreError> {
         let row = self.driver().take_project(id, false)?;
-        let row = row.ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
+        let row = row.ok_or_else(|| StoreError::UnknownProject(id.to_owned()))?;
         let project = ProjectRow::from_row(self.driver(), id, &row)?;
         Ok((project.rev, project.name))
     }
@@ -44,7 +44,7 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be read there, or not be written here; then nothing has changed.
-    pub fn adopt(&mut self, from: &mut Self, id: &str) -> Result<Copied, Error> {
+    pub fn adopt(&mut self, from: &mut Self, id: &str) -> Result<Copied, StoreError> {
         let patience = self.patience();
         from.driver().begin_read()?;
         self.driver().begin_write(Durability::Full, patience)?;
@@ -62,9 +62,9 @@ impl Store {
         }
     }
 
-    fn adopt_rows(&mut self, from: &mut Self, id: &str) -> Result<Copied, Error> {
+    fn adopt_rows(&mut self, from: &mut Self, id: &str) -> Result<Copied, StoreError> {
         let row = from.driver().take_project(id, false)?;
-        let row = row.ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
+        let row = row.ok_or_else(|| StoreError::UnknownProject(id.to_owned()))?;
         let row = ProjectRow::from_row(from.driver(), id, &row)?;
         project::insert(self.driver(), &row)?;
         let copied = copy_rows(from.driver(), self.driver(), id, id)?;
@@ -103,7 +103,7 @@ pub fn put_in_place(
     new: &Path,
     aside: &Path,
     options: &OpenOptions,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let step = || options.steps.step();
     let place = Dir::private(folder).map_err(|error| cannot("open", folder, &error))?;
     let place = Arc::new(place);
@@ -150,11 +150,11 @@ pub fn put_in_place(
         .map_err(|error| cannot("write", folder, &error))
 }
 
-fn cannot(act: &str, path: &Path, error: &std::io::Error) -> Error {
+fn cannot(act: &str, path: &Path, error: &std::io::Error) -> StoreError {
     let said = format!("cannot {act} {}: {error}", path.display());
     match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Error::ReadOnly(said),
-        ErrorKind::StorageFull => Error::Full(said),
-        _ => Error::Location(said),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly(said),
+        ErrorKind::StorageFull => StoreError::Full(said),
+        _ => StoreError::Location(said),
     }
 }

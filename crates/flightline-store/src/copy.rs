@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::crash_points::CrashPoints;
 use crate::engine::{Driver, Durability, sqlite};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::store::{Store, TxAccess};
 use crate::table::project::{self, ProjectRow};
 use crate::table::statements;
@@ -65,7 +65,7 @@ impl Store {
     ///
     /// # Errors
     /// When the file exists or cannot be written, or the store fails.
-    pub fn back_up(&mut self, file: &Path) -> Result<Copied, Error> {
+    pub fn back_up(&mut self, file: &Path) -> Result<Copied, StoreError> {
         self.back_up_with(file, Verifying::Yes)
     }
 
@@ -73,13 +73,13 @@ impl Store {
     ///
     /// # Errors
     /// When the file exists or cannot be written, or the store cannot be read at all.
-    pub fn back_up_as_it_is(&mut self, file: &Path) -> Result<Copied, Error> {
+    pub fn back_up_as_it_is(&mut self, file: &Path) -> Result<Copied, StoreError> {
         self.back_up_with(file, Verifying::No)
     }
 
-    fn back_up_with(&mut self, file: &Path, verifying: Verifying) -> Result<Copied, Error> {
+    fn back_up_with(&mut self, file: &Path, verifying: Verifying) -> Result<Copied, StoreError> {
         if fs::symlink_metadata(file).is_ok() {
-            return Err(Error::Location(format!(
+            return Err(StoreError::Location(format!(
                 "{} exists already",
                 file.display()
             )));
@@ -100,7 +100,7 @@ impl Store {
                 .into_iter()
                 .find(|finding| finding.is_grave())
             {
-                return Err(Error::Corrupt(format!(
+                return Err(StoreError::Corrupt(format!(
                     "the copy fails its check of {}: {}",
                     finding.check,
                     finding.problems.join("; ")
@@ -114,12 +114,12 @@ impl Store {
         Ok(copied)
     }
 
-    fn copy_to(&mut self, side: &Side, verifying: Verifying) -> Result<Copied, Error> {
+    fn copy_to(&mut self, side: &Side, verifying: Verifying) -> Result<Copied, StoreError> {
         let (project, steps) = (self.project().to_owned(), self.steps());
         let from = self.driver();
         let row = from
             .take_project(&project, false)?
-            .ok_or_else(|| Error::UnknownProject(project.clone()))?;
+            .ok_or_else(|| StoreError::UnknownProject(project.clone()))?;
         let row = ProjectRow {
             // Of the database it came from: a file has none.
             timeline: None,
@@ -155,7 +155,7 @@ impl Store {
     ///
     /// # Errors
     /// When the file is not a backup, fails its checks, or the store fails.
-    pub fn restore<T, E: From<Error>>(
+    pub fn restore<T, E: From<StoreError>>(
         &mut self,
         file: &Path,
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
@@ -167,7 +167,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::restore`].
-    pub fn restore_above<T, E: From<Error>>(
+    pub fn restore_above<T, E: From<StoreError>>(
         &mut self,
         file: &Path,
         above: u64,
@@ -181,7 +181,7 @@ impl Store {
             Ok(_) => sole_project(&folder)
                 .map_err(|error| named(error, file).into())
                 .and_then(|source| self.restore_from(&folder, &source, above, settle)),
-            Err(error) => Err(E::from(Error::Location(format!(
+            Err(error) => Err(E::from(StoreError::Location(format!(
                 "{} cannot be read: {error}",
                 file.display()
             )))),
@@ -190,7 +190,7 @@ impl Store {
         outcome
     }
 
-    fn restore_from<T, E: From<Error>>(
+    fn restore_from<T, E: From<StoreError>>(
         &mut self,
         folder: &Path,
         source: &str,
@@ -208,12 +208,12 @@ impl Store {
                 finding.check,
                 finding.problems.join("; ")
             );
-            return Err(Error::Corrupt(problem).into());
+            return Err(StoreError::Corrupt(problem).into());
         }
         self.replace(&mut from, source, above, settle)
     }
 
-    fn replace<T, E: From<Error>>(
+    fn replace<T, E: From<StoreError>>(
         &mut self,
         from: &mut Self,
         source: &str,
@@ -264,9 +264,9 @@ impl Store {
         from: &mut Self,
         source: &str,
         project: &str,
-    ) -> Result<(u64, String, Copied), Error> {
+    ) -> Result<(u64, String, Copied), StoreError> {
         let row = from.driver().take_project(source, false)?;
-        let row = row.ok_or_else(|| Error::UnknownProject(source.to_owned()))?;
+        let row = row.ok_or_else(|| StoreError::UnknownProject(source.to_owned()))?;
         let theirs = ProjectRow::from_row(from.driver(), source, &row)?;
         let seen = match self.driver().take_project(project, true)? {
             Some(row) => match ProjectRow::from_row(self.driver(), project, &row) {
@@ -314,14 +314,14 @@ pub(crate) fn copy_rows(
     to: &mut dyn Driver,
     source: &str,
     target: &str,
-) -> Result<Copied, Error> {
+) -> Result<Copied, StoreError> {
     let mut write = |sql: &'static str, rows: Vec<Row>| {
         let count = rows.len() as u64;
         for mut row in rows {
             row.0[0] = SqlValue::from(target);
             to.execute(sql, &row.0)?;
         }
-        Ok::<u64, Error>(count)
+        Ok::<u64, StoreError>(count)
     };
     let (mut subjects, mut kind, mut id) = (0, String::new(), String::new());
     loop {
@@ -351,17 +351,18 @@ pub(crate) fn copy_rows(
 
 /// Closing a database that this process has open would drop SQLite's locks on it; and a copy of it
 /// would lack what its log holds. A finished backup has neither log nor index beside it.
-fn refuse_live(file: &Path) -> Result<(), Error> {
-    let cannot = |error| Error::Location(format!("{} cannot be read: {error}", file.display()));
+fn refuse_live(file: &Path) -> Result<(), StoreError> {
+    let cannot =
+        |error| StoreError::Location(format!("{} cannot be read: {error}", file.display()));
     let real = file.canonicalize().map_err(cannot)?;
     if !fs::symlink_metadata(&real).map_err(cannot)?.is_file() {
-        return Err(Error::NotOurs(file.display().to_string()));
+        return Err(StoreError::NotOurs(file.display().to_string()));
     }
     for suffix in ["-wal", "-shm"] {
         let mut beside = real.clone().into_os_string();
         beside.push(suffix);
         if fs::symlink_metadata(&beside).is_ok() {
-            return Err(Error::Location(format!(
+            return Err(StoreError::Location(format!(
                 "{} is a store in use and not a backup",
                 file.display()
             )));
@@ -371,19 +372,21 @@ fn refuse_live(file: &Path) -> Result<(), Error> {
 }
 
 /// The error about the file that the user named, not about our copy of it.
-fn named(error: Error, file: &Path) -> Error {
+fn named(error: StoreError, file: &Path) -> StoreError {
     match error {
-        Error::Missing(_) | Error::NotOurs(_) => Error::NotOurs(file.display().to_string()),
+        StoreError::Missing(_) | StoreError::NotOurs(_) => {
+            StoreError::NotOurs(file.display().to_string())
+        }
         other => other,
     }
 }
 
-fn sole_project(folder: &Path) -> Result<String, Error> {
+fn sole_project(folder: &Path) -> Result<String, StoreError> {
     let location = crate::Location::Folder(folder.to_path_buf());
     let mut store = Store::open(&location, "", watched(&CrashPoints::default()))?;
     match store.projects()?.as_slice() {
         [only] => Ok(only.clone()),
-        several => Err(Error::NotOurs(format!(
+        several => Err(StoreError::NotOurs(format!(
             "a file with {} projects",
             several.len()
         ))),
@@ -412,7 +415,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(file: &Path, _project: &str) -> Result<Self, Error> {
+    fn new(file: &Path, _project: &str) -> Result<Self, StoreError> {
         let parent = file
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
@@ -422,8 +425,8 @@ impl Side {
         })
     }
 
-    fn settle(&self, file: &Path) -> Result<(), Error> {
-        let cannot = |error: std::io::Error| Error::Engine {
+    fn settle(&self, file: &Path) -> Result<(), StoreError> {
+        let cannot = |error: std::io::Error| StoreError::Engine {
             act: "cannot write the backup",
             cause: error.to_string(),
         };
@@ -452,7 +455,7 @@ impl Drop for Side {
     }
 }
 
-fn tempdir(parent: &Path) -> Result<std::path::PathBuf, Error> {
+fn tempdir(parent: &Path) -> Result<std::path::PathBuf, StoreError> {
     use std::os::unix::fs::DirBuilderExt;
     #[expect(
         clippy::disallowed_methods,
@@ -464,9 +467,9 @@ fn tempdir(parent: &Path) -> Result<std::path::PathBuf, Error> {
         .create(&folder)
         .map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-                Error::ReadOnly(format!("{}: {error}", parent.display()))
+                StoreError::ReadOnly(format!("{}: {error}", parent.display()))
             }
-            _ => Error::Location(format!("{} cannot be written: {error}", parent.display())),
+            _ => StoreError::Location(format!("{} cannot be written: {error}", parent.display())),
         })?;
     Ok(folder)
 }

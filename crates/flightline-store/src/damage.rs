@@ -4,7 +4,7 @@ use std::fmt;
 
 use flightline_core::Kind;
 
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::tx::Tx;
 use crate::verify::{self, Examination};
 
@@ -103,12 +103,12 @@ impl fmt::Display for DamagedValue {
 
 impl Tx<'_> {
     /// All damage of values; that of the journal first, then in order of kind and id.
-    pub fn damaged_values(&mut self) -> Result<Vec<DamagedValue>, Error> {
+    pub fn damaged_values(&mut self) -> Result<Vec<DamagedValue>, StoreError> {
         Ok(self.examine()?.damaged_values)
     }
 
     /// All damage that this transaction sees, except what only the engine knows.
-    pub fn examine(&mut self) -> Result<Examination, Error> {
+    pub fn examine(&mut self) -> Result<Examination, StoreError> {
         verify::checks_within(self.driver, &self.project.id)
     }
 }

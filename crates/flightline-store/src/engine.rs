@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use flightline_core::Time;
 
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::loss::Loss;
 use crate::table::project::ProjectRow;
 use crate::value::{Row, SqlValue};
@@ -151,16 +151,17 @@ pub(crate) fn written_table(sql: &str) -> &str {
 /// One connection to a store.
 pub(crate) trait Driver: Send {
     /// Begins a transaction that sees one snapshot and writes nothing.
-    fn begin_read(&mut self) -> Result<(), Error>;
+    fn begin_read(&mut self) -> Result<(), StoreError>;
 
     /// Begins a transaction that may write, after waiting at most `patience` for its turn.
-    fn begin_write(&mut self, durability: Durability, patience: Duration) -> Result<(), Error>;
+    fn begin_write(&mut self, durability: Durability, patience: Duration)
+    -> Result<(), StoreError>;
 
     /// Begins a write that holds nothing. What it asks for is answered by what is there at that moment; what it writes waits, and
     /// [`Driver::land`] makes all of it at once, if no process wrote to the project since the row was found that is returned here. As soon
-    /// as it needs more than that, it holds the project's row, or fails with [`Error::Collision`] where that is another by now.
+    /// as it needs more than that, it holds the project's row, or fails with [`StoreError::Collision`] where that is another by now.
     /// `None` where a write holds the project from its beginning.
-    fn begin_ahead(&mut self, _project: &str) -> Result<Option<Footing>, Error> {
+    fn begin_ahead(&mut self, _project: &str) -> Result<Option<Footing>, StoreError> {
         Ok(None)
     }
 
@@ -174,8 +175,8 @@ pub(crate) trait Driver: Send {
         false
     }
 
-    /// Has a write that holds nothing hold the project's row. [`Error::Collision`] when another process wrote meanwhile.
-    fn hold(&mut self) -> Result<(), Error> {
+    /// Has a write that holds nothing hold the project's row. [`StoreError::Collision`] when another process wrote meanwhile.
+    fn hold(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -190,37 +191,41 @@ pub(crate) trait Driver: Send {
         _advance: &'static str,
         _params: Vec<SqlValue>,
         _events: u64,
-    ) -> Result<Landing, Error> {
+    ) -> Result<Landing, StoreError> {
         Ok(Landing::Held)
     }
 
     /// Reads the project's row; in a write, holds it until the end.
-    fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, Error>;
+    fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, StoreError>;
 
     /// Runs a statement; says how many rows it changed.
-    fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, Error>;
+    fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, StoreError>;
 
     /// Runs a query.
-    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, Error>;
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, StoreError>;
 
     /// Runs a query for rows that this write has not touched: what waits to be written cannot concern it.
     fn query_untouched(
         &mut self,
         sql: &'static str,
         params: &[SqlValue],
-    ) -> Result<Vec<Row>, Error> {
+    ) -> Result<Vec<Row>, StoreError> {
         self.query(sql, params)
     }
 
     /// Runs a write whose row count the caller does not need. An engine may put it off, at the latest until a query has
     /// to see it, until its savepoint is released, or until the commit: if it fails, that fails.
-    fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), Error> {
+    fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), StoreError> {
         self.execute(sql, &params).map(drop)
     }
 
     /// Changes a row that is known to be there; false when it is not. Where the change is put off, a row that is not there fails it
     /// then.
-    fn post_change(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<bool, Error> {
+    fn post_change(
+        &mut self,
+        sql: &'static str,
+        params: Vec<SqlValue>,
+    ) -> Result<bool, StoreError> {
         Ok(self.execute(sql, &params)? == 1)
     }
 
@@ -230,7 +235,7 @@ pub(crate) trait Driver: Send {
     }
 
     /// A number that changes when another connection has written to the database; none where there is no such number.
-    fn data_version(&mut self) -> Result<Option<u64>, Error> {
+    fn data_version(&mut self) -> Result<Option<u64>, StoreError> {
         Ok(None)
     }
 
@@ -240,19 +245,19 @@ pub(crate) trait Driver: Send {
     }
 
     /// Does what was put off so far.
-    fn deliver(&mut self) -> Result<(), Error> {
+    fn deliver(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
     /// Marks a place in the transaction to come back to. Places may lie within one another.
-    fn savepoint(&mut self, anchor: Anchor) -> Result<(), Error>;
+    fn savepoint(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
     /// Forgets the last such place, and keeps what was written since.
-    fn release(&mut self, anchor: Anchor) -> Result<(), Error>;
+    fn release(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
     /// Goes back to a place: drops what was written since, and every place within it. It stays itself. Fails when the
     /// whole transaction is gone.
-    fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), Error>;
+    fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
     /// Whether the transaction can go on: it is still there, and no statement of it has failed since the
     /// last place that was come back to.
@@ -270,22 +275,22 @@ pub(crate) trait Driver: Send {
     }
 
     /// Ends the transaction and keeps what it wrote. When this returns `Ok`, it is durable.
-    fn commit(&mut self) -> Result<(), Error>;
+    fn commit(&mut self) -> Result<(), StoreError>;
 
     /// Ends the transaction and drops what it wrote.
     fn rollback(&mut self);
 
     /// The engine's own clock, when it has one that all its clients share.
-    fn server_time(&mut self) -> Result<Option<Time>, Error>;
+    fn server_time(&mut self) -> Result<Option<Time>, StoreError>;
 
     /// What the engine itself says about the soundness of its files: nothing when all is well.
-    fn integrity(&mut self) -> Result<Vec<String>, Error>;
+    fn integrity(&mut self) -> Result<Vec<String>, StoreError>;
 
     /// Which tables, indexes and views are not as the schema has them: nothing when all is well.
-    fn schema_troubles(&mut self) -> Result<Vec<String>, Error>;
+    fn schema_troubles(&mut self) -> Result<Vec<String>, StoreError>;
 
     /// Makes the indexes and views anew that are missing. Says which.
-    fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, Error>;
+    fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, StoreError>;
 
     /// The last revision of a project that was acknowledged, where that is kept; or why it cannot be read.
     fn acknowledged(&mut self, _project: &str) -> Result<Option<Acknowledged>, String> {
@@ -296,15 +301,15 @@ pub(crate) trait Driver: Send {
     fn acknowledge(&mut self, _last: &Acknowledged) {}
 
     /// How much room the store takes.
-    fn space(&mut self) -> Result<SpaceUsed, Error>;
+    fn space(&mut self) -> Result<SpaceUsed, StoreError>;
 
     /// How the disk stands. A server keeps that to itself.
-    fn disk(&mut self) -> Result<Option<DiskSpace>, Error> {
+    fn disk(&mut self) -> Result<Option<DiskSpace>, StoreError> {
         Ok(None)
     }
 
-    /// Makes sure that some room is kept for what ends trouble; [`Error::Full`] when there is none left for it.
-    fn keep_reserve(&mut self) -> Result<(), Error> {
+    /// Makes sure that some room is kept for what ends trouble; [`StoreError::Full`] when there is none left for it.
+    fn keep_reserve(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -316,25 +321,25 @@ pub(crate) trait Driver: Send {
     /// Gives free space back to the file system, when it is worth it and no process is writing. `loose` bytes are known
     /// to be free though their pages are not; a store with more than `most` bytes in use is left alone. When this
     /// fails, the store is as it was.
-    fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error>;
+    fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, StoreError>;
 
     /// Folds the log beside the database into it, as far as no process has to wait; with `truncate` takes its space
     /// back, too, if no process reads or writes. Returns how large it is afterwards.
-    fn fold_log(&mut self, truncate: bool) -> Result<u64, Error>;
+    fn fold_log(&mut self, truncate: bool) -> Result<u64, StoreError>;
 
     /// The settings of a database server with which a power cut can lose what was acknowledged.
-    fn weaknesses(&mut self) -> Result<Vec<String>, Error>;
+    fn weaknesses(&mut self) -> Result<Vec<String>, StoreError>;
 
     /// The names of tables and their columns, for the test that compares the two schemas.
-    fn columns(&mut self) -> Result<Vec<(String, String)>, Error>;
+    fn columns(&mut self) -> Result<Vec<(String, String)>, StoreError>;
 
     /// How every table, index and view was defined, where that can be damaged by itself.
-    fn definitions(&mut self) -> Result<Vec<String>, Error> {
+    fn definitions(&mut self) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
 
     /// Prepares a statement without running it.
-    fn prepare(&mut self, sql: &'static str) -> Result<(), Error>;
+    fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError>;
 
     /// How many statements this connection has run; of PostgreSQL, how many journeys it has made to the server.
     fn statements(&self) -> u64;

@@ -4,7 +4,7 @@ use flightline_core::{Code, Refusal, Time};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum StoreError {
     /// There is no store there.
     #[error("there is no store at {0}")]
     Missing(String),
@@ -100,34 +100,34 @@ pub enum Error {
     },
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
         let message = error.to_string();
         match error {
-            Error::UnknownProject(_) => Self::new(Code::NoProject, message).hint(
+            StoreError::UnknownProject(_) => Self::new(Code::NoProject, message).hint(
                 "if it was created with `--location`, give that again; else create it with `fleet init`",
             ),
-            Error::Missing(_) => {
+            StoreError::Missing(_) => {
                 Self::new(Code::NoProject, message).hint("create it with `fleet init`")
             }
-            Error::Busy(_) | Error::Collision(_) => Self::new(Code::Unavailable, message)
+            StoreError::Busy(_) | StoreError::Collision(_) => Self::new(Code::Unavailable, message)
                 .hint("nothing was written; run the command again"),
-            Error::Full(_) => Self::new(Code::Unavailable, message)
+            StoreError::Full(_) => Self::new(Code::Unavailable, message)
                 .hint("nothing was written; make room and run the command again"),
-            Error::ReadOnly(_) => Self::new(Code::Unavailable, message)
+            StoreError::ReadOnly(_) => Self::new(Code::Unavailable, message)
                 .hint("nothing was written; check the owner and the mode of `.flightline/`"),
-            Error::Newer { .. } => {
+            StoreError::Newer { .. } => {
                 Self::new(Code::NewerStore, message).hint("upgrade `fleet` on this machine")
             }
-            Error::NotOurs(_) => Self::new(Code::NotOurStore, message)
+            StoreError::NotOurs(_) => Self::new(Code::NotOurStore, message)
                 .hint("point `--location` somewhere else, or move that file away"),
-            Error::Untrusted => Self::new(Code::Untrusted, message).hint(
+            StoreError::Untrusted => Self::new(Code::Untrusted, message).hint(
                 "look at it with `fleet status`; if it is yours, or you know where it comes from: `fleet trust`",
             ),
-            Error::Corrupt(_) => {
+            StoreError::Corrupt(_) => {
                 Self::new(Code::Integrity, message).hint("look closer with `fleet doctor`")
             }
-            Error::Thinned { nearest, .. } => {
+            StoreError::Thinned { nearest, .. } => {
                 let refusal = Self::new(Code::HistoryThinned, message)
                     .details(serde_json::json!({ "checkpoints": nearest }));
                 let commands: Vec<String> = nearest
@@ -142,25 +142,25 @@ impl From<Error> for Refusal {
                     commands.join(" or ")
                 ))
             }
-            Error::CommitUnknown(_) => Self::new(Code::CommitUnknown, message).hint(
+            StoreError::CommitUnknown(_) => Self::new(Code::CommitUnknown, message).hint(
                 "run it again with the same `--idempotency-key`, or look first with `fleet log`",
             ),
-            Error::Unreachable(_) => {
+            StoreError::Unreachable(_) => {
                 Self::new(Code::Unavailable, message).hint("nothing was written; try again later")
             }
-            Error::Tls { hint, .. } => Self::new(Code::Unavailable, message).hint(hint),
-            Error::NotDurable(_) => Self::new(Code::Unavailable, message).hint(
+            StoreError::Tls { hint, .. } => Self::new(Code::Unavailable, message).hint(hint),
+            StoreError::NotDurable(_) => Self::new(Code::Unavailable, message).hint(
                 "nothing was written; let this role set it: `ALTER ROLE … SET synchronous_commit = on`",
             ),
-            Error::TooLarge { .. } => Self::new(Code::TooLong, message)
+            StoreError::TooLarge { .. } => Self::new(Code::TooLong, message)
                 .hint("put the long version into a file and name the file"),
-            Error::Broken => Self::new(Code::Unavailable, message)
+            StoreError::Broken => Self::new(Code::Unavailable, message)
                 .hint("check the disk, then run the command again"),
-            Error::Clock(_) => Self::new(Code::Unavailable, message).hint(
+            StoreError::Clock(_) => Self::new(Code::Unavailable, message).hint(
                 "nothing was written; set the clock of the machine that keeps the store, then run the command again",
             ),
-            Error::Location(_) => Self::invalid(message),
-            Error::Engine { .. } => Self::new(Code::Failed, message),
+            StoreError::Location(_) => Self::invalid(message),
+            StoreError::Engine { .. } => Self::new(Code::Failed, message),
         }
     }
 }

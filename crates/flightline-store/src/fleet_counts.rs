@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::table::event::from_row;
 use crate::table::statements;
@@ -37,7 +37,7 @@ pub struct Notable {
 
 impl Tx<'_> {
     /// The events after `rev`, up to `to`, that are counted.
-    pub fn notable(&mut self, rev: u64, to: u64) -> Result<Vec<Notable>, Error> {
+    pub fn notable(&mut self, rev: u64, to: u64) -> Result<Vec<Notable>, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(NOTABLE, params![project, rev, to])?;
         // One that is damaged counts as nothing.
@@ -55,26 +55,26 @@ impl Tx<'_> {
     }
 
     /// How many missions there are of each status.
-    pub fn missions_by_status(&mut self) -> Result<Vec<(String, u64)>, Error> {
+    pub fn missions_by_status(&mut self) -> Result<Vec<(String, u64)>, StoreError> {
         let project = self.project.id.as_str();
         counted(&self.driver.query(MISSIONS, params![project])?)
     }
 
     /// How many checkpoints have a copy in a file, wait for one, or could not get one.
-    pub fn backups_by_state(&mut self) -> Result<Vec<(String, u64)>, Error> {
+    pub fn backups_by_state(&mut self) -> Result<Vec<(String, u64)>, StoreError> {
         let project = self.project.id.as_str();
         counted(&self.driver.query(BACKUPS, params![project])?)
     }
 
     /// The number of messages that were not read.
-    pub fn unread_messages(&mut self) -> Result<u64, Error> {
+    pub fn unread_messages(&mut self) -> Result<u64, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(UNREAD, params![project])?;
         rows.first().map_or(Ok(0), |row| row.unsigned(0))
     }
 }
 
-fn counted(rows: &[Row]) -> Result<Vec<(String, u64)>, Error> {
+fn counted(rows: &[Row]) -> Result<Vec<(String, u64)>, StoreError> {
     rows.iter()
         .map(|row| Ok((row.text(0)?, row.unsigned(1)?)))
         .collect()

@@ -33,7 +33,7 @@ pub use copy::Copied;
 pub use crash_points::{CrashPoints, Reads};
 pub use damage::{DamageKind, DamagedValue, OtherCopy};
 pub use engine::{Compaction, DiskSpace, SpaceUsed};
-pub use error::Error;
+pub use error::StoreError;
 pub use fleet_counts::Notable;
 pub use location::Location;
 pub use loss::Loss;

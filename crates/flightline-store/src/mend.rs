@@ -11,7 +11,7 @@ use flightline_core::{Kind, MissionId, Time};
 use serde_json::json;
 
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::table::event::{self, NewEvent, StoredEvent};
 use crate::table::statements;
@@ -105,7 +105,7 @@ impl Tx<'_> {
 
     /// Every change of a subject, oldest first, as the journal tells it. An event that is not as it was written tells
     /// nothing; the texts are unchecked.
-    pub fn told(&mut self, kind: Kind, id: &str) -> Result<Vec<JournalChange>, Error> {
+    pub fn told(&mut self, kind: Kind, id: &str) -> Result<Vec<JournalChange>, StoreError> {
         let project = self.project.id.as_str();
         let params = params![project, kind.as_str(), id];
         let rows = event::query_values(self.driver, CHANGES, params, seal::AFTER)?;
@@ -114,7 +114,7 @@ impl Tx<'_> {
     }
 
     /// Whether a subject has a row, also when it is gone.
-    pub fn has_row(&mut self, kind: Kind, id: &str) -> Result<bool, Error> {
+    pub fn has_row(&mut self, kind: Kind, id: &str) -> Result<bool, StoreError> {
         let project = self.project.id.as_str();
         let rows = self
             .driver
@@ -123,7 +123,7 @@ impl Tx<'_> {
     }
 
     /// The ids of a kind that a mission has or ever had.
-    pub fn known(&mut self, kind: Kind, mission: MissionId) -> Result<Vec<String>, Error> {
+    pub fn known(&mut self, kind: Kind, mission: MissionId) -> Result<Vec<String>, StoreError> {
         let project = self.project.id.as_str();
         let rows = self
             .driver
@@ -136,14 +136,14 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails, or a value that is needed was thinned away.
-    pub fn damaged_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<u64>, Error> {
+    pub fn damaged_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<u64>, StoreError> {
         let mut damaged = Vec::new();
         let found = event::values_at(self.driver, &self.project.id, rev, mission)?;
         for value in found.values {
             let rev = value.rev;
             match self.sound_value(value) {
                 Ok(_) => {}
-                Err(Error::Corrupt(_)) => damaged.push(rev),
+                Err(StoreError::Corrupt(_)) => damaged.push(rev),
                 Err(error) => return Err(error),
             }
         }
@@ -151,7 +151,7 @@ impl Tx<'_> {
     }
 
     /// The value, from its subject's row when the journal's text fails its hash.
-    pub(crate) fn sound_value(&mut self, value: StoredEvent) -> Result<StoredEvent, Error> {
+    pub(crate) fn sound_value(&mut self, value: StoredEvent) -> Result<StoredEvent, StoreError> {
         if sha256_hex(&value.text) == value.sha {
             return Ok(value);
         }
@@ -160,7 +160,7 @@ impl Tx<'_> {
                 self.notice(value.kind, &value.id, value.rev, CopyLocation::Journal);
                 Ok(StoredEvent { text, sha, ..value })
             }
-            None => Err(Error::Corrupt(format!(
+            None => Err(StoreError::Corrupt(format!(
                 "{} {} (revision {}) does not match its checksum",
                 value.kind, value.id, value.rev
             ))),
@@ -173,7 +173,7 @@ impl Tx<'_> {
         kind: Kind,
         id: &str,
         document: StoredDocument,
-    ) -> Result<String, Error> {
+    ) -> Result<String, StoreError> {
         if sha256_hex(&document.text) == document.sha {
             return Ok(document.text);
         }
@@ -182,7 +182,7 @@ impl Tx<'_> {
                 self.notice(kind, id, document.rev, CopyLocation::LastValue);
                 Ok(found.text)
             }
-            _ => Err(Error::Corrupt(format!(
+            _ => Err(StoreError::Corrupt(format!(
                 "{kind} {id} does not match its checksum"
             ))),
         }
@@ -193,7 +193,7 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         find: Find<'_>,
-    ) -> Result<Vec<SubjectRow>, Error> {
+    ) -> Result<Vec<SubjectRow>, StoreError> {
         let rows = subject::rows(self.driver, &self.project.id, kind, find)?;
         self.mended_rows(kind, rows)
     }
@@ -203,7 +203,7 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         rows: Vec<(SubjectRow, bool)>,
-    ) -> Result<Vec<SubjectRow>, Error> {
+    ) -> Result<Vec<SubjectRow>, StoreError> {
         let row = |(row, sound): (SubjectRow, bool)| match sound {
             true => Ok(row),
             false => self.row_of_document(kind, row),
@@ -211,8 +211,8 @@ impl Tx<'_> {
         rows.into_iter().map(row).collect()
     }
 
-    fn row_of_document(&mut self, kind: Kind, row: SubjectRow) -> Result<SubjectRow, Error> {
-        let unknown = || Error::Corrupt(format!("{kind} {} does not match its sum", row.id));
+    fn row_of_document(&mut self, kind: Kind, row: SubjectRow) -> Result<SubjectRow, StoreError> {
+        let unknown = || StoreError::Corrupt(format!("{kind} {} does not match its sum", row.id));
         let document = subject::get(self.driver, &self.project.id, kind, &row.id)?;
         let text = self.sound_text(kind, &row.id, document.ok_or_else(unknown)?)?;
         let keys = keys_of(kind, &text).map_err(|_| unknown())?;
@@ -240,7 +240,7 @@ impl Tx<'_> {
     }
 
     /// Mends the damaged copy of a value from the sound one.
-    pub fn mend(&mut self, damage: &Damage) -> Result<Mended, Error> {
+    pub fn mend(&mut self, damage: &Damage) -> Result<Mended, StoreError> {
         let Damage {
             kind,
             id,
@@ -292,7 +292,7 @@ impl Tx<'_> {
 
     /// Mends what the journal says at a revision by a copy of it from elsewhere: only where the stored text fails its
     /// hash and the copy is exactly what either of the two names. What is sound is never written over.
-    pub fn mend_value(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, Error> {
+    pub fn mend_value(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, StoreError> {
         if sha256_hex(&copy.text) != copy.sha {
             return Ok(Mended::Refused);
         }
@@ -321,7 +321,7 @@ impl Tx<'_> {
     /// Puts a value back whose event is lost. Its author and time are lost with it; the next event still names the seal
     /// of the lost one, so the new one says in whose place it stands. Nothing stored can tell whether it is the right
     /// one: the caller that offers it must know.
-    pub fn bring_back(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, Error> {
+    pub fn bring_back(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, StoreError> {
         if sha256_hex(&copy.text) != copy.sha || self.in_journal(copy.rev)?.is_some() {
             return Ok(Mended::Refused);
         }
@@ -385,7 +385,7 @@ impl Tx<'_> {
     }
 
     /// Writes a subject's row anew from what the journal says of it.
-    pub fn mend_row(&mut self, kind: Kind, id: &str) -> Result<Mended, Error> {
+    pub fn mend_row(&mut self, kind: Kind, id: &str) -> Result<Mended, StoreError> {
         let (project, changes) = (self.project.id.clone(), self.told(kind, id)?);
         let value = changes.iter().rfind(|told| told.change == Change::Set);
         let (Some(value), Some(last)) = (value, changes.last()) else {
@@ -445,7 +445,7 @@ impl Tx<'_> {
 
     /// Gives the columns by which a subject is found their checksum anew: from what the journal says of it, or, where that
     /// was thinned away, as they are.
-    pub fn mend_sum(&mut self, kind: Kind, id: &str) -> Result<Mended, Error> {
+    pub fn mend_sum(&mut self, kind: Kind, id: &str) -> Result<Mended, StoreError> {
         if self.mend_row(kind, id)? == Mended::Healed {
             return Ok(Mended::Healed);
         }
@@ -470,7 +470,7 @@ impl Tx<'_> {
         mended: u64,
         place: &str,
         from: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         if let Some(cache) = &mut self.cache {
             cache.forget(kind);
             cache.forget_events();
@@ -508,11 +508,11 @@ impl Tx<'_> {
         kind: Kind,
         id: &str,
         rev: u64,
-    ) -> Result<Option<(String, String)>, Error> {
+    ) -> Result<Option<(String, String)>, StoreError> {
         sound_row(self.driver, &self.project.id, kind, id, rev)
     }
 
-    fn in_journal(&mut self, rev: u64) -> Result<Option<InJournal>, Error> {
+    fn in_journal(&mut self, rev: u64) -> Result<Option<InJournal>, StoreError> {
         let project = self.project.id.as_str();
         let rows = event::query_values(self.driver, IN_JOURNAL, params![project, rev], 3)?;
         rows.first().map(InJournal::read).transpose()
@@ -526,7 +526,7 @@ pub(crate) fn sound_row(
     kind: Kind,
     id: &str,
     rev: u64,
-) -> Result<Option<(String, String)>, Error> {
+) -> Result<Option<(String, String)>, StoreError> {
     let rows = driver.query(LAST_VALUE, params![project, kind.as_str(), id])?;
     let Some(row) = rows.first().filter(|row| row.unsigned(0).ok() == Some(rev)) else {
         return Ok(None);
@@ -547,7 +547,7 @@ struct InJournal {
 }
 
 impl InJournal {
-    fn read(row: &Row) -> Result<Self, Error> {
+    fn read(row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
             kind: row.text(0)?,
             id: row.text(1)?,
@@ -588,7 +588,7 @@ impl JournalChange {
         self.change == Change::Set && sha256_hex(&self.text) == self.sha
     }
 
-    fn read(row: &Row) -> Result<Self, Error> {
+    fn read(row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
             rev: row.unsigned(seal::REV)?,
             at: Time::from_millis(row.int(seal::AT)?),

@@ -7,7 +7,7 @@ use flightline_core::event::{Change, EventType};
 use serde_json::json;
 
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::mend::Mended;
 use crate::seal;
 use crate::table::event::{self, NewEvent};
@@ -34,7 +34,7 @@ const LONGEST: usize = 4096;
 
 impl Tx<'_> {
     /// Mends what is wrong with an event, where what it said is known, or was changed in one place only.
-    pub fn mend_event(&mut self, trouble: &JournalFault) -> Result<Mended, Error> {
+    pub fn mend_event(&mut self, trouble: &JournalFault) -> Result<Mended, StoreError> {
         let project = self.project.id.clone();
         let rows = self
             .driver
@@ -86,7 +86,7 @@ impl Tx<'_> {
         &mut self,
         row: &Row,
         trouble: &JournalFault,
-    ) -> Result<Option<(Vec<SqlValue>, &'static str)>, Error> {
+    ) -> Result<Option<(Vec<SqlValue>, &'static str)>, StoreError> {
         let (prev, own) = (row.text(seal::PREV)?, row.text(seal::SEAL)?);
         let mut columns = row.0.clone();
         let project = self.project.id.as_str();
@@ -129,7 +129,7 @@ impl Tx<'_> {
     }
 
     /// Says that something is damaged and cannot be mended: from now on it is known.
-    pub fn set_aside(&mut self, trouble: &JournalFault) -> Result<(), Error> {
+    pub fn set_aside(&mut self, trouble: &JournalFault) -> Result<(), StoreError> {
         if let Some(cache) = &mut self.cache {
             cache.forget_events();
         }
@@ -160,7 +160,7 @@ impl Tx<'_> {
     }
 
     /// Removes a row of no kind that there is, or that no event made: what it was the journal knows.
-    pub fn drop_stray(&mut self, kind: &str, id: &str) -> Result<(), Error> {
+    pub fn drop_stray(&mut self, kind: &str, id: &str) -> Result<(), StoreError> {
         let project = self.project.id.clone();
         self.driver
             .execute(DROP_STRAY, params![project.as_str(), kind, id])?;
@@ -173,7 +173,7 @@ fn first(
     sql: &'static str,
     project: &str,
     rev: u64,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>, StoreError> {
     let rows = driver.query(sql, params![project, rev])?;
     rows.first().map(|row| row.text(0)).transpose()
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::engine::postgres::{PgListener as Listening, PgNotifier as Ringing};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::location::Location;
 
 /// Hears which projects were written to, on a connection of its own.
@@ -12,7 +12,7 @@ pub struct NotifyListener(Listening);
 
 impl NotifyListener {
     /// Begins to listen; `None` where there is nothing to hear.
-    pub fn open(location: &Location, patience: Duration) -> Result<Option<Self>, Error> {
+    pub fn open(location: &Location, patience: Duration) -> Result<Option<Self>, StoreError> {
         match location {
             Location::Folder(_) => Ok(None),
             Location::Postgres(url) => Ok(Some(Self(Listening::open(url, patience)?))),
@@ -21,7 +21,7 @@ impl NotifyListener {
 
     /// The projects that were written to since the last time; waits `patience` for one. What was said before
     /// it began to listen, or while its connection was lost, it does not hear: look into the journal then.
-    pub fn hear(&mut self, patience: Duration) -> Result<Vec<String>, Error> {
+    pub fn hear(&mut self, patience: Duration) -> Result<Vec<String>, StoreError> {
         self.0.hear(patience)
     }
 }
@@ -34,7 +34,7 @@ pub struct NotifySender(Ringing);
 
 impl NotifySender {
     /// Reaches the store; `None` where there are no other nodes.
-    pub fn open(location: &Location, patience: Duration) -> Result<Option<Self>, Error> {
+    pub fn open(location: &Location, patience: Duration) -> Result<Option<Self>, StoreError> {
         match location {
             Location::Folder(_) => Ok(None),
             Location::Postgres(url) => Ok(Some(Self(Ringing::open(url, patience)?))),
@@ -42,7 +42,7 @@ impl NotifySender {
     }
 
     /// Tells those who listen that something was written to this project.
-    pub fn ring(&mut self, project: &str) -> Result<(), Error> {
+    pub fn ring(&mut self, project: &str) -> Result<(), StoreError> {
         self.0.ring(project)
     }
 }

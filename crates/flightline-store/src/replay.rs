@@ -6,7 +6,7 @@ use flightline_core::event::{Change, Event};
 use flightline_core::{Kind, MissionId};
 
 use crate::StoredEvent;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::table::event::{change, intact_rows, query_values};
 use crate::table::subject;
@@ -68,7 +68,7 @@ impl Tx<'_> {
         mission: MissionId,
         way: ReplayFrom,
         limit: u64,
-    ) -> Result<Vec<ReplayEvent>, Error> {
+    ) -> Result<Vec<ReplayEvent>, StoreError> {
         let (project, id) = (self.project.id.as_str(), mission.to_string());
         let (own, free, rev) = match way {
             ReplayFrom::After(rev) => (OWN_AFTER, FREE_AFTER, rev),
@@ -105,7 +105,7 @@ impl Tx<'_> {
     }
 
     /// What a subject was just before a revision.
-    pub fn was_before(&mut self, kind: Kind, id: &str, rev: u64) -> Result<Was, Error> {
+    pub fn was_before(&mut self, kind: Kind, id: &str, rev: u64) -> Result<Was, StoreError> {
         let project = self.project.id.as_str();
         let params = params![project, kind.as_str(), id, rev];
         let rows = query_values(self.driver, LAST_CHANGE, params, 2)?;
@@ -127,7 +127,7 @@ impl Tx<'_> {
         rev: u64,
         change: Change,
         (text, sha): (String, String),
-    ) -> Result<Was, Error> {
+    ) -> Result<Was, StoreError> {
         match change {
             Change::Gone | Change::None => Ok(Was::NotThere),
             Change::Thinned => Ok(Was::Thinned),
@@ -141,7 +141,7 @@ impl Tx<'_> {
                     sha,
                 }) {
                     Ok(value) => Ok(Was::There(value)),
-                    Err(Error::Corrupt(_)) => Ok(Was::Damaged),
+                    Err(StoreError::Corrupt(_)) => Ok(Was::Damaged),
                     Err(error) => Err(error),
                 }
             }
@@ -149,7 +149,7 @@ impl Tx<'_> {
     }
 
     /// The first revision of the request that a revision belongs to; nothing when there is no such revision.
-    pub fn step_of(&mut self, rev: u64) -> Result<Option<u64>, Error> {
+    pub fn step_of(&mut self, rev: u64) -> Result<Option<u64>, StoreError> {
         event::step_of(self.driver, &self.project.id, rev)
     }
 
@@ -158,12 +158,12 @@ impl Tx<'_> {
         &mut self,
         rev: u64,
         mission: MissionId,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<String>, StoreError> {
         subject::nearest(self.driver, &self.project.id, rev, Some(mission))
     }
 }
 
-fn text_and_sha(row: &Row, text: usize, sha: usize) -> Result<(String, String), Error> {
+fn text_and_sha(row: &Row, text: usize, sha: usize) -> Result<(String, String), StoreError> {
     Ok((
         row.opt_text(text)?.unwrap_or_default(),
         row.opt_text(sha)?.unwrap_or_default(),

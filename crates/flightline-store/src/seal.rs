@@ -10,7 +10,7 @@
 
 use flightline_core::event::{Change, Hasher};
 
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::value::{Row, SqlValue};
 
 /// The columns of an event in the order in which they are written: where each is.
@@ -77,11 +77,11 @@ pub(crate) fn part(columns: &[SqlValue]) -> String {
 }
 
 /// Whether the last column is the sum of the others.
-pub(crate) fn has_its_sum(row: &Row) -> Result<bool, Error> {
+pub(crate) fn has_its_sum(row: &Row) -> Result<bool, StoreError> {
     match row.0.split_last() {
         Some((SqlValue::Text(found), columns)) => Ok(*found == sum(columns)),
         Some(_) => Ok(false),
-        None => Err(Error::Corrupt("a row without columns".to_owned())),
+        None => Err(StoreError::Corrupt("a row without columns".to_owned())),
     }
 }
 

@@ -3,7 +3,7 @@
 use flightline_core::{Kind, MissionId};
 
 use crate::engine::{DiskSpace, SpaceUsed};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::event::kind;
 use crate::table::statements;
 use crate::tx::Tx;
@@ -52,17 +52,17 @@ pub struct MissionSize {
 
 impl Tx<'_> {
     /// How much room the store takes.
-    pub fn space(&mut self) -> Result<SpaceUsed, Error> {
+    pub fn space(&mut self) -> Result<SpaceUsed, StoreError> {
         self.driver.space()
     }
 
     /// How the disk stands on which the store is, where that is ours to know.
-    pub fn disk(&mut self) -> Result<Option<DiskSpace>, Error> {
+    pub fn disk(&mut self) -> Result<Option<DiskSpace>, StoreError> {
         self.driver.disk()
     }
 
     /// The sizes in the store, by kind.
-    pub fn kind_sizes(&mut self) -> Result<Vec<KindSize>, Error> {
+    pub fn kind_sizes(&mut self) -> Result<Vec<KindSize>, StoreError> {
         let project = self.project.id.as_str();
         let subjects = self.driver.query(SUBJECTS, params![project])?;
         let mut sizes = Vec::new();
@@ -88,14 +88,14 @@ impl Tx<'_> {
     }
 
     /// The missions that take the most room in the journal, largest first.
-    pub fn largest_missions(&mut self, limit: u64) -> Result<Vec<MissionSize>, Error> {
+    pub fn largest_missions(&mut self, limit: u64) -> Result<Vec<MissionSize>, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(BY_MISSION, params![project, limit])?;
         rows.iter()
             .map(|row| {
                 Ok(MissionSize {
                     mission: row.text(0)?.parse().map_err(|_| {
-                        Error::Corrupt("an event names a mission that is no id".to_owned())
+                        StoreError::Corrupt("an event names a mission that is no id".to_owned())
                     })?,
                     events: row.unsigned(1)?,
                     value_bytes: row.unsigned(2)?,
@@ -105,7 +105,7 @@ impl Tx<'_> {
     }
 
     /// How many requests are remembered.
-    pub fn remembered_requests(&mut self) -> Result<u64, Error> {
+    pub fn remembered_requests(&mut self) -> Result<u64, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(REQUESTS, params![project])?;
         rows.first().map_or(Ok(0), |row| row.unsigned(0))

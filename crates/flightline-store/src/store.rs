@@ -16,7 +16,7 @@ use flightline_core::Time;
 use crate::clock::{Clock, IdSource};
 use crate::crash_points::CrashPoints;
 use crate::engine::{Acknowledged, Driver, Durability, postgres, sqlite};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::location::Location;
 use crate::loss::Loss;
 use crate::mend::Damage;
@@ -53,7 +53,11 @@ impl Store {
     ///
     /// # Errors
     /// When there is none, it is not ours, from a newer version, or cannot be reached.
-    pub fn open(location: &Location, project: &str, options: OpenOptions) -> Result<Self, Error> {
+    pub fn open(
+        location: &Location,
+        project: &str,
+        options: OpenOptions,
+    ) -> Result<Self, StoreError> {
         Self::connect(location, project, options, false)
     }
 
@@ -66,7 +70,7 @@ impl Store {
         id: &str,
         name: &str,
         options: OpenOptions,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, StoreError> {
         let mut store = Self::connect(location, id, options, true)?;
         let (now, history) = (store.writing_time()?, store.options.ids.next().to_string());
         store
@@ -95,7 +99,7 @@ impl Store {
         location: &Location,
         id: &str,
         options: OpenOptions,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, StoreError> {
         Self::connect(location, id, options, true)
     }
 
@@ -104,7 +108,7 @@ impl Store {
         project: &str,
         options: OpenOptions,
         create: bool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, StoreError> {
         let (mut driver, repaired) = drive(location, &options, create)?;
         // A damaged anchor is the doctor's: it says nothing of the database.
         let acknowledged = driver.acknowledged(project).unwrap_or(None);
@@ -223,12 +227,12 @@ impl Store {
     }
 
     /// The projects in this store.
-    pub fn projects(&mut self) -> Result<Vec<String>, Error> {
+    pub fn projects(&mut self) -> Result<Vec<String>, StoreError> {
         project::list(self.driver.as_mut())
     }
 
     /// The store's own time.
-    pub fn now(&mut self) -> Result<Time, Error> {
+    pub fn now(&mut self) -> Result<Time, StoreError> {
         match &self.options.clock {
             Clock::System => Ok(self
                 .driver
@@ -239,10 +243,10 @@ impl Store {
     }
 
     /// The store's own time, when something may be written under it.
-    fn writing_time(&mut self) -> Result<Time, Error> {
+    fn writing_time(&mut self) -> Result<Time, StoreError> {
         match self.now()? {
             now if now.is_plausible() => Ok(now),
-            now => Err(Error::Clock(now)),
+            now => Err(StoreError::Clock(now)),
         }
     }
 
@@ -250,7 +254,7 @@ impl Store {
     ///
     /// # Errors
     /// What `f` returns, or when the store fails.
-    pub fn read<T, E: From<Error>>(
+    pub fn read<T, E: From<StoreError>>(
         &mut self,
         f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -260,7 +264,7 @@ impl Store {
     }
 
     /// Runs `look` on one snapshot of the store. Every read goes through this one function.
-    fn look(&mut self, look: &mut dyn FnMut(&mut Tx<'_>)) -> Result<(), Error> {
+    fn look(&mut self, look: &mut dyn FnMut(&mut Tx<'_>)) -> Result<(), StoreError> {
         if self.group.is_some() {
             return self.look_in_group(look);
         }
@@ -278,11 +282,11 @@ impl Store {
 
     /// Runs `f` and commits what it wrote. When this returns `Ok`, what was written is durable and has
     /// been read back; when it returns `Err`, nothing was written, unless the error is
-    /// [`Error::CommitUnknown`]. `f` may run more than once.
+    /// [`StoreError::CommitUnknown`]. `f` may run more than once.
     ///
     /// # Errors
     /// What `f` returns, or when the store fails.
-    pub fn write<T, E: From<Error> + AsStoreError>(
+    pub fn write<T, E: From<StoreError> + AsStoreError>(
         &mut self,
         f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -290,7 +294,7 @@ impl Store {
     }
 
     /// Runs `f` and keeps what it wrote, if it succeeds.
-    fn judged<T, E: From<Error> + AsStoreError>(
+    fn judged<T, E: From<StoreError> + AsStoreError>(
         &mut self,
         durability: Durability,
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
@@ -301,7 +305,7 @@ impl Store {
             let verdict = match &ran {
                 Ok(_) => Verdict::Keep,
                 Err(error) => match error.as_store_error() {
-                    Some(Error::Collision(_)) => Verdict::Again,
+                    Some(StoreError::Collision(_)) => Verdict::Again,
                     _ => Verdict::Drop,
                 },
             };
@@ -313,14 +317,14 @@ impl Store {
 
     /// Runs `work` and keeps what it wrote; runs it again when it collided with another. Every write goes through this
     /// one function.
-    fn persist(&mut self, durability: Durability, work: &mut Work<'_>) -> Result<(), Error> {
+    fn persist(&mut self, durability: Durability, work: &mut Work<'_>) -> Result<(), StoreError> {
         if self.options.rehearse && durability == Durability::Full {
             // A refusal shows in the real run; a rehearsal only has to leave no trace.
             let _ = self.attempt(durability, Ending::RollBack, work);
         }
         for _ in 1..ATTEMPTS {
             match self.attempt(durability, Ending::Commit, work) {
-                Ok(Verdict::Again) | Err(Error::Collision(_)) => {}
+                Ok(Verdict::Again) | Err(StoreError::Collision(_)) => {}
                 done => return done.map(drop),
             }
         }
@@ -331,7 +335,7 @@ impl Store {
     ///
     /// # Errors
     /// What `f` returns, or when the store fails.
-    pub fn rehearse<T, E: From<Error>>(
+    pub fn rehearse<T, E: From<StoreError>>(
         &mut self,
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -353,7 +357,7 @@ impl Store {
     ///
     /// # Errors
     /// What `f` returns, or when the store fails.
-    pub fn pulse<T, E: From<Error> + AsStoreError>(
+    pub fn pulse<T, E: From<StoreError> + AsStoreError>(
         &mut self,
         f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -361,13 +365,13 @@ impl Store {
     }
 
     /// Runs `work` once. What it wrote is kept when that is its verdict and the ending is a commit; an error says that
-    /// the store failed, and nothing was written, unless it is [`Error::CommitUnknown`].
+    /// the store failed, and nothing was written, unless it is [`StoreError::CommitUnknown`].
     fn attempt(
         &mut self,
         durability: Durability,
         ending: Ending,
         work: &mut Work<'_>,
-    ) -> Result<Verdict, Error> {
+    ) -> Result<Verdict, StoreError> {
         if self.group.is_some() {
             return self.attempt_in_group(ending, work);
         }
@@ -393,17 +397,17 @@ impl Store {
     ///
     /// # Errors
     /// When it is not trusted.
-    pub fn check_trust(&self) -> Result<(), Error> {
+    pub fn check_trust(&self) -> Result<(), StoreError> {
         match self.options.trusted {
             true => Ok(()),
-            false => Err(Error::Untrusted),
+            false => Err(StoreError::Untrusted),
         }
     }
 
     /// Commits, finds out what became of it where that is in doubt, and reads it back.
-    fn commit(&mut self, durability: Durability, trace: &Trace) -> Result<(), Error> {
+    fn commit(&mut self, durability: Durability, trace: &Trace) -> Result<(), StoreError> {
         match self.driver.commit() {
-            Err(Error::CommitUnknown(cause))
+            Err(StoreError::CommitUnknown(cause))
                 if durability == Durability::Full && self.can_settle() =>
             {
                 self.settle(trace, &cause)
@@ -453,7 +457,7 @@ impl Store {
         &mut self,
         durability: Durability,
         work: &mut Work<'_>,
-    ) -> Result<(Verdict, Written), Error> {
+    ) -> Result<(Verdict, Written), StoreError> {
         let mut tx = self.transaction(match durability {
             Durability::Full => TxAccess::Write,
             Durability::Pulse => TxAccess::Pulse,
@@ -469,14 +473,14 @@ impl Store {
     }
 
     /// Reads back what a commit claims to have written, before the caller is told.
-    fn read_back(&mut self, trace: &Trace) -> Result<(), Error> {
+    fn read_back(&mut self, trace: &Trace) -> Result<(), StoreError> {
         for (first, last) in trace.spans() {
             let found = event::between(self.driver.as_mut(), &self.project, first, last)
                 // The commit was made: whatever keeps us from seeing it, the caller must not take it for undone.
-                .map_err(|error| Error::CommitUnknown(error.to_string()))?;
+                .map_err(|error| StoreError::CommitUnknown(error.to_string()))?;
             if found != last - first + 1 {
                 let problem = "the written data cannot be read back";
-                return Err(Error::Corrupt(problem.to_owned()));
+                return Err(StoreError::Corrupt(problem.to_owned()));
             }
         }
         Ok(())
@@ -507,7 +511,7 @@ impl Store {
     ///
     /// # Errors
     /// When the engine does not take it.
-    pub fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {
+    pub fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError> {
         self.driver.prepare(sql)
     }
 }
@@ -549,8 +553,8 @@ struct Written {
 }
 
 /// Nothing that is returned by a transaction that ran.
-fn did_not_run() -> Error {
-    Error::Unreachable("the transaction did not run".to_owned())
+fn did_not_run() -> StoreError {
+    StoreError::Unreachable("the transaction did not run".to_owned())
 }
 
 /// A connection of its own to the store, and what was repaired on the way.
@@ -558,7 +562,7 @@ fn drive(
     location: &Location,
     options: &OpenOptions,
     create: bool,
-) -> Result<(Box<dyn Driver>, Vec<String>), Error> {
+) -> Result<(Box<dyn Driver>, Vec<String>), StoreError> {
     match location {
         Location::Folder(folder) => {
             let (driver, repaired) = sqlite::open(
@@ -585,11 +589,11 @@ fn drive(
 /// An error that may be the store's: a write runs again when it says so.
 pub trait AsStoreError {
     /// The store's error, when it is one.
-    fn as_store_error(&self) -> Option<&Error>;
+    fn as_store_error(&self) -> Option<&StoreError>;
 }
 
-impl AsStoreError for Error {
-    fn as_store_error(&self) -> Option<&Error> {
+impl AsStoreError for StoreError {
+    fn as_store_error(&self) -> Option<&StoreError> {
         Some(self)
     }
 }

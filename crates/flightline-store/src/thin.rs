@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use flightline_core::retention::Superseded;
 use flightline_core::{MissionId, Time};
 
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::event::kind;
 use crate::table::statements;
 use crate::tx::Tx;
@@ -48,7 +48,7 @@ impl Tx<'_> {
         to: u64,
         before: Time,
         mission: Option<MissionId>,
-    ) -> Result<Vec<Superseded>, Error> {
+    ) -> Result<Vec<Superseded>, StoreError> {
         let mission = mission.map(|id| id.to_string());
         let rows = self.driver.query(
             SUPERSEDED,
@@ -65,7 +65,7 @@ impl Tx<'_> {
 
     /// Takes the text of the values at these revisions, and of the subjects that ended with them. A value
     /// that no later one has replaced stays. Says how many went.
-    pub fn thin(&mut self, revs: &[u64]) -> Result<u64, Error> {
+    pub fn thin(&mut self, revs: &[u64]) -> Result<u64, StoreError> {
         let mut thinned = 0;
         let mut texts: BTreeSet<u64> = revs.iter().copied().collect();
         for some in revs.chunks(NAMED) {
@@ -98,7 +98,7 @@ impl Tx<'_> {
     }
 
     /// How many values were thinned away.
-    pub fn thinned_count(&mut self) -> Result<u64, Error> {
+    pub fn thinned_count(&mut self) -> Result<u64, StoreError> {
         let rows = self
             .driver
             .query(COUNT_THINNED, params![self.project.id.as_str()])?;
@@ -106,16 +106,15 @@ impl Tx<'_> {
     }
 }
 
-fn superseded(row: &Row) -> Result<Superseded, Error> {
+fn superseded(row: &Row) -> Result<Superseded, StoreError> {
     let mission = row.opt_text(3)?;
     Ok(Superseded {
         rev: row.unsigned(0)?,
         next: row.unsigned(1)?,
         kind: kind(&row.text(2)?)?,
-        mission: mission
-            .map(|id| id.parse())
-            .transpose()
-            .map_err(|_| Error::Corrupt("an event names a mission that is no id".to_owned()))?,
+        mission: mission.map(|id| id.parse()).transpose().map_err(|_| {
+            StoreError::Corrupt("an event names a mission that is no id".to_owned())
+        })?,
         bytes: row.opt_unsigned(4)?.unwrap_or(0),
     })
 }

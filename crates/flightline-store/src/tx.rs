@@ -26,7 +26,7 @@ use uuid::Uuid;
 use crate::clock::{Clock, IdSource};
 use crate::delta::Base;
 use crate::engine::{Anchor, Driver};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::loss::Loss;
 use crate::mend::Damage;
 use crate::table::event::{EventFilter, EventsRead, NewEvent, StoredEvent, ValuesAt};
@@ -200,14 +200,14 @@ impl Tx<'_> {
         kind: EventType,
         value: &S,
         data: &Json,
-    ) -> Result<u64, Error> {
-        let doc = serde_json::to_string(value).map_err(|error| Error::Engine {
+    ) -> Result<u64, StoreError> {
+        let doc = serde_json::to_string(value).map_err(|error| StoreError::Engine {
             act: "cannot write a document",
             cause: error.to_string(),
         })?;
         let max = S::KIND.max_document();
         if doc.len() > max {
-            return Err(Error::TooLarge {
+            return Err(StoreError::TooLarge {
                 kind: S::KIND.as_str(),
                 size: doc.len(),
                 max,
@@ -283,7 +283,7 @@ impl Tx<'_> {
 
     /// The whole value against which the next one of a subject is told; nothing when that one has to be whole, or to ask would
     /// cost more than it saves.
-    fn base_of(&mut self, kind: Kind, id: &str) -> Result<Option<Base>, Error> {
+    fn base_of(&mut self, kind: Kind, id: &str) -> Result<Option<Base>, StoreError> {
         // Of a checkpoint's text there is no other copy in the store: it depends on no other.
         if kind.is_kept_once() {
             return Ok(None);
@@ -316,7 +316,7 @@ impl Tx<'_> {
         kind: EventType,
         value: &S,
         data: &Json,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, StoreError> {
         let id = value.key();
         let rev = self.record::<S>(kind, value, data, Change::Gone)?;
         subject::remove(self.driver, &self.project.id, S::KIND, &id, rev, self.now)?;
@@ -335,7 +335,7 @@ impl Tx<'_> {
         kind: EventType,
         value: &S,
         data: &Json,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, StoreError> {
         self.record::<S>(kind, value, data, Change::None)
     }
 
@@ -345,7 +345,7 @@ impl Tx<'_> {
         value: &S,
         data: &Json,
         change: Change,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, StoreError> {
         let (id, keys) = (value.key(), value.keys());
         let data = &*self.with_time(data);
         let rev = self.hand_out();
@@ -403,12 +403,12 @@ impl Tx<'_> {
         &mut self,
         rev: u64,
         mission: Option<MissionId>,
-    ) -> Result<Vec<StoredEvent>, Error> {
+    ) -> Result<Vec<StoredEvent>, StoreError> {
         let whole = event::whole_step(self.driver, &self.project.id, rev)?;
         let state = match event::state_at(self.driver, &self.project.id, whole, mission) {
-            Err(Error::Thinned { subject, rev, .. }) => {
+            Err(StoreError::Thinned { subject, rev, .. }) => {
                 let nearest = subject::nearest(self.driver, &self.project.id, rev, mission)?;
-                return Err(Error::Thinned {
+                return Err(StoreError::Thinned {
                     subject,
                     rev,
                     nearest,
@@ -422,7 +422,7 @@ impl Tx<'_> {
 
     /// Notices events up to `rev` that are lost, or whose subject or change is damaged, if one of the values is older than it
     /// should be for that: the command that shows it says so. The first few of them.
-    fn miss_events(&mut self, at: &ValuesAt, rev: u64) -> Result<Vec<u64>, Error> {
+    fn miss_events(&mut self, at: &ValuesAt, rev: u64) -> Result<Vec<u64>, StoreError> {
         let Some(first) = at.unsure_after else {
             return Ok(Vec::new());
         };
@@ -434,7 +434,7 @@ impl Tx<'_> {
         Ok(lost.into_iter().collect())
     }
 
-    fn all_sound(&mut self, values: Vec<StoredEvent>) -> Result<Vec<StoredEvent>, Error> {
+    fn all_sound(&mut self, values: Vec<StoredEvent>) -> Result<Vec<StoredEvent>, StoreError> {
         values
             .into_iter()
             .map(|value| self.sound_value(value))
@@ -446,7 +446,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn lines(&mut self, mission: MissionId) -> Result<Vec<DigestLine>, Error> {
+    pub fn lines(&mut self, mission: MissionId) -> Result<Vec<DigestLine>, StoreError> {
         match self.cached_lines(mission)? {
             Some(known) => Ok(known),
             None => subject::lines(self.driver, &self.project.id, mission),
@@ -461,7 +461,7 @@ impl Tx<'_> {
     pub fn sections(
         &mut self,
         mission: MissionId,
-    ) -> Result<BTreeMap<String, SectionDigest>, Error> {
+    ) -> Result<BTreeMap<String, SectionDigest>, StoreError> {
         match self.cached_sections(mission)? {
             Some(known) => Ok(known),
             None => Ok(sections(self.lines(mission)?, Digest::NEW)),
@@ -473,7 +473,10 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn values_now(&mut self, mission: MissionId) -> Result<Option<Vec<StoredEvent>>, Error> {
+    pub fn values_now(
+        &mut self,
+        mission: MissionId,
+    ) -> Result<Option<Vec<StoredEvent>>, StoreError> {
         if let Some(known) = self.cached_cut(mission)? {
             return Ok(Some(known));
         }
@@ -489,7 +492,11 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails, no copy of a value is sound, or one that is needed was thinned away.
-    pub fn values_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<StoredEvent>, Error> {
+    pub fn values_at(
+        &mut self,
+        rev: u64,
+        mission: MissionId,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
         let found = event::values_at(self.driver, &self.project.id, rev, mission)?;
         self.all_sound(found.values)
     }
@@ -503,7 +510,7 @@ impl Tx<'_> {
         &mut self,
         rev: u64,
         mission: MissionId,
-    ) -> Result<(Vec<StoredEvent>, Vec<u64>), Error> {
+    ) -> Result<(Vec<StoredEvent>, Vec<u64>), StoreError> {
         let found = event::values_at(self.driver, &self.project.id, rev, mission)?;
         let lost = self.miss_events(&found, rev)?;
         Ok((self.all_sound(found.values)?, lost))
@@ -513,7 +520,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn savepoint(&mut self) -> Result<Savepoint, Error> {
+    pub fn savepoint(&mut self) -> Result<Savepoint, StoreError> {
         self.driver.savepoint(Anchor::Attempt)?;
         Ok(Savepoint {
             rev: self.project.rev,
@@ -527,7 +534,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn deliver(&mut self) -> Result<(), Error> {
+    pub fn deliver(&mut self) -> Result<(), StoreError> {
         self.driver.deliver()
     }
 
@@ -535,7 +542,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn release(&mut self) -> Result<(), Error> {
+    pub fn release(&mut self) -> Result<(), StoreError> {
         self.driver.release(Anchor::Attempt)
     }
 
@@ -543,7 +550,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
+    pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), StoreError> {
         self.driver.roll_back_to(Anchor::Attempt)?;
         self.driver.release(Anchor::Attempt)?;
         if let Some(cache) = &mut self.cache {
@@ -580,7 +587,11 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn events_after(&mut self, rev: u64, filter: &EventFilter) -> Result<Vec<Event>, Error> {
+    pub fn events_after(
+        &mut self,
+        rev: u64,
+        filter: &EventFilter,
+    ) -> Result<Vec<Event>, StoreError> {
         let listed = event::after(self.driver, &self.project.id, rev, filter)?;
         Ok(self.intact(listed))
     }
@@ -589,7 +600,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn newest_events(&mut self, filter: &EventFilter) -> Result<Vec<Event>, Error> {
+    pub fn newest_events(&mut self, filter: &EventFilter) -> Result<Vec<Event>, StoreError> {
         let listed = event::before(self.driver, &self.project.id, self.project.rev, filter)?;
         Ok(self.intact(listed))
     }
@@ -598,7 +609,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn removals(&mut self, kind: Kind, limit: u64) -> Result<Vec<Event>, Error> {
+    pub fn removals(&mut self, kind: Kind, limit: u64) -> Result<Vec<Event>, StoreError> {
         let (project, rev) = (&self.project.id, self.project.rev);
         let listed = event::removals(self.driver, project, kind, rev, limit)?;
         Ok(self.intact(listed))
@@ -609,7 +620,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn events_above_work(&mut self, rev: u64, limit: u64) -> Result<Vec<Event>, Error> {
+    pub fn events_above_work(&mut self, rev: u64, limit: u64) -> Result<Vec<Event>, StoreError> {
         let listed = event::after_above_work(self.driver, &self.project.id, rev, limit)?;
         Ok(self.intact(listed))
     }
@@ -618,7 +629,12 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn events_of(&mut self, kind: Kind, id: &str, limit: u64) -> Result<Vec<Event>, Error> {
+    pub fn events_of(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        limit: u64,
+    ) -> Result<Vec<Event>, StoreError> {
         let listed = event::of_subject(self.driver, &self.project.id, kind, id, limit)?;
         Ok(self.intact(listed))
     }
@@ -627,7 +643,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn changed(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, Error> {
+    pub fn changed(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, StoreError> {
         match self.cached_change(kind, id)? {
             Some(known) => Ok(Some(known)),
             None => subject::changed(self.driver, &self.project.id, kind, id),
@@ -638,7 +654,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn rev_at(&mut self, at: Time) -> Result<u64, Error> {
+    pub fn rev_at(&mut self, at: Time) -> Result<u64, StoreError> {
         event::rev_at(self.driver, &self.project.id, at)
     }
 
@@ -646,7 +662,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn has_events_between(&mut self, from: Time, to: Time) -> Result<bool, Error> {
+    pub fn has_events_between(&mut self, from: Time, to: Time) -> Result<bool, StoreError> {
         event::any_between(self.driver, &self.project.id, from, to)
     }
 
@@ -654,7 +670,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn last_work_rev(&mut self, mission: MissionId) -> Result<Option<u64>, Error> {
+    pub fn last_work_rev(&mut self, mission: MissionId) -> Result<Option<u64>, StoreError> {
         event::last_work(self.driver, &self.project.id, &mission.to_string())
     }
 
@@ -662,7 +678,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn events_since(&mut self, rev: u64) -> Result<u64, Error> {
+    pub fn events_since(&mut self, rev: u64) -> Result<u64, StoreError> {
         let (project, first) = (&self.project.id, rev.saturating_add(1));
         event::between(self.driver, project, first, self.project.rev)
     }
@@ -671,7 +687,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn event_count(&mut self) -> Result<u64, Error> {
+    pub fn event_count(&mut self) -> Result<u64, StoreError> {
         event::count(self.driver, &self.project.id)
     }
 }
@@ -682,7 +698,7 @@ pub(crate) fn tell(
     trace: &mut Trace,
     cache: Option<&mut WriteCache>,
     event: &NewEvent<'_>,
-) -> Result<String, Error> {
+) -> Result<String, StoreError> {
     let seal = event::insert(driver, trace, event)?;
     if let Some(cache) = cache {
         cache.tell(event);

@@ -1,6 +1,6 @@
 //! What crosses the border to an engine: integers, text, nothing else.
 
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// A value in a row or a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,12 +58,12 @@ pub(crate) use values;
 pub(crate) struct Row(pub(crate) Vec<SqlValue>);
 
 impl Row {
-    pub(crate) fn int(&self, at: usize) -> Result<i64, Error> {
+    pub(crate) fn int(&self, at: usize) -> Result<i64, StoreError> {
         self.opt_int(at)?
             .ok_or_else(|| unexpected(at, "an integer", &SqlValue::Null))
     }
 
-    pub(crate) fn opt_int(&self, at: usize) -> Result<Option<i64>, Error> {
+    pub(crate) fn opt_int(&self, at: usize) -> Result<Option<i64>, StoreError> {
         match self.0.get(at) {
             Some(SqlValue::Int(value)) => Ok(Some(*value)),
             Some(SqlValue::Null) => Ok(None),
@@ -75,22 +75,22 @@ impl Row {
         }
     }
 
-    pub(crate) fn unsigned(&self, at: usize) -> Result<u64, Error> {
+    pub(crate) fn unsigned(&self, at: usize) -> Result<u64, StoreError> {
         let value = self.int(at)?;
         u64::try_from(value)
             .map_err(|_| unexpected(at, "a positive integer", &SqlValue::Int(value)))
     }
 
-    pub(crate) fn opt_unsigned(&self, at: usize) -> Result<Option<u64>, Error> {
+    pub(crate) fn opt_unsigned(&self, at: usize) -> Result<Option<u64>, StoreError> {
         self.opt_int(at)?.map(|_| self.unsigned(at)).transpose()
     }
 
-    pub(crate) fn text(&self, at: usize) -> Result<String, Error> {
+    pub(crate) fn text(&self, at: usize) -> Result<String, StoreError> {
         self.opt_text(at)?
             .ok_or_else(|| unexpected(at, "text", &SqlValue::Null))
     }
 
-    pub(crate) fn opt_text(&self, at: usize) -> Result<Option<String>, Error> {
+    pub(crate) fn opt_text(&self, at: usize) -> Result<Option<String>, StoreError> {
         match self.0.get(at) {
             Some(SqlValue::Text(value)) => Ok(Some(value.clone())),
             Some(SqlValue::Null) => Ok(None),
@@ -101,13 +101,13 @@ impl Row {
 
 impl Row {
     /// The text of a column, without a copy: the column is empty afterwards.
-    pub(crate) fn take_text(&mut self, at: usize) -> Result<String, Error> {
+    pub(crate) fn take_text(&mut self, at: usize) -> Result<String, StoreError> {
         self.take_opt_text(at)?
             .ok_or_else(|| unexpected(at, "text", &SqlValue::Null))
     }
 
     /// The text of a column that may have none, without a copy.
-    pub(crate) fn take_opt_text(&mut self, at: usize) -> Result<Option<String>, Error> {
+    pub(crate) fn take_opt_text(&mut self, at: usize) -> Result<Option<String>, StoreError> {
         match self.0.get_mut(at) {
             Some(SqlValue::Text(value)) => Ok(Some(std::mem::take(value))),
             Some(SqlValue::Null) => Ok(None),
@@ -120,11 +120,11 @@ impl Row {
     }
 }
 
-fn unexpected(at: usize, wanted: &str, found: &SqlValue) -> Error {
+fn unexpected(at: usize, wanted: &str, found: &SqlValue) -> StoreError {
     let found = match found {
         SqlValue::Null => "nothing",
         SqlValue::Int(_) => "an integer",
         SqlValue::Text(_) => "text",
     };
-    Error::Corrupt(format!("column {at} holds {found} where {wanted} belongs"))
+    StoreError::Corrupt(format!("column {at} holds {found} where {wanted} belongs"))
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::damage::{DamageKind, DamagedValue};
 use crate::engine::{Acknowledged, Driver};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::store::Store;
 use crate::table::project::ProjectRow;
 
@@ -111,12 +111,12 @@ impl VerifyProgress<'_> {
 }
 
 /// Runs every check on one snapshot of the store.
-pub fn verify(store: &mut Store) -> Result<Vec<CheckFinding>, Error> {
+pub fn verify(store: &mut Store) -> Result<Vec<CheckFinding>, StoreError> {
     Ok(examine(store, &mut |_, _| {})?.findings)
 }
 
 /// Runs every check on one snapshot of the store, and tells how far it is.
-pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examination, Error> {
+pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examination, StoreError> {
     let mut watch = VerifyProgress {
         on_progress,
         parts: Vec::new(),
@@ -142,7 +142,10 @@ pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examina
 }
 
 /// The checks of the tables, inside a transaction.
-pub(crate) fn checks_within(driver: &mut dyn Driver, project: &str) -> Result<Examination, Error> {
+pub(crate) fn checks_within(
+    driver: &mut dyn Driver,
+    project: &str,
+) -> Result<Examination, StoreError> {
     let mut watch = VerifyProgress {
         on_progress: &mut |_, _| {},
         parts: Vec::new(),
@@ -156,10 +159,10 @@ fn checks(
     id: &str,
     acknowledged: Result<Option<Acknowledged>, String>,
     watch: &mut VerifyProgress<'_>,
-) -> Result<Examination, Error> {
+) -> Result<Examination, StoreError> {
     let row = driver
         .take_project(id, false)?
-        .ok_or_else(|| Error::UnknownProject(id.to_owned()))?;
+        .ok_or_else(|| StoreError::UnknownProject(id.to_owned()))?;
     // As it is: what it says is compared with the journal.
     let said = ProjectRow::read(id, &row)?;
     let project = ProjectRow::from_row(driver, id, &row)?;
@@ -249,7 +252,7 @@ fn ill_values(
     driver: &mut dyn Driver,
     project: &str,
     unmatched: &[(u64, Option<flightline_core::Kind>, String)],
-) -> Result<Vec<DamagedValue>, Error> {
+) -> Result<Vec<DamagedValue>, StoreError> {
     let mut ill = Vec::new();
     for (rev, kind, id) in unmatched {
         // What an event of no kind says is no value of anything.

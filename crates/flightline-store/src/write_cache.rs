@@ -22,7 +22,7 @@ use serde_json::Value as Json;
 
 use crate::delta::Base;
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::event::{self, NewEvent};
 use crate::table::project::ProjectRow;
 use crate::table::pulse::{self, Pulse};
@@ -67,7 +67,7 @@ impl WriteCaches {
         &mut self,
         driver: &mut dyn Driver,
         project: &ProjectRow,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let mut cache = match self.of.iter().position(|it| it.project == project.id) {
             Some(at) => self.of.remove(at),
             // A connection that writes to many projects in turn would only load and forget.
@@ -203,7 +203,11 @@ impl WriteCache {
     }
 
     /// Reads what others wrote since.
-    fn catch_up(&mut self, driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), Error> {
+    fn catch_up(
+        &mut self,
+        driver: &mut dyn Driver,
+        project: &ProjectRow,
+    ) -> Result<(), StoreError> {
         self.settle();
         if self.history != project.history || self.rev > project.rev {
             *self = Self::new(project);
@@ -315,7 +319,7 @@ impl WriteCache {
     }
 
     /// Reads the signs of life, unless they were read a moment ago.
-    pub(crate) fn hear(&mut self, driver: &mut dyn Driver, now: Time) -> Result<(), Error> {
+    pub(crate) fn hear(&mut self, driver: &mut dyn Driver, now: Time) -> Result<(), StoreError> {
         if !self.recent.has_fresh_pulses(now) {
             let pulses = pulse::all(driver, &self.project)?;
             self.recent.learn_pulses(pulses, now);
@@ -372,7 +376,7 @@ impl WriteCache {
         value: &subject::NewValue<'_>,
         base: Option<Base>,
         is_new: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         self.written.insert(value.kind);
         let Some(Some(index)) = self.indexes.get(&value.kind) else {
             return Ok(());
@@ -402,7 +406,7 @@ impl WriteCache {
         kind: Kind,
         id: &str,
         keys: &Keys,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, StoreError> {
         let Some(Some(entry)) = self.get(driver, kind, id)? else {
             return Ok(false);
         };
@@ -422,7 +426,11 @@ impl WriteCache {
     }
 
     /// All subjects of a kind, if it is remembered.
-    fn index(&mut self, driver: &mut dyn Driver, kind: Kind) -> Result<Option<&KindIndex>, Error> {
+    fn index(
+        &mut self,
+        driver: &mut dyn Driver,
+        kind: Kind,
+    ) -> Result<Option<&KindIndex>, StoreError> {
         if !self.indexes.contains_key(&kind) {
             let indexes = self.indexes.values().flatten();
             let room = MOST_BYTES.saturating_sub(indexes.map(|index| index.bytes()).sum());
@@ -441,7 +449,7 @@ impl WriteCache {
         &mut self,
         driver: &mut dyn Driver,
         mission: &str,
-    ) -> Result<Option<Vec<(Kind, SectionDigest)>>, Error> {
+    ) -> Result<Option<Vec<(Kind, SectionDigest)>>, StoreError> {
         let mut digests = Vec::with_capacity(CUT.len());
         for kind in CUT {
             if self.index(driver, kind)?.is_none() {
@@ -463,7 +471,7 @@ impl WriteCache {
         kind: Kind,
         (mission, status): (&str, &str),
         limit: usize,
-    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, Error> {
+    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, StoreError> {
         if self.index(driver, kind)?.is_none() {
             return Ok(None);
         }
@@ -477,7 +485,7 @@ impl WriteCache {
         driver: &mut dyn Driver,
         kind: Kind,
         mission: &str,
-    ) -> Result<Option<Vec<(String, u64)>>, Error> {
+    ) -> Result<Option<Vec<(String, u64)>>, StoreError> {
         if self.index(driver, kind)?.is_none() {
             return Ok(None);
         }
@@ -497,7 +505,7 @@ impl WriteCache {
         driver: &mut dyn Driver,
         kind: Kind,
         id: &str,
-    ) -> Result<Option<Option<&Arc<CachedSubject>>>, Error> {
+    ) -> Result<Option<Option<&Arc<CachedSubject>>>, StoreError> {
         let index = self.index(driver, kind)?;
         Ok(index.map(|index| index.get(id)))
     }
@@ -508,7 +516,7 @@ impl WriteCache {
         driver: &mut dyn Driver,
         kind: Kind,
         find: Find<'_>,
-    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, Error> {
+    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, StoreError> {
         let index = self.index(driver, kind)?;
         Ok(index.map(|index| index.find(find)))
     }
@@ -520,7 +528,7 @@ impl WriteCache {
         kind: Kind,
         find: Find<'_>,
         fits: &mut dyn FnMut(&CachedSubject) -> bool,
-    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, Error> {
+    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, StoreError> {
         let index = self.index(driver, kind)?;
         Ok(index.map(|index| index.find_those(find, fits)))
     }
@@ -531,7 +539,7 @@ impl WriteCache {
         driver: &mut dyn Driver,
         kind: Kind,
         mission: Option<&str>,
-    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, Error> {
+    ) -> Result<Option<Vec<&Arc<CachedSubject>>>, StoreError> {
         let owner = mission.map_or(Owner::Nobody, |id| Owner::Mission(id.to_owned()));
         let index = self.index(driver, kind)?;
         Ok(index.map(|index| index.of(&owner)))
@@ -543,7 +551,7 @@ impl WriteCache {
         driver: &mut dyn Driver,
         kind: Kind,
         (from, to): (&str, &str),
-    ) -> Result<Option<Vec<String>>, Error> {
+    ) -> Result<Option<Vec<String>>, StoreError> {
         let index = self.index(driver, kind)?;
         Ok(index.filter(|_| from <= to).map(|index| {
             let ids = index.ids_between(from, to);
@@ -557,7 +565,7 @@ fn load(
     project: &str,
     kind: Kind,
     room: u64,
-) -> Result<Option<KindIndex>, Error> {
+) -> Result<Option<KindIndex>, StoreError> {
     let size = driver.query(SIZE, params![project, kind.as_str()])?;
     let (rows, bytes) = match size.first() {
         Some(row) => (row.unsigned(0)?, row.unsigned(1)?),
@@ -576,7 +584,7 @@ fn load(
 }
 
 /// A row of [`LOAD`] or [`MISSED`]; nothing when it is gone.
-fn read(mut row: Row) -> Result<(Kind, Option<Arc<CachedSubject>>), Error> {
+fn read(mut row: Row) -> Result<(Kind, Option<Arc<CachedSubject>>), StoreError> {
     let kind = event::kind(&row.take_text(12)?)?;
     if row.opt_int(11)?.is_some() {
         return Ok((kind, None));

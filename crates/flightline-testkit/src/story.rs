@@ -293,7 +293,10 @@ impl<'w> Story<'w> {
     ///
     /// # Panics
     /// When it cannot be read.
-    pub fn look<T>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, flightline::store::Error>) -> T {
+    pub fn look<T>(
+        &self,
+        f: impl FnOnce(&mut Tx<'_>) -> Result<T, flightline::store::StoreError>,
+    ) -> T {
         self.with_fleet(|fleet| fleet.store().expect("a store").read(f))
             .expect("the store can be read")
     }

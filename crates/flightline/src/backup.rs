@@ -12,7 +12,7 @@ use flightline_core::mission::Mission;
 use flightline_core::setting::{EpochFloor, Restoration};
 use flightline_core::token::Token;
 use flightline_core::{Code, Kind, Name, Refusal, Subject, Time};
-use flightline_store::{Actor, Error as StoreError, Find, Store, Tx};
+use flightline_store::{Actor, Find, Store, StoreError, Tx};
 use flightline_workspace::beneath::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

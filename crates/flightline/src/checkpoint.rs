@@ -247,7 +247,7 @@ impl Contents {
         let read: Result<Vec<S>> = values
             .map(|value| {
                 read_stored(&value.text).map_err(|error| {
-                    flightline_store::Error::Corrupt(format!(
+                    flightline_store::StoreError::Corrupt(format!(
                         "a {} in a checkpoint cannot be read: {error}",
                         S::KIND
                     ))
@@ -378,7 +378,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
         .tx
         .values_at(checkpoint.cut.rev, checkpoint.cut.mission_id)
     {
-        Err(flightline_store::Error::Corrupt(why)) => return Err(damaged(&why)),
+        Err(flightline_store::StoreError::Corrupt(why)) => return Err(damaged(&why)),
         values => values?,
     };
     let contents = Contents::new(values);
@@ -522,7 +522,7 @@ pub(crate) fn readable<S: Subject>(
     tx: &mut Tx<'_>,
     find: Find<'_>,
 ) -> Result<(Vec<S>, Vec<SubjectRow>)> {
-    use flightline_store::Error::Corrupt;
+    use flightline_store::StoreError::Corrupt;
     match tx.find::<S>(find) {
         Ok(all) => return Ok((all, Vec::new())),
         Err(Corrupt(_)) => {}

@@ -18,7 +18,7 @@ use flightline_core::{
     AgentId, CheckpointId, Code, Kind, LockId, MessageId, MissionId, Name, Refusal, SortieId,
     Subject, Time, Title,
 };
-use flightline_store::{Actor, Error as StoreError, Find, MissionFilter, Tx};
+use flightline_store::{Actor, Find, MissionFilter, StoreError, Tx};
 use serde_json::json;
 
 use crate::error::{Error, Result};

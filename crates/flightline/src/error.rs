@@ -14,14 +14,14 @@ pub enum Error {
     Refused(Box<Refusal>),
     /// The store could not do it.
     #[error(transparent)]
-    Store(#[from] flightline_store::Error),
+    Store(#[from] flightline_store::StoreError),
 }
 
 impl Error {
     /// Whether it is that something kept is damaged or not there any more, which other copies may mend.
     #[must_use]
     pub fn is_damage(&self) -> bool {
-        use flightline_store::Error::{Corrupt, Thinned};
+        use flightline_store::StoreError::{Corrupt, Thinned};
         match self {
             Self::Refused(refusal) => refusal.code == flightline_core::Code::Integrity,
             Self::Store(error) => matches!(error, Corrupt(_) | Thinned { .. }),
@@ -51,7 +51,7 @@ impl From<Refusal> for Error {
 }
 
 impl AsStoreError for Error {
-    fn as_store_error(&self) -> Option<&flightline_store::Error> {
+    fn as_store_error(&self) -> Option<&flightline_store::StoreError> {
         match self {
             Self::Store(error) => Some(error),
             Self::Refused(_) => None,

@@ -12,7 +12,7 @@ use flightline_core::agent::Agent;
 use flightline_core::policy::Policy;
 use flightline_core::token::Presented;
 use flightline_core::{Code, Name, Refusal, Time, Title, TokenId};
-use flightline_store::{CrashPoints, Error as StoreError, Past, Store, Tx};
+use flightline_store::{CrashPoints, Past, Store, StoreError, Tx};
 use flightline_workspace::WorkTree;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
 //! Which projects a store has, for those who name one that is not there.
 
 use flightline_core::{Code, Kind, Refusal};
-use flightline_store::{Error as StoreError, Store};
+use flightline_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

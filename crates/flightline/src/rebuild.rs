@@ -14,7 +14,7 @@ use flightline_core::mission::Mission;
 use flightline_core::policy::Policy;
 use flightline_core::setting::Restoration;
 use flightline_core::{CheckpointId, Code, Refusal};
-use flightline_store::{Actor, Error as StoreError, Find, Location, OpenOptions, Store};
+use flightline_store::{Actor, Find, Location, OpenOptions, Store, StoreError};
 use flightline_workspace::beneath::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

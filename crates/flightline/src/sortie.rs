@@ -209,7 +209,7 @@ fn summarised(
                     "{} has a status that is none",
                     crate::mission::short(&row.id)
                 );
-                flightline_store::Error::Corrupt(why)
+                flightline_store::StoreError::Corrupt(why)
             })?;
             let id = row.typed_id()?;
             Ok(SortieSummary {

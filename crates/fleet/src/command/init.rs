@@ -9,7 +9,7 @@ use flightline::core::{Code, Refusal};
 use flightline::file::Replacing;
 use flightline::inventory::{inventory, unknown_project};
 use flightline::rebuild::{is_unfinished, prospect};
-use flightline::store::{Error, Location, OpenOptions, Store};
+use flightline::store::{Location, OpenOptions, Store, StoreError};
 use flightline::workspace::beneath::Dir;
 use flightline::workspace::{Home, STATE_FOLDER, discover, repository_root};
 use serde::Serialize;
@@ -108,7 +108,7 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
         None => new_project(app)?,
     };
     if existing.is_some() && !options.trusted {
-        return Err(Error::Untrusted.into());
+        return Err(StoreError::Untrusted.into());
     }
     if before.project.is_some() {
         refuse_change(args, &before, &state)?;
@@ -130,11 +130,11 @@ pub fn run(args: &InitArgs, app: &mut App) -> Done {
     steps.step();
     // The store first: a state folder that names a project always has one.
     let (store, is_new) = match open(&location, &project, options.clone()) {
-        Err(Error::Missing(_)) => {
+        Err(StoreError::Missing(_)) => {
             args.refuse_files(&state, &location)?;
             (Store::create(&location, &project, &name, options)?, true)
         }
-        Err(Error::UnknownProject(_)) => {
+        Err(StoreError::UnknownProject(_)) => {
             refuse_beside(&location, &state, &project, options.clone())?;
             args.refuse_files(&state, &location)?;
             (Store::create(&location, &project, &name, options)?, true)
@@ -286,9 +286,9 @@ fn refuse_beside(
 }
 
 /// Opens a store and looks whether the project is in it.
-fn open(location: &Location, project: &str, options: OpenOptions) -> Result<Store, Error> {
+fn open(location: &Location, project: &str, options: OpenOptions) -> Result<Store, StoreError> {
     let mut store = Store::open(location, project, options)?;
-    store.read(|_| Ok::<_, Error>(()))?;
+    store.read(|_| Ok::<_, StoreError>(()))?;
     Ok(store)
 }
 

@@ -24,7 +24,7 @@ fn write(lines: &Lines, home: &Arc<str>) -> Result<(), Refusal> {
     lines.send(home, Access::Write, Company::Welcome, drop, |fleet| {
         fleet
             .store()?
-            .write(|_| Ok::<_, flightline::store::Error>(()))
+            .write(|_| Ok::<_, flightline::store::StoreError>(()))
             .map_err(Refusal::from)
     })
 }
@@ -108,7 +108,7 @@ fn a_panic_fails_its_own_request_only() {
     let written = lines.run_here(home, Access::Write, Company::Welcome, |fleet| {
         fleet
             .store()?
-            .write(|_| Ok::<_, flightline::store::Error>(()))
+            .write(|_| Ok::<_, flightline::store::StoreError>(()))
             .map_err(Refusal::from)
     });
     written.unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flightline::core::Refusal;
 use flightline::registry::Company;
-use flightline::store::Error;
+use flightline::store::StoreError;
 use flightline::{Access, Fleet};
 
 use super::{Errand, Grouped, Hand, Order, Place};
@@ -147,7 +147,7 @@ fn together(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> Optio
     for _ in 0..AGAIN {
         let store = fleet.store().ok()?;
         match &committed {
-            Err(flightline::Error::Store(Error::Collision(_))) if store.was_overtaken() => {}
+            Err(flightline::Error::Store(StoreError::Collision(_))) if store.was_overtaken() => {}
             _ => break,
         }
         done = 0;
@@ -157,7 +157,7 @@ fn together(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> Optio
         Ok(()) => Some(done),
         // The commit is in doubt, or the turn to write was not had: all members get this answer.
         Err(flightline::Error::Store(
-            error @ (Error::CommitUnknown(_) | Error::Corrupt(_) | Error::Busy(_)),
+            error @ (StoreError::CommitUnknown(_) | StoreError::Corrupt(_) | StoreError::Busy(_)),
         )) => {
             let refusal = Refusal::from(error);
             // Where the turn to write was not had, all of them have waited long enough.

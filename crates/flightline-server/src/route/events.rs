@@ -260,7 +260,7 @@ pub(crate) async fn watch_journals(shared: Arc<Shared>) {
             let look = |fleet: &mut Fleet| {
                 let rev = fleet
                     .store()?
-                    .read(|tx| Ok::<_, flightline::store::Error>(tx.rev()));
+                    .read(|tx| Ok::<_, flightline::store::StoreError>(tx.rev()));
                 rev.map(Done::plain).map_err(Refusal::from)
             };
             let rev = shared.with(&project, Access::Read, Company::Welcome, look);

@@ -115,7 +115,7 @@ fn write_probe(_: &mut Fleet, means: &Means, project: &Project) -> Result<Again,
         .run_here(&project.id, Access::Write, Company::Welcome, |fleet| {
             fleet
                 .store()?
-                .write(|_| Ok::<_, flightline::store::Error>(()))
+                .write(|_| Ok::<_, flightline::store::StoreError>(()))
                 .map_err(Refusal::from)
         })?;
     match means.place.location.room() {
@@ -185,7 +185,7 @@ pub(super) fn backups(
                 Backup::Failed { why, .. } => Some(why),
                 _ => None,
             });
-            Ok::<_, flightline::store::Error>(why.map(|why| (*count, why)))
+            Ok::<_, flightline::store::StoreError>(why.map(|why| (*count, why)))
         })
         .map_err(Refusal::from)?;
     match failed {
@@ -247,7 +247,7 @@ pub(super) fn wal_checkpoint(
 ) -> Result<Again, Refusal> {
     let (rev, log) = fleet
         .store()?
-        .read(|tx| Ok::<_, flightline::store::Error>((tx.rev(), tx.space()?.log)))
+        .read(|tx| Ok::<_, flightline::store::StoreError>((tx.rev(), tx.space()?.log)))
         .map_err(Refusal::from)?;
     let idle = means.folded_at.swap(rev, Ordering::SeqCst) == rev;
     if log > 0 {

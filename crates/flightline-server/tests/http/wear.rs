@@ -157,7 +157,7 @@ fn a_full_queue_is_said_at_once_and_what_was_taken_is_done() {
                     }
                 }
             }
-            Ok::<_, flightline::store::Error>(())
+            Ok::<_, flightline::store::StoreError>(())
         })
         .unwrap();
     let refused = refused.expect("a queue that is full");
@@ -316,7 +316,7 @@ fn a_store_that_does_not_answer_is_said_in_time_and_holds_up_no_end() {
                 "{:?}",
                 began.elapsed()
             );
-            Ok::<_, flightline::store::Error>(())
+            Ok::<_, flightline::store::StoreError>(())
         })
         .unwrap();
     server.end();

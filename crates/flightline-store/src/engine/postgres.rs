@@ -24,7 +24,7 @@ use self::wire::{Wire, WireFault};
 use super::upgrade::{Unsealed, seal_all};
 use super::{Anchor, Compaction, Driver, Durability, Footing, Landing, SCHEMA_VERSION, SpaceUsed};
 use crate::crash_points::CrashPoints;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::value::{Row, SqlValue};
 
 const MIGRATIONS: [&str; 11] = [
@@ -111,7 +111,7 @@ pub(crate) fn open(
     create: bool,
     patience: Duration,
     steps: CrashPoints,
-) -> Result<Postgres, Error> {
+) -> Result<Postgres, StoreError> {
     let wire = connect::connect(url, patience)?;
     let mut driver = Postgres {
         wire,
@@ -130,25 +130,25 @@ pub(crate) fn open(
 }
 
 impl Postgres {
-    fn migrate(&mut self, create: bool) -> Result<(), Error> {
+    fn migrate(&mut self, create: bool) -> Result<(), StoreError> {
         let act = "cannot prepare the store's schema";
         let said = |fault: WireFault| classify(act, &fault);
         let seen = self.wire.ask(|client| client.query_one(SCHEMA_SEEN, &[]));
         let seen = seen.map_err(said)?;
         let (versioned, foreign): (bool, bool) = (seen.get(0), seen.get(1));
         if !versioned && foreign {
-            return Err(Error::NotOurs(
+            return Err(StoreError::NotOurs(
                 "the database (it has a table `event` of another program)".to_owned(),
             ));
         }
         if !versioned && !create {
-            return Err(Error::Missing("that PostgreSQL database".to_owned()));
+            return Err(StoreError::Missing("that PostgreSQL database".to_owned()));
         }
         if versioned {
             let version = self.wire.ask(|client| client.query_one(SCHEMA_READ, &[]));
             let version: i64 = version.map_err(said)?.get(0);
             if version > SCHEMA_VERSION {
-                return Err(Error::Newer {
+                return Err(StoreError::Newer {
                     found: version,
                     known: SCHEMA_VERSION,
                 });
@@ -173,7 +173,7 @@ impl Postgres {
     }
 
     /// Creates the schema, or changes an older one.
-    fn bring_up_to_date(&mut self) -> Result<(), Error> {
+    fn bring_up_to_date(&mut self) -> Result<(), StoreError> {
         let said = |fault: WireFault| classify("cannot prepare the store's schema", &fault);
         let version = self.wire.ask(|client| {
             client.execute(SCHEMA_LOCK, &[])?;
@@ -202,7 +202,7 @@ impl Postgres {
     }
 
     /// Asks for the timeline, once per connection and outside of transactions: a refusal would end one.
-    fn read_timeline(&mut self) -> Result<(), Error> {
+    fn read_timeline(&mut self) -> Result<(), StoreError> {
         if self.timeline != Timeline::Unread {
             return Ok(());
         }
@@ -225,12 +225,12 @@ impl Postgres {
         Ok(())
     }
 
-    fn fail(&mut self, act: &'static str, fault: &WireFault) -> Error {
+    fn fail(&mut self, act: &'static str, fault: &WireFault) -> StoreError {
         self.failed = true;
         classify(act, fault)
     }
 
-    fn statement(&mut self, sql: &'static str) -> Result<Statement, Error> {
+    fn statement(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         match self.prepared.get(&(sql, false)) {
             Some(statement) => Ok(statement.clone()),
             None => self.prepare_as(sql, false, sql),
@@ -238,13 +238,13 @@ impl Postgres {
     }
 
     /// An insert for any number of rows.
-    fn statement_for_rows(&mut self, sql: &'static str) -> Result<Statement, Error> {
+    fn statement_for_rows(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.prepared.get(&(sql, true)) {
             return Ok(statement.clone());
         }
         let one = self.statement(sql)?;
         let types: Vec<&str> = one.params().iter().map(Type::name).collect();
-        let text = for_rows(sql, &types).ok_or_else(|| Error::Engine {
+        let text = for_rows(sql, &types).ok_or_else(|| StoreError::Engine {
             act: "cannot prepare a statement",
             cause: "it is no insert".to_owned(),
         })?;
@@ -256,7 +256,7 @@ impl Postgres {
         sql: &'static str,
         many: bool,
         text: &str,
-    ) -> Result<Statement, Error> {
+    ) -> Result<Statement, StoreError> {
         let text = numbered(text);
         let prepared = self.wire.ask(move |client| client.prepare(&text));
         let statement =
@@ -265,7 +265,7 @@ impl Postgres {
         Ok(statement)
     }
 
-    fn send(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<u64, Error> {
+    fn send(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<u64, StoreError> {
         let statement = self.statement(sql)?;
         self.steps.step();
         let executed = self
@@ -274,7 +274,11 @@ impl Postgres {
         executed.map_err(|fault| self.fail("cannot write to the store", &fault))
     }
 
-    fn send_rows(&mut self, sql: &'static str, mut rows: Vec<Vec<SqlValue>>) -> Result<(), Error> {
+    fn send_rows(
+        &mut self,
+        sql: &'static str,
+        mut rows: Vec<Vec<SqlValue>>,
+    ) -> Result<(), StoreError> {
         if rows.len() < 2 {
             let one = rows.pop().map(|params| self.send(sql, params));
             return one.transpose().map(drop);
@@ -291,7 +295,7 @@ impl Postgres {
     }
 
     /// Sends all that waits, places included.
-    fn empty_outbox(&mut self) -> Result<(), Error> {
+    fn empty_outbox(&mut self) -> Result<(), StoreError> {
         self.hold_ahead()?;
         loop {
             let parcels = self.outbox.next();
@@ -307,21 +311,25 @@ impl Postgres {
         }
     }
 
-    fn run(&mut self, sql: &'static str) -> Result<(), Error> {
+    fn run(&mut self, sql: &'static str) -> Result<(), StoreError> {
         let ran = self.wire.ask(|client| client.batch_execute(sql));
         ran.map_err(|fault| self.fail("cannot write to the store", &fault))
     }
 }
 
 impl Driver for Postgres {
-    fn begin_read(&mut self) -> Result<(), Error> {
+    fn begin_read(&mut self) -> Result<(), StoreError> {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         self.wire
             .ask(|client| client.batch_execute(begin))
             .map_err(|fault| classify("cannot read the store", &fault))
     }
 
-    fn begin_write(&mut self, durability: Durability, _patience: Duration) -> Result<(), Error> {
+    fn begin_write(
+        &mut self,
+        durability: Durability,
+        _patience: Duration,
+    ) -> Result<(), StoreError> {
         let begin = match durability {
             Durability::Full => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
             Durability::Pulse => {
@@ -339,7 +347,7 @@ impl Driver for Postgres {
             .map_err(|fault| classify("cannot write to the store", &fault))
     }
 
-    fn begin_ahead(&mut self, project: &str) -> Result<Option<Footing>, Error> {
+    fn begin_ahead(&mut self, project: &str) -> Result<Option<Footing>, StoreError> {
         self.look_ahead(project)
     }
 
@@ -351,7 +359,7 @@ impl Driver for Postgres {
         self.ahead.is_some() && self.outbox.has_writes()
     }
 
-    fn hold(&mut self) -> Result<(), Error> {
+    fn hold(&mut self) -> Result<(), StoreError> {
         self.hold_ahead()
     }
 
@@ -364,11 +372,11 @@ impl Driver for Postgres {
         advance: &'static str,
         params: Vec<SqlValue>,
         events: u64,
-    ) -> Result<Landing, Error> {
+    ) -> Result<Landing, StoreError> {
         self.land_ahead(advance, params, events)
     }
 
-    fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, Error> {
+    fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, StoreError> {
         Ok(self
             .query(
                 if hold { TAKE_AND_HOLD } else { TAKE },
@@ -377,12 +385,12 @@ impl Driver for Postgres {
             .pop())
     }
 
-    fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, Error> {
+    fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, StoreError> {
         self.empty_outbox()?;
         self.send(sql, params.to_vec())
     }
 
-    fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), Error> {
+    fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), StoreError> {
         self.outbox.write(sql, params);
         Ok(())
     }
@@ -395,7 +403,7 @@ impl Driver for Postgres {
         false
     }
 
-    fn deliver(&mut self) -> Result<(), Error> {
+    fn deliver(&mut self) -> Result<(), StoreError> {
         match self.outbox.has_writes() {
             true => self.empty_outbox(),
             // A place before which and after which nothing was written need not be marked.
@@ -403,7 +411,7 @@ impl Driver for Postgres {
         }
     }
 
-    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, StoreError> {
         if self.outbox.concerns(sql, params) {
             self.empty_outbox()?;
         }
@@ -417,7 +425,7 @@ impl Driver for Postgres {
         rows.iter().map(from_engine).collect()
     }
 
-    fn savepoint(&mut self, anchor: Anchor) -> Result<(), Error> {
+    fn savepoint(&mut self, anchor: Anchor) -> Result<(), StoreError> {
         if anchor == Anchor::Attempt {
             // What fails from now on is the attempt's own.
             self.deliver()?;
@@ -426,7 +434,7 @@ impl Driver for Postgres {
         Ok(())
     }
 
-    fn release(&mut self, anchor: Anchor) -> Result<(), Error> {
+    fn release(&mut self, anchor: Anchor) -> Result<(), StoreError> {
         if self.outbox.unsave(anchor) {
             return Ok(());
         }
@@ -441,11 +449,11 @@ impl Driver for Postgres {
         }
     }
 
-    fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), Error> {
+    fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), StoreError> {
         if self.outbox.go_back(anchor) {
             // Something failed, and the server has not heard of that place: there is nothing to come back to.
             return match self.failed {
-                true => Err(Error::Collision("an earlier write failed".to_owned())),
+                true => Err(StoreError::Collision("an earlier write failed".to_owned())),
                 false => Ok(()),
             };
         }
@@ -469,7 +477,7 @@ impl Driver for Postgres {
         self.wire.is_closed()
     }
 
-    fn commit(&mut self) -> Result<(), Error> {
+    fn commit(&mut self) -> Result<(), StoreError> {
         self.deliver().inspect_err(|_| self.rollback())?;
         self.steps.step();
         let committed = self.wire.ask(|client| client.batch_execute("COMMIT"));
@@ -477,7 +485,7 @@ impl Driver for Postgres {
             match fault.code() {
                 // No answer from the server, or it was shut down while it committed: the commit may
                 // have been made.
-                None | Some("57P01" | "57P02") => Error::CommitUnknown(fault.cause()),
+                None | Some("57P01" | "57P02") => StoreError::CommitUnknown(fault.cause()),
                 Some(_) => classify("cannot commit to the store", &fault),
             }
         });
@@ -495,23 +503,23 @@ impl Driver for Postgres {
         let _ = self.wire.ask(|client| client.batch_execute("ROLLBACK"));
     }
 
-    fn server_time(&mut self) -> Result<Option<Time>, Error> {
+    fn server_time(&mut self) -> Result<Option<Time>, StoreError> {
         match self.query(NOW, &[])?.first() {
             Some(row) => Ok(Some(Time::from_millis(row.int(0)?))),
             None => Ok(None),
         }
     }
 
-    fn integrity(&mut self) -> Result<Vec<String>, Error> {
+    fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
         // The server keeps its own files; what we can check is in `verify`.
         Ok(Vec::new())
     }
 
-    fn schema_troubles(&mut self) -> Result<Vec<String>, Error> {
+    fn schema_troubles(&mut self) -> Result<Vec<String>, StoreError> {
         Ok(self.objects()?.0)
     }
 
-    fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, Error> {
+    fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, StoreError> {
         let (_, missing) = self.objects()?;
         self.begin_write(Durability::Full, patience)?;
         let mut done = Vec::new();
@@ -526,7 +534,7 @@ impl Driver for Postgres {
         Ok(done)
     }
 
-    fn space(&mut self) -> Result<SpaceUsed, Error> {
+    fn space(&mut self) -> Result<SpaceUsed, StoreError> {
         let rows = self.query(SPACE, &[])?;
         Ok(SpaceUsed {
             database: rows.first().map_or(Ok(0), |row| row.unsigned(0))?,
@@ -535,17 +543,17 @@ impl Driver for Postgres {
         })
     }
 
-    fn compact(&mut self, _loose: u64, _most: u64) -> Result<Compaction, Error> {
+    fn compact(&mut self, _loose: u64, _most: u64) -> Result<Compaction, StoreError> {
         // The tables are shared by all projects and may belong to another role; autovacuum makes room.
         Ok(Compaction::ByServer)
     }
 
-    fn fold_log(&mut self, _truncate: bool) -> Result<u64, Error> {
+    fn fold_log(&mut self, _truncate: bool) -> Result<u64, StoreError> {
         // The server looks after its own.
         Ok(0)
     }
 
-    fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
+    fn weaknesses(&mut self) -> Result<Vec<String>, StoreError> {
         let told = self.query(WEAKNESSES, &[])?.into_iter().map(|row| {
             Ok(format!(
                 "PostgreSQL runs with `{} = off`: a power cut or a crash of its machine can lose or damage acknowledged data",
@@ -555,14 +563,14 @@ impl Driver for Postgres {
         told.collect()
     }
 
-    fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
+    fn columns(&mut self) -> Result<Vec<(String, String)>, StoreError> {
         self.query(COLUMNS, &[])?
             .iter()
             .map(|row| Ok((row.text(0)?, row.text(1)?)))
             .collect()
     }
 
-    fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {
+    fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError> {
         self.statement(sql).map(drop)
     }
 
@@ -592,7 +600,7 @@ fn numbered(sql: &str) -> String {
     sql.replace('?', "$")
 }
 
-fn from_engine(row: &postgres::Row) -> Result<Row, Error> {
+fn from_engine(row: &postgres::Row) -> Result<Row, StoreError> {
     let act = "cannot read the store";
     let values = row.columns().iter().enumerate().map(|(at, column)| {
         let value = match *column.type_() {
@@ -634,23 +642,23 @@ impl ToSql for SqlValue {
     to_sql_checked!();
 }
 
-fn classify(act: &'static str, fault: &WireFault) -> Error {
+fn classify(act: &'static str, fault: &WireFault) -> StoreError {
     let cause = fault.cause();
     match fault.code() {
-        Some("40001" | "40P01") => Error::Collision(cause),
-        Some("55P03" | "57014") => {
-            Error::Busy("another node has been writing to this project for too long".to_owned())
-        }
-        Some("53100") => Error::Full(cause),
+        Some("40001" | "40P01") => StoreError::Collision(cause),
+        Some("55P03" | "57014") => StoreError::Busy(
+            "another node has been writing to this project for too long".to_owned(),
+        ),
+        Some("53100") => StoreError::Full(cause),
         // Writers of a project come one after the other: a duplicate was damaged before.
-        Some("23505" | "23514") => Error::Corrupt(cause),
-        Some("25006" | "42501") => Error::ReadOnly(cause),
+        Some("23505" | "23514") => StoreError::Corrupt(cause),
+        Some("25006" | "42501") => StoreError::ReadOnly(cause),
         // 25P03: we were silent in the middle of a transaction, which the server has rolled back.
         Some("25P03" | "57P01" | "57P02" | "57P03" | "57P05" | "53300") => {
-            Error::Unreachable(cause)
+            StoreError::Unreachable(cause)
         }
-        Some(_) => Error::Engine { act, cause },
-        None => Error::Unreachable(cause),
+        Some(_) => StoreError::Engine { act, cause },
+        None => StoreError::Unreachable(cause),
     }
 }
 

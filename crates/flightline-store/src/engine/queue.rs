@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use flightline_workspace::beneath::Dir;
 
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// The file on which writers wait.
 pub(crate) const QUEUE: &str = "queue.lock";
@@ -55,7 +55,7 @@ impl WriterQueue {
     }
 
     /// Waits for one's turn, at most `patience`.
-    pub(crate) fn wait(&mut self, patience: Duration) -> Result<Turn, Error> {
+    pub(crate) fn wait(&mut self, patience: Duration) -> Result<Turn, StoreError> {
         let file = match &self.file {
             Some(file) => match self.folder.check_writable(QUEUE) {
                 Ok(()) => Arc::clone(file),
@@ -70,7 +70,7 @@ impl WriterQueue {
         let (file, waited) = match file.try_lock() {
             Ok(()) => (file, false),
             Err(TryLockError::WouldBlock) if patience.is_zero() => {
-                return Err(Error::Busy("another process is writing".to_owned()));
+                return Err(StoreError::Busy("another process is writing".to_owned()));
             }
             Err(TryLockError::WouldBlock) => (Arc::new(self.block(patience)?), true),
             Err(TryLockError::Error(error)) => return Err(self.cannot(&error)),
@@ -80,7 +80,7 @@ impl WriterQueue {
         Ok(Turn { file, waited })
     }
 
-    fn open(&self) -> Result<File, Error> {
+    fn open(&self) -> Result<File, StoreError> {
         let file = self.folder.lock_file(QUEUE);
         file.map_err(|error| self.cannot(&error))
     }
@@ -97,7 +97,7 @@ impl WriterQueue {
         }
     }
 
-    fn block(&self, patience: Duration) -> Result<File, Error> {
+    fn block(&self, patience: Duration) -> Result<File, StoreError> {
         // Another handle than the one that is kept: a wait that was given up goes on, and its turn, when it comes, is passed on.
         let file = self.open()?;
         let (send, receive) = mpsc::channel();
@@ -110,7 +110,7 @@ impl WriterQueue {
         match receive.recv_timeout(patience) {
             Ok(Ok(file)) => Ok(file),
             Ok(Err(error)) => Err(self.cannot(&error)),
-            Err(_) => Err(Error::Busy(format!(
+            Err(_) => Err(StoreError::Busy(format!(
                 "{} has been writing for longer than {}s",
                 self.holder(),
                 patience.as_secs_f32()
@@ -128,14 +128,14 @@ impl WriterQueue {
         }
     }
 
-    fn cannot(&self, error: &std::io::Error) -> Error {
+    fn cannot(&self, error: &std::io::Error) -> StoreError {
         let path = self.folder.path().join(QUEUE);
         match error.kind() {
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                Error::ReadOnly(format!("{}: {error}", path.display()))
+                StoreError::ReadOnly(format!("{}: {error}", path.display()))
             }
-            ErrorKind::StorageFull => Error::Full(format!("{}: {error}", path.display())),
-            _ => Error::Engine {
+            ErrorKind::StorageFull => StoreError::Full(format!("{}: {error}", path.display())),
+            _ => StoreError::Engine {
                 act: "cannot queue for the store",
                 cause: format!("{}: {error}", path.display()),
             },

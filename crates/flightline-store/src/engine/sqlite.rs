@@ -31,7 +31,7 @@ use self::reserve::Reserve;
 use super::queue::{Turn, WriterQueue};
 use super::{Acknowledged, Anchor, Compaction, DiskSpace, Driver, Durability, SpaceUsed};
 use crate::crash_points::CrashPoints;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::value::{Row, SqlValue};
 
 /// The file that holds the store.
@@ -89,28 +89,28 @@ pub(crate) struct Sqlite {
 
 impl Sqlite {
     /// Takes rows from now on that no sound store has: for a copy of a damaged one, as it is.
-    pub(crate) fn take_anything(&mut self) -> Result<(), Error> {
+    pub(crate) fn take_anything(&mut self) -> Result<(), StoreError> {
         self.connection
             .execute_batch("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF;")
             .map_err(|error| classify("cannot prepare the copy", &error))
     }
 
     /// Folds the log into the file, so that the file alone is the whole store.
-    pub(crate) fn seal(self) -> Result<(), Error> {
+    pub(crate) fn seal(self) -> Result<(), StoreError> {
         self.steps.step();
         self.connection
             .pragma_update(None, "journal_mode", "DELETE")
             .map_err(|error| classify("cannot finish the copy", &error))
     }
 
-    fn pragma(&mut self, sql: &'static str) -> Result<u64, Error> {
+    fn pragma(&mut self, sql: &'static str) -> Result<u64, StoreError> {
         match self.query(sql, &[])?.first() {
             Some(row) => row.unsigned(0),
             None => Ok(0),
         }
     }
 
-    fn batch(&mut self, act: &'static str, sql: &str) -> Result<(), Error> {
+    fn batch(&mut self, act: &'static str, sql: &str) -> Result<(), StoreError> {
         self.statements += 1;
         self.steps.step();
         self.connection
@@ -118,7 +118,7 @@ impl Sqlite {
             .map_err(|error| classify(act, &error))
     }
 
-    fn mark(&mut self, sql: &str) -> Result<(), Error> {
+    fn mark(&mut self, sql: &str) -> Result<(), StoreError> {
         self.statements += 1;
         self.steps.step();
         let marked = self.connection.prepare_cached(sql);
@@ -128,7 +128,11 @@ impl Sqlite {
             .map_err(|error| classify("cannot write to the store", &error))
     }
 
-    fn begin_immediate(&mut self, durability: Durability, patience: Duration) -> Result<(), Error> {
+    fn begin_immediate(
+        &mut self,
+        durability: Durability,
+        patience: Duration,
+    ) -> Result<(), StoreError> {
         let act = "cannot write to the store";
         let said = |error: rusqlite::Error| classify(act, &error);
         if durability != self.durability {
@@ -148,7 +152,7 @@ impl Sqlite {
         begun
     }
 
-    fn run(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, Error> {
+    fn run(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, StoreError> {
         self.statements += 1;
         self.steps.step();
         self.refuse_after_failure()?;
@@ -162,9 +166,9 @@ impl Sqlite {
             .map_err(|error| classify("cannot write to the store", &error))
     }
 
-    fn refuse_after_failure(&self) -> Result<(), Error> {
+    fn refuse_after_failure(&self) -> Result<(), StoreError> {
         if self.failed {
-            return Err(Error::Engine {
+            return Err(StoreError::Engine {
                 act: "cannot write to the store",
                 cause: "an earlier statement of this transaction failed".to_owned(),
             });
@@ -181,7 +185,7 @@ impl Drop for Sqlite {
 }
 
 impl Driver for Sqlite {
-    fn begin_read(&mut self) -> Result<(), Error> {
+    fn begin_read(&mut self) -> Result<(), StoreError> {
         self.failed = false;
         self.check_identity()?;
         // Not a step: a process that dies here has touched nothing.
@@ -190,9 +194,13 @@ impl Driver for Sqlite {
             .map_err(|error| classify("cannot read the store", &error))
     }
 
-    fn begin_write(&mut self, durability: Durability, patience: Duration) -> Result<(), Error> {
+    fn begin_write(
+        &mut self,
+        durability: Durability,
+        patience: Duration,
+    ) -> Result<(), StoreError> {
         if self.broken {
-            return Err(Error::Broken);
+            return Err(StoreError::Broken);
         }
         self.check_identity()?;
         let began = Instant::now();
@@ -211,30 +219,34 @@ impl Driver for Sqlite {
         begun
     }
 
-    fn take_project(&mut self, project: &str, _hold: bool) -> Result<Option<Row>, Error> {
+    fn take_project(&mut self, project: &str, _hold: bool) -> Result<Option<Row>, StoreError> {
         Ok(self.query(TAKE, &[SqlValue::from(project)])?.pop())
     }
 
-    fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, Error> {
+    fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, StoreError> {
         self.deliver()?;
         self.run(sql, params)
     }
 
-    fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), Error> {
+    fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), StoreError> {
         match self.put_off(sql, params, false) {
             Some(params) => self.run(sql, &params).map(drop),
             None => Ok(()),
         }
     }
 
-    fn post_change(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<bool, Error> {
+    fn post_change(
+        &mut self,
+        sql: &'static str,
+        params: Vec<SqlValue>,
+    ) -> Result<bool, StoreError> {
         match self.put_off(sql, params, true) {
             Some(params) => Ok(self.run(sql, &params)? == 1),
             None => Ok(true),
         }
     }
 
-    fn data_version(&mut self) -> Result<Option<u64>, Error> {
+    fn data_version(&mut self) -> Result<Option<u64>, StoreError> {
         self.pragma("PRAGMA data_version").map(Some)
     }
 
@@ -242,14 +254,14 @@ impl Driver for Sqlite {
         matches!(self.member, Member::None)
     }
 
-    fn deliver(&mut self) -> Result<(), Error> {
+    fn deliver(&mut self) -> Result<(), StoreError> {
         match self.member.has_writes() {
             true => self.mark_member(),
             false => Ok(()),
         }
     }
 
-    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, StoreError> {
         if self.member.concerns(sql) {
             self.mark_member()?;
         }
@@ -260,7 +272,7 @@ impl Driver for Sqlite {
         &mut self,
         sql: &'static str,
         params: &[SqlValue],
-    ) -> Result<Vec<Row>, Error> {
+    ) -> Result<Vec<Row>, StoreError> {
         self.statements += 1;
         let said = |error: rusqlite::Error| classify("cannot read the store", &error);
         let mut statement = self.connection.prepare_cached(sql).map_err(said)?;
@@ -282,7 +294,7 @@ impl Driver for Sqlite {
         Ok(rows)
     }
 
-    fn savepoint(&mut self, anchor: Anchor) -> Result<(), Error> {
+    fn savepoint(&mut self, anchor: Anchor) -> Result<(), StoreError> {
         match anchor {
             Anchor::Member => {
                 self.member.begin();
@@ -296,14 +308,14 @@ impl Driver for Sqlite {
         }
     }
 
-    fn release(&mut self, anchor: Anchor) -> Result<(), Error> {
+    fn release(&mut self, anchor: Anchor) -> Result<(), StoreError> {
         match anchor {
             Anchor::Member => self.keep_member(),
             Anchor::Attempt => self.mark(anchor.release()),
         }
     }
 
-    fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), Error> {
+    fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), StoreError> {
         // A full disk, among others, takes the whole transaction: then there is no such place any more, and
         // the next SAVEPOINT would silently begin a transaction of its own.
         match anchor {
@@ -320,7 +332,7 @@ impl Driver for Sqlite {
         !self.failed && !self.connection.is_autocommit()
     }
 
-    fn commit(&mut self) -> Result<(), Error> {
+    fn commit(&mut self) -> Result<(), StoreError> {
         if let Err(error) = self
             .keep_member()
             .and_then(|()| self.refuse_after_failure())
@@ -337,10 +349,10 @@ impl Driver for Sqlite {
         self.watch_log();
         match committed {
             // After a failed fsync it is not known what the disk holds, and a later one may lie.
-            Err(Error::Engine { cause, .. }) => {
+            Err(StoreError::Engine { cause, .. }) => {
                 note_broken(&self.file);
                 self.broken = true;
-                Err(Error::CommitUnknown(cause))
+                Err(StoreError::CommitUnknown(cause))
             }
             committed => committed,
         }
@@ -355,16 +367,16 @@ impl Driver for Sqlite {
         self.turn = None;
     }
 
-    fn server_time(&mut self) -> Result<Option<Time>, Error> {
+    fn server_time(&mut self) -> Result<Option<Time>, StoreError> {
         Ok(None)
     }
 
-    fn integrity(&mut self) -> Result<Vec<String>, Error> {
+    fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
         let rows = self.query("PRAGMA integrity_check(20)", &[])?;
         let mut said = rows
             .iter()
             .map(|row| row.text(0))
-            .collect::<Result<Vec<String>, Error>>()?;
+            .collect::<Result<Vec<String>, StoreError>>()?;
         said.retain(|line| line != "ok");
         for row in self.query("PRAGMA foreign_key_check", &[])?.iter().take(20) {
             said.push(format!("a row of `{}` belongs to no project", row.text(0)?));
@@ -372,11 +384,11 @@ impl Driver for Sqlite {
         Ok(said)
     }
 
-    fn schema_troubles(&mut self) -> Result<Vec<String>, Error> {
+    fn schema_troubles(&mut self) -> Result<Vec<String>, StoreError> {
         Ok(self.objects()?.0)
     }
 
-    fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, Error> {
+    fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, StoreError> {
         let (_, missing) = self.objects()?;
         self.begin_write(Durability::Full, patience)?;
         let mut done = Vec::new();
@@ -402,7 +414,7 @@ impl Driver for Sqlite {
         let _ = self.anchor.write(last);
     }
 
-    fn space(&mut self) -> Result<SpaceUsed, Error> {
+    fn space(&mut self) -> Result<SpaceUsed, StoreError> {
         let page = self.pragma("PRAGMA page_size")?;
         let size = |path: &Path| fs::symlink_metadata(path).map_or(0, |seen| seen.len());
         Ok(SpaceUsed {
@@ -412,11 +424,11 @@ impl Driver for Sqlite {
         })
     }
 
-    fn disk(&mut self) -> Result<Option<DiskSpace>, Error> {
+    fn disk(&mut self) -> Result<Option<DiskSpace>, StoreError> {
         self.look_at_disk()
     }
 
-    fn keep_reserve(&mut self) -> Result<(), Error> {
+    fn keep_reserve(&mut self) -> Result<(), StoreError> {
         self.make_reserve()
     }
 
@@ -424,32 +436,32 @@ impl Driver for Sqlite {
         self.give_up_reserve()
     }
 
-    fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error> {
+    fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, StoreError> {
         self.give_space_back(loose, most)
     }
 
-    fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
+    fn fold_log(&mut self, truncate: bool) -> Result<u64, StoreError> {
         self.fold(truncate)
     }
 
-    fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
+    fn weaknesses(&mut self) -> Result<Vec<String>, StoreError> {
         // What it is opened with is ours to say.
         Ok(Vec::new())
     }
 
-    fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
+    fn columns(&mut self) -> Result<Vec<(String, String)>, StoreError> {
         self.query(COLUMNS, &[])?
             .iter()
             .map(|row| Ok((row.text(0)?, row.text(1)?)))
             .collect()
     }
 
-    fn definitions(&mut self) -> Result<Vec<String>, Error> {
+    fn definitions(&mut self) -> Result<Vec<String>, StoreError> {
         let rows = self.query(DEFINITIONS, &[])?;
         rows.iter().map(|row| row.text(0)).collect()
     }
 
-    fn prepare(&mut self, sql: &'static str) -> Result<(), Error> {
+    fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError> {
         self.connection
             .prepare_cached(sql)
             .map(drop)

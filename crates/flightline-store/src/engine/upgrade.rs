@@ -2,7 +2,7 @@
 //! transaction of the migration, and a page at a time: the journal may be larger than memory.
 
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::table::project::{self, ProjectRow};
 use crate::table::pulse;
@@ -37,7 +37,7 @@ const BACKUPS: &str = "SELECT checkpoint, state, at, bytes, sha, why FROM backup
 const BACKUP: &str = "UPDATE backup SET sum = ?3 WHERE project = ?1 AND checkpoint = ?2";
 
 /// Seals every project of a store.
-pub(crate) fn seal_all(driver: &mut dyn Driver, unsealed: &Unsealed) -> Result<(), Error> {
+pub(crate) fn seal_all(driver: &mut dyn Driver, unsealed: &Unsealed) -> Result<(), StoreError> {
     for id in project::list(driver)? {
         let last = seal_events(driver, &id, unsealed)?;
         if let Some(row) = driver.take_project(&id, true)? {
@@ -55,7 +55,7 @@ fn seal_events(
     driver: &mut dyn Driver,
     project: &str,
     unsealed: &Unsealed,
-) -> Result<String, Error> {
+) -> Result<String, StoreError> {
     let read = match unsealed {
         Unsealed::Apart => READ_APART,
         Unsealed::InPlace => READ_IN_PLACE,
@@ -69,7 +69,7 @@ fn seal_events(
         for Row(mut columns) in rows {
             let seal = seal::of_event(&columns, &prev);
             let SqlValue::Int(number) = columns[seal::REV] else {
-                return Err(Error::Corrupt("a revision is no number".to_owned()));
+                return Err(StoreError::Corrupt("a revision is no number".to_owned()));
             };
             rev = number.unsigned_abs();
             match unsealed {
@@ -95,7 +95,7 @@ fn seal_events(
     }
 }
 
-fn add_sums(driver: &mut dyn Driver, project: &str) -> Result<(), Error> {
+fn add_sums(driver: &mut dyn Driver, project: &str) -> Result<(), StoreError> {
     let (mut first, mut second) = (String::new(), String::new());
     loop {
         let rows = driver.query(SUBJECTS, params![project, first.as_str(), second.as_str()])?;

@@ -7,14 +7,14 @@ use std::time::Instant;
 use flightline_core::Time;
 
 use super::{Store, TxAccess};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::project::ProjectRow;
 use crate::table::{project, pulse, watch};
 use crate::tx::{Actor, Trace, Tx};
 use crate::write_cache::DocumentCache;
 
 impl Store {
-    pub(crate) fn transaction(&mut self, access: TxAccess) -> Result<Tx<'_>, Error> {
+    pub(crate) fn transaction(&mut self, access: TxAccess) -> Result<Tx<'_>, StoreError> {
         let remember = self.options.remember.load(Ordering::Relaxed);
         let mut tx = self.begin(access, remember)?;
         if access == TxAccess::Write {
@@ -24,15 +24,15 @@ impl Store {
     }
 
     /// Begins a transaction for what replaces the journal: in the history that it finds.
-    pub(crate) fn transaction_as_it_is(&mut self, access: TxAccess) -> Result<Tx<'_>, Error> {
+    pub(crate) fn transaction_as_it_is(&mut self, access: TxAccess) -> Result<Tx<'_>, StoreError> {
         self.begin(access, false)
     }
 
-    fn begin(&mut self, access: TxAccess, remember: bool) -> Result<Tx<'_>, Error> {
+    fn begin(&mut self, access: TxAccess, remember: bool) -> Result<Tx<'_>, StoreError> {
         let row = self
             .driver
             .take_project(&self.project, access == TxAccess::Write)?;
-        let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
+        let row = row.ok_or_else(|| StoreError::UnknownProject(self.project.clone()))?;
         let mut project = ProjectRow::from_row(self.driver.as_mut(), &self.project, &row)?;
         let losses = self.losses_of(&project);
         let now = match access {
@@ -98,7 +98,7 @@ impl Store {
     }
 
     /// After a pause of all writing, or a clock that jumped, silence before this moment proves nothing.
-    fn has_slept(&mut self, project: &ProjectRow, now: Time) -> Result<bool, Error> {
+    fn has_slept(&mut self, project: &ProjectRow, now: Time) -> Result<bool, StoreError> {
         if !self.is_pause(project.seen_at, now) {
             return Ok(false);
         }

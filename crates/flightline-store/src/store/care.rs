@@ -2,7 +2,7 @@
 
 use super::Store;
 use crate::engine::{Compaction, DiskSpace};
-use crate::error::Error;
+use crate::error::StoreError;
 
 impl Store {
     /// Gives free space back to the file system, when it is worth it and no process is writing: more than a quarter of
@@ -12,26 +12,26 @@ impl Store {
     ///
     /// # Errors
     /// When the engine fails, as on a full disk.
-    pub fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, Error> {
+    pub fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, StoreError> {
         self.driver.compact(loose, most)
     }
 
     /// Folds the log beside the database into it, without making a process wait; with `truncate` its space is given
     /// back, too, if no other process is there. For processes that live long. Returns how large it is afterwards.
-    pub fn fold_log(&mut self, truncate: bool) -> Result<u64, Error> {
+    pub fn fold_log(&mut self, truncate: bool) -> Result<u64, StoreError> {
         self.driver.fold_log(truncate)
     }
 
     /// How the disk stands on which the store is, where that is ours to know.
-    pub fn disk(&mut self) -> Result<Option<DiskSpace>, Error> {
+    pub fn disk(&mut self) -> Result<Option<DiskSpace>, StoreError> {
         self.driver.disk()
     }
 
     /// Makes sure that some room on the disk is reserved for writes that end trouble. Every other write asks this first.
     ///
     /// # Errors
-    /// [`Error::Full`] when it was given up and there is not enough room to keep some again.
-    pub fn keep_reserve(&mut self) -> Result<(), Error> {
+    /// [`StoreError::Full`] when it was given up and there is not enough room to keep some again.
+    pub fn keep_reserve(&mut self) -> Result<(), StoreError> {
         self.driver.keep_reserve()
     }
 
@@ -45,7 +45,7 @@ impl Store {
     ///
     /// # Errors
     /// When the engine refuses, as when what an index must keep apart is there twice.
-    pub fn mend_schema(&mut self) -> Result<Vec<String>, Error> {
+    pub fn mend_schema(&mut self) -> Result<Vec<String>, StoreError> {
         let patience = self.options.patience;
         self.driver.mend_schema(patience)
     }
@@ -59,12 +59,12 @@ impl Store {
 
     /// How its database server is set up so that a power cut can lose what was acknowledged. Who runs the server
     /// decided so, perhaps for a database that is thrown away: it is said, and not refused.
-    pub fn weaknesses(&mut self) -> Result<Vec<String>, Error> {
+    pub fn weaknesses(&mut self) -> Result<Vec<String>, StoreError> {
         self.driver.weaknesses()
     }
 
     /// Tables with their columns, for the test that compares the schemas of the engines.
-    pub fn columns(&mut self) -> Result<Vec<(String, String)>, Error> {
+    pub fn columns(&mut self) -> Result<Vec<(String, String)>, StoreError> {
         self.driver.columns()
     }
 }

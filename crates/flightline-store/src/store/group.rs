@@ -12,7 +12,7 @@ use flightline_core::Time;
 use super::{Ending, Store, TxAccess, Verdict, Work, Written};
 use crate::clock::Clock;
 use crate::engine::{Anchor, Durability, Footing, Landing};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::project::{self, ProjectRow};
 use crate::tx::{Actor, Trace, Tx};
 
@@ -66,7 +66,7 @@ impl Ahead {
 impl Store {
     /// From now on writes are members of a group: they are done when [`Store::commit_group`] says so, and
     /// what their closures return until then is a promise. Reads see what the members before have written.
-    pub fn begin_group(&mut self) -> Result<(), Error> {
+    pub fn begin_group(&mut self) -> Result<(), StoreError> {
         self.check_trust()?;
         self.ahead.last = false;
         self.ahead.noticed = (self.noticed.len(), self.losses.len());
@@ -82,7 +82,7 @@ impl Store {
             Ok(Some((project, now))) => Ok((project, now, Trace::default())),
             Err(error) => Err(error),
         };
-        let (project, now, trace) = begun.inspect_err(|_: &Error| self.driver.rollback())?;
+        let (project, now, trace) = begun.inspect_err(|_: &StoreError| self.driver.rollback())?;
         self.group = Some(Group {
             project,
             now,
@@ -115,7 +115,7 @@ impl Store {
 
     /// Begins a group on what is known of the project, if that is enough: its last values are remembered, and a transaction would find
     /// nothing to do at its beginning.
-    fn begin_ahead(&mut self) -> Result<Option<(ProjectRow, Time)>, Error> {
+    fn begin_ahead(&mut self) -> Result<Option<(ProjectRow, Time)>, StoreError> {
         self.ahead.holding = match self.ahead.holding {
             0 if self.options.remember.load(Ordering::Relaxed)
                 && self.caches.of(&self.project).is_some() =>
@@ -138,7 +138,7 @@ impl Store {
         Ok(begun)
     }
 
-    fn stand_on(&mut self, footing: &Footing) -> Result<Option<(ProjectRow, Time)>, Error> {
+    fn stand_on(&mut self, footing: &Footing) -> Result<Option<(ProjectRow, Time)>, StoreError> {
         let driver = self.driver.as_mut();
         let mut project = ProjectRow::from_row(driver, &self.project, &footing.row)?;
         let now = match &self.options.clock {
@@ -162,7 +162,7 @@ impl Store {
     }
 
     /// Commits a group that holds nothing; none where it has to go on as one that does.
-    fn land(&mut self, group: &Group) -> Option<Result<(), Error>> {
+    fn land(&mut self, group: &Group) -> Option<Result<(), StoreError>> {
         let events = group.trace.len();
         let landed = match project::land(self.driver.as_mut(), &group.project, events) {
             Ok(Landing::Held) => return None,
@@ -170,13 +170,13 @@ impl Store {
             Ok(Landing::Overtaken) => {
                 self.go_back_overtaken();
                 let by = "somebody else wrote to the project meanwhile";
-                return Some(Err(Error::Collision(by.to_owned())));
+                return Some(Err(StoreError::Collision(by.to_owned())));
             }
-            Err(Error::CommitUnknown(cause)) if self.can_settle() => {
+            Err(StoreError::CommitUnknown(cause)) if self.can_settle() => {
                 self.settle(&group.trace, &cause)
             }
             // One of them did it: each by itself will show which.
-            Err(Error::Engine { cause, .. }) => Err(Error::Collision(cause)),
+            Err(StoreError::Engine { cause, .. }) => Err(StoreError::Collision(cause)),
             Err(error) => Err(error),
         };
         if landed.is_ok() {
@@ -205,9 +205,9 @@ impl Store {
     /// read back.
     ///
     /// # Errors
-    /// [`Error::Collision`] when nothing was written and all of them may be run again; others as with
+    /// [`StoreError::Collision`] when nothing was written and all of them may be run again; others as with
     /// [`Store::write`].
-    pub fn commit_group(&mut self) -> Result<(), Error> {
+    pub fn commit_group(&mut self) -> Result<(), StoreError> {
         let Some(group) = self.group.take() else {
             return Ok(());
         };
@@ -216,7 +216,7 @@ impl Store {
                 self.go_back_overtaken();
             }
             self.roll_back();
-            return Err(Error::Collision("a neighbour failed".to_owned()));
+            return Err(StoreError::Collision("a neighbour failed".to_owned()));
         }
         if self.driver.is_ahead()
             && let Some(landed) = self.land(&group)
@@ -227,9 +227,9 @@ impl Store {
             self.roll_back();
             // One of them did it: each by itself will show which.
             return Err(match error {
-                Error::Corrupt(cause) | Error::Engine { cause, .. } | Error::Busy(cause) => {
-                    Error::Collision(cause)
-                }
+                StoreError::Corrupt(cause)
+                | StoreError::Engine { cause, .. }
+                | StoreError::Busy(cause) => StoreError::Collision(cause),
                 error => error,
             });
         }
@@ -250,7 +250,10 @@ impl Store {
     }
 
     /// Runs a read inside the group.
-    pub(super) fn look_in_group(&mut self, look: &mut dyn FnMut(&mut Tx<'_>)) -> Result<(), Error> {
+    pub(super) fn look_in_group(
+        &mut self,
+        look: &mut dyn FnMut(&mut Tx<'_>),
+    ) -> Result<(), StoreError> {
         let mut tx = self.member()?;
         look(&mut tx);
         let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
@@ -266,7 +269,7 @@ impl Store {
         &mut self,
         ending: Ending,
         work: &mut Work<'_>,
-    ) -> Result<Verdict, Error> {
+    ) -> Result<Verdict, StoreError> {
         self.mark()?;
         let ran = self.guarded(|store| {
             let mut tx = store.member()?;
@@ -274,7 +277,7 @@ impl Store {
             let (noticed, losses) = (tx.take_noticed(), tx.take_losses());
             let (trace, project) = (tx.trace, tx.project);
             store.notice(noticed, losses);
-            Ok::<_, Error>((verdict, Written { trace, project }))
+            Ok::<_, StoreError>((verdict, Written { trace, project }))
         });
         match (ran, ending) {
             (Ok((Verdict::Keep, Written { trace, project })), Ending::Commit) => {
@@ -297,12 +300,12 @@ impl Store {
     }
 
     /// Marks the place where the next member begins.
-    fn mark(&mut self) -> Result<(), Error> {
+    fn mark(&mut self) -> Result<(), StoreError> {
         let Some(group) = &mut self.group else {
             return Ok(());
         };
         if group.lost {
-            return Err(Error::Collision("a neighbour failed".to_owned()));
+            return Err(StoreError::Collision("a neighbour failed".to_owned()));
         }
         let marked = match group.marked {
             true => Ok(()),
@@ -333,9 +336,9 @@ impl Store {
         }
     }
 
-    fn member(&mut self) -> Result<Tx<'_>, Error> {
+    fn member(&mut self) -> Result<Tx<'_>, StoreError> {
         let Some(group) = &self.group else {
-            return Err(Error::Collision("there is no group".to_owned()));
+            return Err(StoreError::Collision("there is no group".to_owned()));
         };
         Ok(Tx {
             step: group.project.rev + 1,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Store, drive};
 use crate::engine::Durability;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::location::Location;
 use crate::table::event;
 use crate::table::project::{self, ProjectRow};
@@ -26,23 +26,25 @@ impl Store {
     /// made.
     ///
     /// # Errors
-    /// [`Error::Collision`] when it was not made, so that everything may be run again;
-    /// [`Error::CommitUnknown`] when the store cannot be reached in time.
-    pub(super) fn settle(&mut self, trace: &Trace, cause: &str) -> Result<(), Error> {
+    /// [`StoreError::Collision`] when it was not made, so that everything may be run again;
+    /// [`StoreError::CommitUnknown`] when the store cannot be reached in time.
+    pub(super) fn settle(&mut self, trace: &Trace, cause: &str) -> Result<(), StoreError> {
         let deadline = Instant::now() + self.options.patience;
         loop {
             match self.look_for(trace) {
                 Ok(true) => return Ok(()),
-                Ok(false) => return Err(Error::Collision(cause.to_owned())),
-                Err(Error::Unreachable(_) | Error::Busy(_)) if Instant::now() < deadline => {
+                Ok(false) => return Err(StoreError::Collision(cause.to_owned())),
+                Err(StoreError::Unreachable(_) | StoreError::Busy(_))
+                    if Instant::now() < deadline =>
+                {
                     sleep(PAUSE);
                 }
-                Err(_) => return Err(Error::CommitUnknown(cause.to_owned())),
+                Err(_) => return Err(StoreError::CommitUnknown(cause.to_owned())),
             }
         }
     }
 
-    fn look_for(&mut self, trace: &Trace) -> Result<bool, Error> {
+    fn look_for(&mut self, trace: &Trace) -> Result<bool, StoreError> {
         (self.driver, _) = drive(&self.location, &self.options, false)?;
         self.driver
             .begin_write(Durability::Full, self.options.patience)?;
@@ -55,14 +57,14 @@ impl Store {
         // still be on its way, if it held nothing: it finds another row than it knows once ours is committed.
         self.driver
             .commit()
-            .map_err(|error| Error::Unreachable(error.to_string()))?;
+            .map_err(|error| StoreError::Unreachable(error.to_string()))?;
         found
     }
 
-    fn is_there(&mut self, trace: &Trace) -> Result<bool, Error> {
+    fn is_there(&mut self, trace: &Trace) -> Result<bool, StoreError> {
         let driver = self.driver.as_mut();
         let row = driver.take_project(&self.project, true)?;
-        let row = row.ok_or_else(|| Error::UnknownProject(self.project.clone()))?;
+        let row = row.ok_or_else(|| StoreError::UnknownProject(self.project.clone()))?;
         // What left no trace can be run again.
         let found = match trace.bounds() {
             Some((first, last)) => event::trace(driver, &self.project, first, last)? == *trace,

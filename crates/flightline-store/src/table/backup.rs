@@ -6,7 +6,7 @@ use flightline_core::{CheckpointId, MissionId, Time};
 
 use super::statements;
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::value::{Row, params, values};
 
@@ -65,7 +65,7 @@ pub(crate) fn set(
     checkpoint: CheckpointId,
     backup: &Backup,
     now: Time,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     // `why` also says, of a file that was written, on which node.
     let (state, at, bytes, sha, why) = match backup {
         Backup::Pending => ("pending", now, None, None, None),
@@ -96,7 +96,7 @@ pub(crate) fn of(
     driver: &mut dyn Driver,
     project: &str,
     checkpoint: CheckpointId,
-) -> Result<Option<Backup>, Error> {
+) -> Result<Option<Backup>, StoreError> {
     let rows = driver.query(OF, params![project, checkpoint.to_string()])?;
     Ok(intact(&rows)?.pop().map(|(_, backup)| backup))
 }
@@ -104,7 +104,7 @@ pub(crate) fn of(
 pub(crate) fn all(
     driver: &mut dyn Driver,
     project: &str,
-) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+) -> Result<Vec<(CheckpointId, Backup)>, StoreError> {
     intact(&driver.query(ALL, params![project])?)
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn of_newest(
     mission: MissionId,
     without: Option<&str>,
     limit: u64,
-) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+) -> Result<Vec<(CheckpointId, Backup)>, StoreError> {
     let mission = mission.to_string();
     intact(&driver.query(OF_NEWEST, params![project, mission, without, limit])?)
 }
@@ -122,7 +122,7 @@ pub(crate) fn of_newest(
 pub(crate) fn unsettled(
     driver: &mut dyn Driver,
     project: &str,
-) -> Result<Vec<CheckpointId>, Error> {
+) -> Result<Vec<CheckpointId>, StoreError> {
     let rows = driver.query(UNSETTLED, params![project])?;
     // One that names no checkpoint is the doctor's, and holds up no other.
     Ok(rows.iter().flat_map(checkpoint).collect())
@@ -133,7 +133,7 @@ pub(crate) fn waiting(
     driver: &mut dyn Driver,
     project: &str,
     limit: u64,
-) -> Result<Vec<WaitingBackup>, Error> {
+) -> Result<Vec<WaitingBackup>, StoreError> {
     let rows = driver.query(WAITING, params![project, limit])?;
     let mut waiting = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -163,7 +163,7 @@ pub(crate) fn written_after(
     project: &str,
     mission: MissionId,
     born: u64,
-) -> Result<Option<u64>, Error> {
+) -> Result<Option<u64>, StoreError> {
     let params = params![project, mission.to_string(), born, NEWER_LOOKED_AT];
     let rows = driver.query(NEWER, params)?;
     let many = rows.len() as u64 >= NEWER_LOOKED_AT;
@@ -182,7 +182,7 @@ pub(crate) fn written(
     project: &str,
     mission: MissionId,
     newest: u64,
-) -> Result<Vec<WrittenBackup>, Error> {
+) -> Result<Vec<WrittenBackup>, StoreError> {
     let rows = driver.query(WRITTEN, params![project, mission.to_string(), newest])?;
     let written = rows.iter().map(|row| {
         Ok(WrittenBackup {
@@ -198,18 +198,18 @@ pub(crate) fn forget(
     driver: &mut dyn Driver,
     project: &str,
     checkpoint: CheckpointId,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     driver.post(FORGET, values![project, checkpoint.to_string()])
 }
 
-fn checkpoint(row: &Row) -> Result<CheckpointId, Error> {
+fn checkpoint(row: &Row) -> Result<CheckpointId, StoreError> {
     row.text(0)?
         .parse()
-        .map_err(|_| Error::Corrupt("a backup names a checkpoint that is no id".to_owned()))
+        .map_err(|_| StoreError::Corrupt("a backup names a checkpoint that is no id".to_owned()))
 }
 
 /// Of a row that is damaged nothing is known, as if it were not there.
-fn intact(rows: &[Row]) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+fn intact(rows: &[Row]) -> Result<Vec<(CheckpointId, Backup)>, StoreError> {
     let mut known = Vec::with_capacity(rows.len());
     for row in rows {
         if seal::has_its_sum(row)? {
@@ -219,7 +219,7 @@ fn intact(rows: &[Row]) -> Result<Vec<(CheckpointId, Backup)>, Error> {
     Ok(known)
 }
 
-fn from_row(row: &Row) -> Result<(CheckpointId, Backup), Error> {
+fn from_row(row: &Row) -> Result<(CheckpointId, Backup), StoreError> {
     let at = Time::from_millis(row.int(2)?);
     let backup = match row.text(1)?.as_str() {
         "pending" => Backup::Pending,
@@ -235,7 +235,7 @@ fn from_row(row: &Row) -> Result<(CheckpointId, Backup), Error> {
         },
         "shared" => Backup::Shared,
         word => {
-            return Err(Error::Corrupt(format!(
+            return Err(StoreError::Corrupt(format!(
                 "`{word}` is not what becomes of a backup"
             )));
         }

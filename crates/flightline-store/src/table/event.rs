@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::statements;
 use crate::delta::{self, Base};
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::tx::{EventMark, Trace};
 use crate::value::{Row, SqlValue, params, values};
@@ -158,7 +158,7 @@ pub(crate) fn insert(
     driver: &mut dyn Driver,
     trace: &mut Trace,
     event: &NewEvent<'_>,
-) -> Result<String, Error> {
+) -> Result<String, StoreError> {
     let mut columns = values![
         event.project,
         event.rev,
@@ -194,7 +194,7 @@ pub(crate) fn after(
     project: &str,
     rev: u64,
     filter: &EventFilter,
-) -> Result<EventsRead<Event>, Error> {
+) -> Result<EventsRead<Event>, StoreError> {
     let mission = filter.mission.map(|id| id.to_string());
     list(filter.limit, |last, limit| {
         driver.query(
@@ -217,7 +217,7 @@ pub(crate) fn before(
     project: &str,
     rev: u64,
     filter: &EventFilter,
-) -> Result<EventsRead<Event>, Error> {
+) -> Result<EventsRead<Event>, StoreError> {
     let mission = filter.mission.map(|id| id.to_string());
     let since = filter.since.map_or(i64::MIN, Time::as_millis);
     // By the index of the mission: else the events of all others are looked through.
@@ -249,7 +249,7 @@ pub(crate) fn work_before(
     mission: MissionId,
     rev: u64,
     limit: u64,
-) -> Result<EventsRead<Event>, Error> {
+) -> Result<EventsRead<Event>, StoreError> {
     let mission = mission.to_string();
     list(limit, |last, limit| {
         let up_to = last.map_or(rev, |last| last.saturating_sub(1));
@@ -267,7 +267,7 @@ pub(crate) fn removals(
     kind: Kind,
     rev: u64,
     limit: u64,
-) -> Result<EventsRead<Event>, Error> {
+) -> Result<EventsRead<Event>, StoreError> {
     list(limit, |last, limit| {
         let up_to = last.map_or(rev, |last| last.saturating_sub(1));
         driver.query(REMOVALS, params![project, kind.as_str(), up_to, limit])
@@ -280,7 +280,7 @@ pub(crate) fn after_above_work(
     project: &str,
     rev: u64,
     limit: u64,
-) -> Result<EventsRead<Event>, Error> {
+) -> Result<EventsRead<Event>, StoreError> {
     list(limit, |last, limit| {
         let after = last.unwrap_or(rev);
         driver.query(AFTER_ABOVE_WORK, params![project, after, limit])
@@ -294,7 +294,7 @@ pub(crate) fn of_subject(
     kind: Kind,
     subject: &str,
     limit: u64,
-) -> Result<EventsRead<Event>, Error> {
+) -> Result<EventsRead<Event>, StoreError> {
     list(limit, |last, limit| {
         let before = last.map_or(i64::MAX.unsigned_abs(), |last| last);
         driver.query(
@@ -306,8 +306,8 @@ pub(crate) fn of_subject(
 
 fn list(
     limit: u64,
-    fetch: impl FnMut(Option<u64>, u64) -> Result<Vec<Row>, Error>,
-) -> Result<EventsRead<Event>, Error> {
+    fetch: impl FnMut(Option<u64>, u64) -> Result<Vec<Row>, StoreError>,
+) -> Result<EventsRead<Event>, StoreError> {
     let listed = intact_rows(limit, fetch)?;
     Ok(EventsRead {
         events: listed.events.into_iter().map(|(event, _)| event).collect(),
@@ -319,8 +319,8 @@ fn list(
 /// `fetch` reads at most so many beyond a revision, in its own order.
 pub(crate) fn intact_rows(
     limit: u64,
-    mut fetch: impl FnMut(Option<u64>, u64) -> Result<Vec<Row>, Error>,
-) -> Result<EventsRead<(Event, Row)>, Error> {
+    mut fetch: impl FnMut(Option<u64>, u64) -> Result<Vec<Row>, StoreError>,
+) -> Result<EventsRead<(Event, Row)>, StoreError> {
     let (mut events, mut damaged, mut last) = (Vec::new(), Vec::new(), None);
     loop {
         let wanted = limit.saturating_sub(events.len() as u64);
@@ -346,7 +346,7 @@ pub(crate) fn between(
     project: &str,
     first: u64,
     last: u64,
-) -> Result<u64, Error> {
+) -> Result<u64, StoreError> {
     match driver
         .query(BETWEEN, params![project, first, last])?
         .first()
@@ -362,7 +362,7 @@ pub(crate) fn trace(
     project: &str,
     first: u64,
     last: u64,
-) -> Result<Trace, Error> {
+) -> Result<Trace, StoreError> {
     let mut trace = Trace::default();
     for row in driver.query(TRACE, params![project, first, last])? {
         trace.add(EventMark {
@@ -374,7 +374,11 @@ pub(crate) fn trace(
 }
 
 /// The first revision at `rev` or after it that there is.
-pub(crate) fn next(driver: &mut dyn Driver, project: &str, rev: u64) -> Result<Option<u64>, Error> {
+pub(crate) fn next(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+) -> Result<Option<u64>, StoreError> {
     let rows = driver.query(NEXT, params![project, rev])?;
     rows.first().map(|row| row.unsigned(0)).transpose()
 }
@@ -384,7 +388,7 @@ pub(crate) fn step_of(
     driver: &mut dyn Driver,
     project: &str,
     rev: u64,
-) -> Result<Option<u64>, Error> {
+) -> Result<Option<u64>, StoreError> {
     match driver.query(STEP_OF, params![project, rev])?.first() {
         Some(row) => row.unsigned(0).map(Some),
         None => Ok(None),
@@ -392,7 +396,11 @@ pub(crate) fn step_of(
 }
 
 /// The last revision at or before `rev` at which a request was complete.
-pub(crate) fn whole_step(driver: &mut dyn Driver, project: &str, rev: u64) -> Result<u64, Error> {
+pub(crate) fn whole_step(
+    driver: &mut dyn Driver,
+    project: &str,
+    rev: u64,
+) -> Result<u64, StoreError> {
     match step_of(driver, project, rev.saturating_add(1))? {
         Some(step) if step <= rev => Ok(step - 1),
         _ => Ok(rev),
@@ -400,7 +408,7 @@ pub(crate) fn whole_step(driver: &mut dyn Driver, project: &str, rev: u64) -> Re
 }
 
 /// The last revision that was written at this time or before.
-pub(crate) fn rev_at(driver: &mut dyn Driver, project: &str, at: Time) -> Result<u64, Error> {
+pub(crate) fn rev_at(driver: &mut dyn Driver, project: &str, at: Time) -> Result<u64, StoreError> {
     match driver
         .query(REV_AT, params![project, at.as_millis()])?
         .first()
@@ -416,7 +424,7 @@ pub(crate) fn any_between(
     project: &str,
     from: Time,
     to: Time,
-) -> Result<bool, Error> {
+) -> Result<bool, StoreError> {
     let rows = driver.query(
         ANY_BETWEEN,
         params![project, from.as_millis(), to.as_millis()],
@@ -429,14 +437,14 @@ pub(crate) fn last_work(
     driver: &mut dyn Driver,
     project: &str,
     mission: &str,
-) -> Result<Option<u64>, Error> {
+) -> Result<Option<u64>, StoreError> {
     match driver.query(LAST_WORK, params![project, mission])?.first() {
         Some(row) => row.opt_unsigned(0),
         None => Ok(None),
     }
 }
 
-pub(crate) fn count(driver: &mut dyn Driver, project: &str) -> Result<u64, Error> {
+pub(crate) fn count(driver: &mut dyn Driver, project: &str) -> Result<u64, StoreError> {
     driver
         .query(COUNT, params![project])?
         .first()
@@ -459,7 +467,7 @@ pub(crate) fn state_at(
     project: &str,
     rev: u64,
     mission: Option<MissionId>,
-) -> Result<ValuesAt, Error> {
+) -> Result<ValuesAt, StoreError> {
     let rows = match mission {
         Some(mission) => {
             let params = params![project, rev, mission.to_string()];
@@ -478,7 +486,7 @@ pub(crate) fn lost_between(
     project: &str,
     (first, last): (u64, u64),
     sound: &[StoredEvent],
-) -> Result<BTreeSet<u64>, Error> {
+) -> Result<BTreeSet<u64>, StoreError> {
     let mut has_row: HashMap<(String, String), bool> = sound
         .iter()
         .map(|value| ((value.kind.as_str().to_owned(), value.id.clone()), true))
@@ -522,13 +530,13 @@ pub(crate) fn values_at(
     project: &str,
     rev: u64,
     mission: MissionId,
-) -> Result<ValuesAt, Error> {
+) -> Result<ValuesAt, StoreError> {
     let params = params![project, rev, mission.to_string()];
     let rows = query_values(driver, AT_CUT, params, AT_TEXT)?;
     read_state(rows, rev)
 }
 
-fn read_state(rows: Vec<Row>, rev: u64) -> Result<ValuesAt, Error> {
+fn read_state(rows: Vec<Row>, rev: u64) -> Result<ValuesAt, StoreError> {
     let (mut state, mut unsure_after) = (Vec::with_capacity(rows.len()), None::<u64>);
     for mut row in rows {
         let (kind, id) = (kind(&row.take_text(0)?)?, row.take_text(1)?);
@@ -565,7 +573,7 @@ fn read_state(rows: Vec<Row>, rev: u64) -> Result<ValuesAt, Error> {
                 });
             }
             Change::Thinned => {
-                return Err(Error::Thinned {
+                return Err(StoreError::Thinned {
                     subject: id,
                     rev,
                     nearest: Vec::new(),
@@ -588,7 +596,7 @@ pub(crate) fn query_values(
     sql: &'static str,
     params: &[SqlValue],
     at: usize,
-) -> Result<Vec<Row>, Error> {
+) -> Result<Vec<Row>, StoreError> {
     let mut rows = driver.query(sql, params)?;
     for row in &mut rows {
         put_together(row, at);
@@ -619,7 +627,7 @@ pub(crate) fn base_of(
     project: &str,
     kind: Kind,
     id: &str,
-) -> Result<Option<Base>, Error> {
+) -> Result<Option<Base>, StoreError> {
     let rows = driver.query(BASE, params![project, kind.as_str(), id])?;
     let Some(mut row) = rows.into_iter().next() else {
         return Ok(None);
@@ -648,32 +656,33 @@ fn take_from_row(row: &mut Row) -> Option<Event> {
     take(row).ok()
 }
 
-fn take(row: &mut Row) -> Result<Event, Error> {
+fn take(row: &mut Row) -> Result<Event, StoreError> {
     let mission = row.take_opt_text(seal::MISSION)?;
     Ok(Event {
         rev: row.unsigned(seal::REV)?,
         step: row.unsigned(seal::STEP)?,
         timestamp: Time::from_millis(row.int(seal::AT)?),
         kind: row.take_text(seal::KIND)?,
-        mission_id: mission
-            .map(|id| id.parse())
-            .transpose()
-            .map_err(|_| Error::Corrupt("an event names a mission that is no id".to_owned()))?,
+        mission_id: mission.map(|id| id.parse()).transpose().map_err(|_| {
+            StoreError::Corrupt("an event names a mission that is no id".to_owned())
+        })?,
         subject_kind: kind(&row.take_text(seal::SUBJECT_KIND)?)?,
         subject: row.take_text(seal::SUBJECT)?,
         actor: row.take_text(seal::ACTOR)?,
         epoch: row.opt_unsigned(seal::EPOCH)?,
         data: serde_json::from_str(&row.take_text(seal::DATA)?)
-            .map_err(|error| Error::Corrupt(format!("an event's data: {error}")))?,
+            .map_err(|error| StoreError::Corrupt(format!("an event's data: {error}")))?,
         change: change(&row.take_text(seal::CHANGE)?)?,
     })
 }
 
-pub(crate) fn kind(word: &str) -> Result<Kind, Error> {
+pub(crate) fn kind(word: &str) -> Result<Kind, StoreError> {
     word.parse()
-        .map_err(|error: flightline_core::subject::UnknownKind| Error::Corrupt(error.to_string()))
+        .map_err(|error: flightline_core::subject::UnknownKind| {
+            StoreError::Corrupt(error.to_string())
+        })
 }
 
-pub(crate) fn change(word: &str) -> Result<Change, Error> {
-    Change::from_word(word).ok_or_else(|| Error::Corrupt(format!("`{word}` is not a change")))
+pub(crate) fn change(word: &str) -> Result<Change, StoreError> {
+    Change::from_word(word).ok_or_else(|| StoreError::Corrupt(format!("`{word}` is not a change")))
 }

@@ -5,7 +5,7 @@ use flightline_core::{Kind, MissionId};
 use super::statements;
 use super::subject::{StoredDocument, SubjectRow, document, rows_of};
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::value::{Row, params};
 
 // What counts as work on a mission is the same here as in `event::last_work`. Words that are none were damaged: the rows
@@ -101,7 +101,7 @@ pub(crate) fn last_worked_on(
     project: &str,
     rev: u64,
     state: MissionFilter,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>, StoreError> {
     let (lately, of_each) = match state {
         MissionFilter::Open => (LAST_OPEN, LAST_OF_EACH_OPEN),
         MissionFilter::Over => (LAST_OVER, LAST_OF_EACH_OVER),
@@ -120,7 +120,7 @@ pub(crate) fn by_status(
     driver: &mut dyn Driver,
     project: &str,
     kind: Kind,
-) -> Result<Vec<(String, u64)>, Error> {
+) -> Result<Vec<(String, u64)>, StoreError> {
     counted(&driver.query(BY_STATUS, params![project, kind.as_str()])?)
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn some(
     without: Option<&str>,
     order: ListOrder,
     limit: u64,
-) -> Result<Vec<(SubjectRow, bool)>, Error> {
+) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
     let (sql, from) = match order {
         ListOrder::OldestAfter(born) => (OLDEST, born),
         ListOrder::NewestBefore(born) => (NEWEST, born),
@@ -147,7 +147,7 @@ pub(crate) fn row(
     project: &str,
     kind: Kind,
     id: &str,
-) -> Result<Vec<(SubjectRow, bool)>, Error> {
+) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
     rows_of(
         kind,
         driver.query(ROW, params![project, kind.as_str(), id])?,
@@ -160,7 +160,7 @@ pub(crate) fn without(
     project: &str,
     kind: Kind,
     status: &str,
-) -> Result<Vec<(SubjectRow, bool)>, Error> {
+) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
     let params = params![project, kind.as_str(), status];
     rows_of(kind, driver.query(WITHOUT, params)?)
 }
@@ -172,7 +172,7 @@ pub(crate) fn of_status(
     kind: Kind,
     (mission, status): (MissionId, &str),
     limit: u64,
-) -> Result<Vec<(SubjectRow, bool)>, Error> {
+) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
     let params = params![project, kind.as_str(), mission.to_string(), status, limit];
     rows_of(kind, driver.query(OF_STATUS, params)?)
 }
@@ -181,7 +181,7 @@ pub(crate) fn of_status(
 pub(crate) fn under_way(
     driver: &mut dyn Driver,
     project: &str,
-) -> Result<Vec<(SubjectRow, bool)>, Error> {
+) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
     rows_of(Kind::Mission, driver.query(UNDER_WAY, params![project])?)
 }
 
@@ -189,17 +189,20 @@ pub(crate) fn under_way(
 pub(crate) fn held(
     driver: &mut dyn Driver,
     project: &str,
-) -> Result<Vec<(SubjectRow, bool)>, Error> {
+) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
     rows_of(Kind::Sortie, driver.query(HELD, params![project])?)
 }
 
 /// How many messages each agent has not acknowledged.
-pub(crate) fn unread(driver: &mut dyn Driver, project: &str) -> Result<Vec<(String, u64)>, Error> {
+pub(crate) fn unread(
+    driver: &mut dyn Driver,
+    project: &str,
+) -> Result<Vec<(String, u64)>, StoreError> {
     counted(&driver.query(UNREAD, params![project])?)
 }
 
 /// The missions that are not over and have sorties that are blocked or failed.
-pub(crate) fn troubled(driver: &mut dyn Driver, project: &str) -> Result<Vec<String>, Error> {
+pub(crate) fn troubled(driver: &mut dyn Driver, project: &str) -> Result<Vec<String>, StoreError> {
     let rows = driver.query(TROUBLED, params![project])?;
     rows.iter().map(|row| row.text(0)).collect()
 }
@@ -209,7 +212,7 @@ pub(crate) fn noted(
     driver: &mut dyn Driver,
     project: &str,
     status: &str,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<String>, StoreError> {
     let rows = driver.query(NOTED, params![project, status])?;
     rows.iter().map(|row| row.text(0)).collect()
 }
@@ -220,7 +223,7 @@ pub(crate) fn not_holding(
     project: &str,
     kind: Kind,
     text: &str,
-) -> Result<Vec<StoredDocument>, Error> {
+) -> Result<Vec<StoredDocument>, StoreError> {
     let mut pattern = String::from("%");
     for character in text.chars() {
         if matches!(character, '%' | '_' | '!') {
@@ -233,7 +236,7 @@ pub(crate) fn not_holding(
     rows.into_iter().map(document).collect()
 }
 
-fn counted(rows: &[Row]) -> Result<Vec<(String, u64)>, Error> {
+fn counted(rows: &[Row]) -> Result<Vec<(String, u64)>, StoreError> {
     rows.iter()
         .map(|row| Ok((row.text(0)?, row.unsigned(1)?)))
         .collect()

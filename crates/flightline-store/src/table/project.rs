@@ -4,7 +4,7 @@ use flightline_core::Time;
 
 use super::statements;
 use crate::engine::{Driver, Landing};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::value::{Row, SqlValue, params, values};
 
@@ -73,7 +73,11 @@ impl ProjectRow {
 
     /// From the row that the driver's `take_project` returns. One that is damaged takes its counter and its seal from
     /// the journal, whose last event has both.
-    pub(crate) fn from_row(driver: &mut dyn Driver, id: &str, row: &Row) -> Result<Self, Error> {
+    pub(crate) fn from_row(
+        driver: &mut dyn Driver,
+        id: &str,
+        row: &Row,
+    ) -> Result<Self, StoreError> {
         let mut project = Self::read(id, row)?;
         project.found_sum = row.text(8)?;
         project.intact = project.sum() == project.found_sum;
@@ -86,7 +90,7 @@ impl ProjectRow {
     }
 
     /// What the row says, unchecked.
-    pub(crate) fn read(id: &str, row: &Row) -> Result<Self, Error> {
+    pub(crate) fn read(id: &str, row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
             id: id.to_owned(),
             name: row.text(0)?,
@@ -188,7 +192,7 @@ fn heard(id: &str, seen_at: Time, awake_since: Time) -> String {
 }
 
 /// Makes the project's row, unless it is there.
-pub(crate) fn insert(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), Error> {
+pub(crate) fn insert(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), StoreError> {
     driver
         .execute(
             INSERT,
@@ -210,11 +214,11 @@ pub(crate) fn insert(driver: &mut dyn Driver, project: &ProjectRow) -> Result<()
 
 /// Writes the row back at the end of a write. Once per transaction: PostgreSQL would otherwise keep
 /// a dead version of it for every event.
-pub(crate) fn advance(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), Error> {
+pub(crate) fn advance(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), StoreError> {
     if driver.execute(ADVANCE, &advanced(project))? == 1 {
         Ok(())
     } else {
-        Err(Error::UnknownProject(project.id.clone()))
+        Err(StoreError::UnknownProject(project.id.clone()))
     }
 }
 
@@ -223,7 +227,7 @@ pub(crate) fn land(
     driver: &mut dyn Driver,
     project: &ProjectRow,
     events: u64,
-) -> Result<Landing, Error> {
+) -> Result<Landing, StoreError> {
     driver.land(ADVANCE, advanced(project), events)
 }
 
@@ -241,7 +245,7 @@ fn advanced(project: &ProjectRow) -> Vec<SqlValue> {
 }
 
 /// Writes what no other write of the row touches, after it was mended.
-pub(crate) fn mend(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), Error> {
+pub(crate) fn mend(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), StoreError> {
     let columns = params![
         project.id.as_str(),
         project.name.as_str(),
@@ -251,12 +255,12 @@ pub(crate) fn mend(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), 
 }
 
 /// Notes that no sign of life could be noticed before `now`. Touches nothing else of the row: a heartbeat does not hold it.
-pub(crate) fn wake(driver: &mut dyn Driver, id: &str, now: Time) -> Result<(), Error> {
+pub(crate) fn wake(driver: &mut dyn Driver, id: &str, now: Time) -> Result<(), StoreError> {
     let params = params![id, now.as_millis(), heard(id, now, now)];
     driver.execute(WAKE, params).map(drop)
 }
 
-pub(crate) fn list(driver: &mut dyn Driver) -> Result<Vec<String>, Error> {
+pub(crate) fn list(driver: &mut dyn Driver) -> Result<Vec<String>, StoreError> {
     driver
         .query(LIST, &[])?
         .iter()

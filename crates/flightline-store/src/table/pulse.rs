@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use super::statements;
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::value::{SqlValue, params, values};
 
@@ -87,7 +87,7 @@ pub(crate) fn beat_then(
     agent: AgentId,
     epoch: u64,
     at: Time,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let (agent, data) = (agent.to_string(), NOTHING);
     let sum = sum(&agent, epoch, at.as_millis(), data);
     driver.post(
@@ -103,7 +103,7 @@ pub(crate) fn beat(
     epoch: u64,
     at: Time,
     data: &Json,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let (agent, data) = (agent.to_string(), data.to_string());
     let sum = sum(&agent, epoch, at.as_millis(), &data);
     driver.post(
@@ -122,7 +122,7 @@ pub(crate) fn sum(agent: &str, epoch: u64, at: i64, data: &str) -> String {
     parts.concat()
 }
 
-pub(crate) fn all(driver: &mut dyn Driver, project: &str) -> Result<Vec<Pulse>, Error> {
+pub(crate) fn all(driver: &mut dyn Driver, project: &str) -> Result<Vec<Pulse>, StoreError> {
     let rows = driver.query(ALL, params![project])?;
     let pulses = rows.iter().map(from_row).collect::<Result<Vec<_>, _>>()?;
     Ok(pulses.into_iter().flatten().collect())
@@ -132,7 +132,7 @@ pub(crate) fn of(
     driver: &mut dyn Driver,
     project: &str,
     agent: AgentId,
-) -> Result<Option<Pulse>, Error> {
+) -> Result<Option<Pulse>, StoreError> {
     let rows = driver.query(OF, params![project, agent.to_string()])?;
     Ok(rows.first().map(from_row).transpose()?.flatten())
 }
@@ -145,7 +145,7 @@ pub(crate) fn of_some(
     driver: &mut dyn Driver,
     project: &str,
     agents: &[AgentId],
-) -> Result<Vec<Pulse>, Error> {
+) -> Result<Vec<Pulse>, StoreError> {
     let mut params = vec![SqlValue::from(project)];
     params.extend(agents.iter().map(|id| SqlValue::from(id.to_string())));
     params.resize(SOME + 1, SqlValue::from(""));
@@ -160,12 +160,16 @@ pub(crate) fn take(
     project: &str,
     agent: AgentId,
     since: Time,
-) -> Result<bool, Error> {
+) -> Result<bool, StoreError> {
     Ok(driver.execute(TAKE, params![project, agent.to_string(), since.as_millis()])? == 1)
 }
 
 /// Signs of life that lie ahead of the clock are of this moment at the latest.
-pub(crate) fn put_right(driver: &mut dyn Driver, project: &str, now: Time) -> Result<(), Error> {
+pub(crate) fn put_right(
+    driver: &mut dyn Driver,
+    project: &str,
+    now: Time,
+) -> Result<(), StoreError> {
     for row in driver.query(AHEAD_OF, params![project, now.as_millis()])? {
         let agent = row.text(0)?;
         let part = seal::part(params![agent.as_str(), now.as_millis()]);
@@ -174,7 +178,7 @@ pub(crate) fn put_right(driver: &mut dyn Driver, project: &str, now: Time) -> Re
     Ok(())
 }
 
-pub(crate) fn newest(driver: &mut dyn Driver, project: &str) -> Result<Option<Time>, Error> {
+pub(crate) fn newest(driver: &mut dyn Driver, project: &str) -> Result<Option<Time>, StoreError> {
     match driver.query(NEWEST, params![project])?.first() {
         Some(row) => Ok(row.opt_int(0)?.map(Time::from_millis)),
         None => Ok(None),
@@ -182,7 +186,7 @@ pub(crate) fn newest(driver: &mut dyn Driver, project: &str) -> Result<Option<Ti
 }
 
 /// A sign of life that is damaged is none: the next one puts it right.
-fn from_row(row: &crate::value::Row) -> Result<Option<Pulse>, Error> {
+fn from_row(row: &crate::value::Row) -> Result<Option<Pulse>, StoreError> {
     let (agent, at, data, found) = (row.text(0)?, row.int(2)?, row.text(3)?, row.text(4)?);
     let Ok(epoch) = row.unsigned(1) else {
         return Ok(None);

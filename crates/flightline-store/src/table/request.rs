@@ -5,7 +5,7 @@ use flightline_core::Time;
 use super::project::ProjectRow;
 use super::statements;
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::value::{params, values};
 
@@ -30,9 +30,9 @@ pub(crate) fn get(
     project: &str,
     actor: &str,
     key: &str,
-) -> Result<Option<Remembered>, Error> {
+) -> Result<Option<Remembered>, StoreError> {
     match driver.query(GET, params![project, actor, key])?.first() {
-        Some(row) if !seal::has_its_sum(row)? => Err(Error::Corrupt(
+        Some(row) if !seal::has_its_sum(row)? => Err(StoreError::Corrupt(
             "the stored outcome of the request with this key is damaged".to_owned(),
         )),
         Some(row) => Ok(Some(Remembered {
@@ -48,7 +48,7 @@ pub(crate) fn any_old(
     driver: &mut dyn Driver,
     project: &ProjectRow,
     now: Time,
-) -> Result<bool, Error> {
+) -> Result<bool, StoreError> {
     let (from, to) = old(project, now);
     let rows = driver.query(ANY_OLD, params![project.id.as_str(), to, from])?;
     Ok(!rows.is_empty())
@@ -59,7 +59,7 @@ pub(crate) fn forget(
     driver: &mut dyn Driver,
     project: &ProjectRow,
     now: Time,
-) -> Result<u64, Error> {
+) -> Result<u64, StoreError> {
     let (from, to) = old(project, now);
     driver.execute(FORGET, params![project.id.as_str(), to, from])
 }
@@ -77,7 +77,7 @@ pub(crate) fn insert(
     key: &str,
     remembered: &Remembered,
     now: Time,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let (hash, outcome) = (remembered.hash.as_str(), remembered.outcome.as_str());
     let at = now.as_millis();
     let sum = seal::sum(params![actor, key, hash, outcome, at]);

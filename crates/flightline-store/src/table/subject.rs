@@ -8,7 +8,7 @@ use flightline_core::{AgentId, Kind, MissionId, Time};
 use super::event::StoredEvent;
 use super::statements;
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::value::{Row, SqlValue, params, values};
 
@@ -149,10 +149,10 @@ impl SubjectRow {
     ///
     /// # Errors
     /// When it is none any more: then the row is damaged.
-    pub fn typed_id<T: FromStr>(&self) -> Result<T, Error> {
+    pub fn typed_id<T: FromStr>(&self) -> Result<T, StoreError> {
         self.id
             .parse()
-            .map_err(|_| Error::Corrupt("a row has an id that is none".to_owned()))
+            .map_err(|_| StoreError::Corrupt("a row has an id that is none".to_owned()))
     }
 }
 
@@ -179,7 +179,7 @@ pub(crate) struct StoredDocument {
     pub(crate) sha: String,
 }
 
-pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<(), Error> {
+pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<(), StoreError> {
     if value.in_place {
         let params = values![
             value.project,
@@ -239,7 +239,7 @@ pub(crate) fn remove(
     id: &str,
     rev: u64,
     at: Time,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     driver.post(
         REMOVE,
         values![project, kind.as_str(), id, rev, at.as_millis()],
@@ -251,7 +251,7 @@ pub(crate) fn get(
     project: &str,
     kind: Kind,
     id: &str,
-) -> Result<Option<StoredDocument>, Error> {
+) -> Result<Option<StoredDocument>, StoreError> {
     let rows = driver.query(GET, params![project, kind.as_str(), id])?;
     first_document(rows)
 }
@@ -262,12 +262,12 @@ pub(crate) fn get_untouched(
     project: &str,
     kind: Kind,
     id: &str,
-) -> Result<Option<StoredDocument>, Error> {
+) -> Result<Option<StoredDocument>, StoreError> {
     let rows = driver.query_untouched(GET, params![project, kind.as_str(), id])?;
     first_document(rows)
 }
 
-fn first_document(rows: Vec<Row>) -> Result<Option<StoredDocument>, Error> {
+fn first_document(rows: Vec<Row>) -> Result<Option<StoredDocument>, StoreError> {
     match rows.into_iter().next() {
         Some(row) if row.opt_int(2)?.is_none() => document(row).map(Some),
         _ => Ok(None),
@@ -280,7 +280,7 @@ pub(crate) fn changed(
     project: &str,
     kind: Kind,
     id: &str,
-) -> Result<Option<u64>, Error> {
+) -> Result<Option<u64>, StoreError> {
     number(driver, CHANGED, project, kind, id)
 }
 
@@ -290,7 +290,7 @@ pub(crate) fn born(
     project: &str,
     kind: Kind,
     id: &str,
-) -> Result<Option<u64>, Error> {
+) -> Result<Option<u64>, StoreError> {
     number(driver, BORN, project, kind, id)
 }
 
@@ -300,7 +300,7 @@ fn number(
     project: &str,
     kind: Kind,
     id: &str,
-) -> Result<Option<u64>, Error> {
+) -> Result<Option<u64>, StoreError> {
     let rows = driver.query(sql, params![project, kind.as_str(), id])?;
     rows.first().map(|row| row.unsigned(0)).transpose()
 }
@@ -309,7 +309,7 @@ pub(crate) fn ids(
     driver: &mut dyn Driver,
     project: &str,
     kind: Kind,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<String>, StoreError> {
     driver
         .query(IDS, params![project, kind.as_str()])?
         .iter()
@@ -322,7 +322,7 @@ pub(crate) fn gone_ids(
     driver: &mut dyn Driver,
     project: &str,
     kind: Kind,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<String>, StoreError> {
     driver
         .query(GONE_IDS, params![project, kind.as_str()])?
         .iter()
@@ -337,7 +337,7 @@ pub(crate) fn ids_between(
     kind: Kind,
     from: &str,
     to: &str,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<String>, StoreError> {
     driver
         .query(BEGINNING, params![project, kind.as_str(), from, to])?
         .iter()
@@ -350,7 +350,7 @@ pub(crate) fn counts(
     project: &str,
     kind: Kind,
     find: Find<'_>,
-) -> Result<Vec<(String, u64)>, Error> {
+) -> Result<Vec<(String, u64)>, StoreError> {
     let rows = match find {
         Find::Mission(mission) => {
             driver.query(COUNT, params![project, kind.as_str(), mission.to_string()])?
@@ -377,7 +377,7 @@ pub(crate) fn rows(
     project: &str,
     kind: Kind,
     find: Find<'_>,
-) -> Result<Vec<(SubjectRow, bool)>, Error> {
+) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
     let sql = [
         ALL,
         BY_MISSION,
@@ -390,7 +390,7 @@ pub(crate) fn rows(
 }
 
 /// Rows with the columns of [`rows`], and whether those are as they were written.
-pub(crate) fn rows_of(kind: Kind, rows: Vec<Row>) -> Result<Vec<(SubjectRow, bool)>, Error> {
+pub(crate) fn rows_of(kind: Kind, rows: Vec<Row>) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
     rows.into_iter()
         .map(|row| {
             let sound = has_its_sum(kind, &row);
@@ -413,7 +413,7 @@ pub(crate) fn documents(
     project: &str,
     kind: Kind,
     find: Find<'_>,
-) -> Result<Vec<StoredDocument>, Error> {
+) -> Result<Vec<StoredDocument>, StoreError> {
     let sql = [
         DOC_ALL,
         DOC_BY_MISSION,
@@ -436,7 +436,7 @@ pub(crate) fn newest(
     mission: MissionId,
     without: Option<&str>,
     limit: u64,
-) -> Result<Vec<StoredDocument>, Error> {
+) -> Result<Vec<StoredDocument>, StoreError> {
     let mission = mission.to_string();
     driver
         .query(
@@ -456,7 +456,7 @@ pub(crate) fn newest_of_agent(
     agent: AgentId,
     status: &str,
     limit: u64,
-) -> Result<Vec<StoredDocument>, Error> {
+) -> Result<Vec<StoredDocument>, StoreError> {
     let agent = agent.to_string();
     driver
         .query(
@@ -475,7 +475,7 @@ pub(crate) fn holding(
     kind: Kind,
     mission: Option<MissionId>,
     text: &str,
-) -> Result<Vec<StoredDocument>, Error> {
+) -> Result<Vec<StoredDocument>, StoreError> {
     let mut pattern = String::from("%");
     // Wherever the first character of a pattern stands in a text, the rest is compared. So it is a rare one where there is one: a
     // quotation mark is everywhere in JSON.
@@ -506,7 +506,7 @@ pub(crate) fn newest_shas(
     mission: MissionId,
     without: Option<&str>,
     limit: u64,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<String>, StoreError> {
     let mission = mission.to_string();
     let params = params![project, kind.as_str(), mission, without, limit];
     let rows = driver.query(NEWEST_SHAS, params)?;
@@ -519,7 +519,7 @@ fn search(
     project: &str,
     kind: Kind,
     find: Find<'_>,
-) -> Result<Vec<Row>, Error> {
+) -> Result<Vec<Row>, StoreError> {
     let [
         all,
         by_mission,
@@ -556,18 +556,18 @@ pub(crate) fn lines(
     driver: &mut dyn Driver,
     project: &str,
     mission: MissionId,
-) -> Result<Vec<DigestLine>, Error> {
+) -> Result<Vec<DigestLine>, StoreError> {
     let rows = driver.query(LINES, params![project, mission.to_string()])?;
     rows.iter().map(line).collect()
 }
 
-fn line(row: &Row) -> Result<DigestLine, Error> {
+fn line(row: &Row) -> Result<DigestLine, StoreError> {
     let kind = row.text(0)?;
     Ok(DigestLine {
         kind: kind
             .parse()
             .map_err(|error: flightline_core::subject::UnknownKind| {
-                Error::Corrupt(error.to_string())
+                StoreError::Corrupt(error.to_string())
             })?,
         id: row.text(1)?,
         rev: row.unsigned(2)?,
@@ -580,7 +580,7 @@ pub(crate) fn cut_now(
     driver: &mut dyn Driver,
     project: &str,
     mission: MissionId,
-) -> Result<Vec<StoredEvent>, Error> {
+) -> Result<Vec<StoredEvent>, StoreError> {
     let rows = driver.query(CUT_NOW, params![project, mission.to_string()])?;
     let mut values = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -610,7 +610,7 @@ pub(crate) fn nearest(
     project: &str,
     rev: u64,
     mission: Option<MissionId>,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<String>, StoreError> {
     let mission = mission.map(|id| id.to_string());
     let mut found = Vec::new();
     for sql in [CUT_BEFORE, CUT_AFTER] {
@@ -625,7 +625,7 @@ pub(crate) fn nearest(
     Ok(found)
 }
 
-pub(crate) fn document(mut row: Row) -> Result<StoredDocument, Error> {
+pub(crate) fn document(mut row: Row) -> Result<StoredDocument, StoreError> {
     Ok(StoredDocument {
         id: row.take_text(3)?,
         rev: row.unsigned(4)?,
@@ -635,7 +635,7 @@ pub(crate) fn document(mut row: Row) -> Result<StoredDocument, Error> {
     })
 }
 
-pub(crate) fn from_row(mut row: Row) -> Result<SubjectRow, Error> {
+pub(crate) fn from_row(mut row: Row) -> Result<SubjectRow, StoreError> {
     Ok(SubjectRow {
         id: row.take_text(0)?,
         mission: row.take_opt_text(1)?,

@@ -5,7 +5,7 @@ use flightline_core::{LockId, Time};
 
 use super::statements;
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::value::{params, values};
 
@@ -23,7 +23,7 @@ pub(crate) fn of(
     driver: &mut dyn Driver,
     project: &str,
     lock: LockId,
-) -> Result<Option<LockWatch>, Error> {
+) -> Result<Option<LockWatch>, StoreError> {
     let rows = driver.query(OF, params![project, lock.to_string()])?;
     // A damaged row says nothing: the present caller is the first.
     let sound = rows
@@ -43,7 +43,7 @@ pub(crate) fn set(
     project: &str,
     lock: LockId,
     watch: LockWatch,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let (lock, since, at) = (
         lock.to_string(),
         watch.since.as_millis(),
@@ -53,16 +53,16 @@ pub(crate) fn set(
     driver.post(SET, values![project, lock, since, at, sum])
 }
 
-pub(crate) fn end(driver: &mut dyn Driver, project: &str, lock: LockId) -> Result<(), Error> {
+pub(crate) fn end(driver: &mut dyn Driver, project: &str, lock: LockId) -> Result<(), StoreError> {
     driver.post(END, values![project, lock.to_string()])
 }
 
 /// Forgets all of them: what a clock that jumped has seen proves nothing.
-pub(crate) fn forget_all(driver: &mut dyn Driver, project: &str) -> Result<(), Error> {
+pub(crate) fn forget_all(driver: &mut dyn Driver, project: &str) -> Result<(), StoreError> {
     driver.execute(FORGET_ALL, params![project]).map(drop)
 }
 
 /// Forgets those of locks that are gone.
-pub(crate) fn forget(driver: &mut dyn Driver, project: &str) -> Result<(), Error> {
+pub(crate) fn forget(driver: &mut dyn Driver, project: &str) -> Result<(), StoreError> {
     driver.execute(FORGET, params![project]).map(drop)
 }

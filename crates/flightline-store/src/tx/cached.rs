@@ -9,7 +9,7 @@ use flightline_core::{Kind, MissionId, Subject};
 
 use super::Tx;
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::event::{self, EventFilter, StoredEvent};
 use crate::table::subject::{self, CUT, CUT_OF_ALL, Find, SubjectRow};
 use crate::write_cache::{CachedSubject, RecentLookup};
@@ -38,7 +38,7 @@ fn check<T: PartialEq + std::fmt::Debug>(
     driver: &mut dyn Driver,
     (known, found): (&T, &T),
     of: std::fmt::Arguments<'_>,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     if known != found {
         driver.hold()?;
         assert_eq!(known, found, "{of}");
@@ -51,7 +51,7 @@ impl Tx<'_> {
     pub(super) fn cached_value<S: Subject>(
         &mut self,
         id: &str,
-    ) -> Result<Option<Option<S>>, Error> {
+    ) -> Result<Option<Option<S>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -75,7 +75,7 @@ impl Tx<'_> {
     }
 
     /// The subject with this id, if that need not be asked for.
-    pub fn remembered<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
+    pub fn remembered<S: Subject>(&mut self, id: &str) -> Result<Option<S>, StoreError> {
         Ok(self.cached_value(id)?.flatten())
     }
 
@@ -84,7 +84,7 @@ impl Tx<'_> {
         &mut self,
         find: Find<'_>,
         fits: impl Fn(&S) -> bool,
-    ) -> Result<Option<Vec<S>>, Error> {
+    ) -> Result<Option<Vec<S>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -123,7 +123,7 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         find: Find<'_>,
-    ) -> Result<Option<Vec<SubjectRow>>, Error> {
+    ) -> Result<Option<Vec<SubjectRow>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -147,7 +147,7 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         find: Find<'_>,
-    ) -> Result<Option<Vec<(String, u64)>>, Error> {
+    ) -> Result<Option<Vec<(String, u64)>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -186,7 +186,7 @@ impl Tx<'_> {
         kind: Kind,
         from: &str,
         to: &str,
-    ) -> Result<Option<Vec<String>>, Error> {
+    ) -> Result<Option<Vec<String>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -205,7 +205,11 @@ impl Tx<'_> {
     }
 
     /// The revision of a subject's last change.
-    pub(super) fn cached_change(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, Error> {
+    pub(super) fn cached_change(
+        &mut self,
+        kind: Kind,
+        id: &str,
+    ) -> Result<Option<u64>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -219,7 +223,7 @@ impl Tx<'_> {
         &mut self,
         mission: MissionId,
         mut fits: impl FnMut(&Event) -> bool,
-    ) -> Result<NewestWork, Error> {
+    ) -> Result<NewestWork, StoreError> {
         let mut fits = |event: &Event| {
             let shown = fits(event);
             shown && event.is_work()
@@ -267,14 +271,14 @@ impl Tx<'_> {
         mission: MissionId,
         rev: u64,
         limit: u64,
-    ) -> Result<Vec<Event>, Error> {
+    ) -> Result<Vec<Event>, StoreError> {
         let up_to = rev.saturating_sub(1);
         let listed = event::work_before(self.driver, &self.project.id, mission, up_to, limit)?;
         Ok(self.intact(listed))
     }
 
     /// The few newest events of a mission: work is rarely far back.
-    fn near(&mut self, mission: MissionId) -> Result<Vec<Event>, Error> {
+    fn near(&mut self, mission: MissionId) -> Result<Vec<Event>, StoreError> {
         self.newest_events(&EventFilter {
             mission: Some(mission),
             limit: NEAR,
@@ -288,7 +292,7 @@ impl Tx<'_> {
         mission: MissionId,
         newest: Vec<Event>,
         fits: &mut dyn FnMut(&Event) -> bool,
-    ) -> Result<NewestWork, Error> {
+    ) -> Result<NewestWork, StoreError> {
         let all = (newest.len() as u64) < NEAR;
         let mut before = newest.last().map_or(0, |oldest| oldest.rev);
         let mut event = newest.into_iter().find(&mut *fits);
@@ -308,7 +312,7 @@ impl Tx<'_> {
     pub(super) fn cached_lines(
         &mut self,
         mission: MissionId,
-    ) -> Result<Option<Vec<DigestLine>>, Error> {
+    ) -> Result<Option<Vec<DigestLine>>, StoreError> {
         let known = self.cached_in_cut(mission, |kind, entry| {
             Some(DigestLine {
                 kind,
@@ -335,7 +339,7 @@ impl Tx<'_> {
     pub(super) fn cached_sections(
         &mut self,
         mission: MissionId,
-    ) -> Result<Option<BTreeMap<String, SectionDigest>>, Error> {
+    ) -> Result<Option<BTreeMap<String, SectionDigest>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -358,7 +362,7 @@ impl Tx<'_> {
         mission: MissionId,
         status: &str,
         limit: u64,
-    ) -> Result<Option<Vec<SubjectRow>>, Error> {
+    ) -> Result<Option<Vec<SubjectRow>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -386,7 +390,7 @@ impl Tx<'_> {
     pub(super) fn cached_cut(
         &mut self,
         mission: MissionId,
-    ) -> Result<Option<Vec<StoredEvent>>, Error> {
+    ) -> Result<Option<Vec<StoredEvent>>, StoreError> {
         let known = self.cached_in_cut(mission, |kind, entry| {
             entry.is_sound().then(|| StoredEvent {
                 kind,
@@ -403,7 +407,7 @@ impl Tx<'_> {
         &mut self,
         mission: MissionId,
         tell: impl Fn(Kind, &CachedSubject) -> Option<T>,
-    ) -> Result<Option<Vec<T>>, Error> {
+    ) -> Result<Option<Vec<T>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };

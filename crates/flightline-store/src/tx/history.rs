@@ -8,7 +8,7 @@ use flightline_core::setting::EpochFloor;
 use serde_json::json;
 
 use super::Tx;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::loss::Loss;
 use crate::table::subject::Find;
 use crate::table::{event, subject};
@@ -25,12 +25,12 @@ impl Tx<'_> {
 
     /// Whether this is a place in the journal as it is: in its own history, or in one that it goes on from, before it
     /// was left.
-    pub fn has_place(&mut self, history: &str, rev: u64) -> Result<bool, Error> {
+    pub fn has_place(&mut self, history: &str, rev: u64) -> Result<bool, StoreError> {
         Ok(self.part_of(history)?.is_some_and(|last| rev <= last))
     }
 
     /// Up to which revision a history is part of this journal; not at all when it is none that this one goes on from.
-    pub fn part_of(&mut self, history: &str) -> Result<Option<u64>, Error> {
+    pub fn part_of(&mut self, history: &str) -> Result<Option<u64>, StoreError> {
         if self.project.history == history {
             return Ok(Some(self.project.rev));
         }
@@ -40,7 +40,7 @@ impl Tx<'_> {
     }
 
     /// How this history goes on from earlier ones, newest first.
-    pub fn branches(&mut self) -> Result<Vec<Branch>, Error> {
+    pub fn branches(&mut self) -> Result<Vec<Branch>, StoreError> {
         let (mut branches, mut history) = (Vec::new(), self.project.history.clone());
         while branches.len() < FOLLOWED
             && let Some(branch) = self.get::<Branch>(&Branch::key_of(&history))?
@@ -52,13 +52,13 @@ impl Tx<'_> {
     }
 
     /// No epoch up to this one may be handed out any more: a part of the journal that was lost may have done so.
-    pub fn epochs_above(&mut self) -> Result<u64, Error> {
+    pub fn epochs_above(&mut self) -> Result<u64, StoreError> {
         let branch = self.get::<Branch>(&Branch::key_of(&self.project.history))?;
         Ok(branch.map_or(0, |branch| branch.epochs_above))
     }
 
     /// The first revision at `rev` or after it that there is.
-    pub fn next_there(&mut self, rev: u64) -> Result<Option<u64>, Error> {
+    pub fn next_there(&mut self, rev: u64) -> Result<Option<u64>, StoreError> {
         event::next(self.driver, &self.project.id, rev)
     }
 
@@ -81,7 +81,7 @@ impl Tx<'_> {
 
     /// Begins a new history where a replica replaced the database, or where the database lost its end. What was
     /// acknowledged last may be lost, and places, fences and epochs that were handed out then must never mean anything else.
-    pub(crate) fn go_on(&mut self) -> Result<(), Error> {
+    pub(crate) fn go_on(&mut self) -> Result<(), StoreError> {
         let lost = self.losses.iter().find_map(|loss| match loss {
             Loss::Tail { from, to } => Some(json!({ "from": from, "to": to })),
             Loss::Event { .. } | Loss::Project => None,
@@ -119,7 +119,7 @@ impl Tx<'_> {
     }
 
     /// The highest epoch that any agent has, or must lie above. A record that cannot be read hides no other.
-    fn highest_epoch(&mut self) -> Result<u64, Error> {
+    fn highest_epoch(&mut self) -> Result<u64, StoreError> {
         let floor = self.get::<EpochFloor>(EpochFloor::KEY)?;
         let floor = floor.map_or(0, |floor| floor.epoch);
         let mut highest = self.epochs_above()?.max(floor);
@@ -127,7 +127,7 @@ impl Tx<'_> {
         for document in subject::documents(self.driver, project, Agent::KIND, Find::All)? {
             match self.read_document::<Agent>(Agent::KIND, document) {
                 Ok(agent) => highest = highest.max(agent.epoch),
-                Err(Error::Corrupt(_)) => {}
+                Err(StoreError::Corrupt(_)) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flightline_core::Kind;
 
 use super::Tx;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::statements;
 use crate::value::SqlValue;
 
@@ -36,7 +36,7 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         ids: &[String],
-    ) -> Result<BTreeMap<String, Neighbours>, Error> {
+    ) -> Result<BTreeMap<String, Neighbours>, StoreError> {
         let mut found = BTreeMap::new();
         for some in ids.chunks(NAMED) {
             let mut names = vec![

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use flightline_core::{Kind, MissionId, Subject};
 
 use super::Tx;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::overview::{self, ListOrder, MissionFilter};
 use crate::table::subject::SubjectRow;
 
 impl Tx<'_> {
     /// The mission of this state that was worked on last, by its id. That a context was compacted is no work.
-    pub fn last_worked_on(&mut self, state: MissionFilter) -> Result<Option<String>, Error> {
+    pub fn last_worked_on(&mut self, state: MissionFilter) -> Result<Option<String>, StoreError> {
         let rev = self.project.rev;
         overview::last_worked_on(self.driver, &self.project.id, rev, state)
     }
 
     /// How many of a kind there are of each status.
-    pub fn counts_by_status(&mut self, kind: Kind) -> Result<BTreeMap<String, u64>, Error> {
+    pub fn counts_by_status(&mut self, kind: Kind) -> Result<BTreeMap<String, u64>, StoreError> {
         let counts = overview::by_status(self.driver, &self.project.id, kind)?;
         Ok(counts.into_iter().collect())
     }
@@ -29,20 +29,24 @@ impl Tx<'_> {
         without: Option<&str>,
         order: ListOrder,
         limit: u64,
-    ) -> Result<Vec<SubjectRow>, Error> {
+    ) -> Result<Vec<SubjectRow>, StoreError> {
         let project = &self.project.id;
         let rows = overview::some(self.driver, project, kind, without, order, limit)?;
         self.mended_rows(kind, rows)
     }
 
     /// The row of a subject, without its document.
-    pub fn row(&mut self, kind: Kind, id: &str) -> Result<Option<SubjectRow>, Error> {
+    pub fn row(&mut self, kind: Kind, id: &str) -> Result<Option<SubjectRow>, StoreError> {
         let rows = overview::row(self.driver, &self.project.id, kind, id)?;
         Ok(self.mended_rows(kind, rows)?.pop())
     }
 
     /// The rows of a kind that are not of one status, oldest first.
-    pub fn rows_without(&mut self, kind: Kind, status: &str) -> Result<Vec<SubjectRow>, Error> {
+    pub fn rows_without(
+        &mut self,
+        kind: Kind,
+        status: &str,
+    ) -> Result<Vec<SubjectRow>, StoreError> {
         let rows = overview::without(self.driver, &self.project.id, kind, status)?;
         self.mended_rows(kind, rows)
     }
@@ -54,7 +58,7 @@ impl Tx<'_> {
         mission: MissionId,
         status: &str,
         limit: u64,
-    ) -> Result<Vec<SubjectRow>, Error> {
+    ) -> Result<Vec<SubjectRow>, StoreError> {
         match self.cached_of_status(kind, mission, status, limit)? {
             Some(known) => Ok(known),
             None => self.found_of_status(kind, mission, status, limit),
@@ -67,14 +71,14 @@ impl Tx<'_> {
         mission: MissionId,
         status: &str,
         limit: u64,
-    ) -> Result<Vec<SubjectRow>, Error> {
+    ) -> Result<Vec<SubjectRow>, StoreError> {
         let (driver, project) = (&mut *self.driver, &self.project.id);
         let rows = overview::of_status(driver, project, kind, (mission, status), limit)?;
         self.mended_rows(kind, rows)
     }
 
     /// The status of a subject; nothing when there is none.
-    pub fn status_of(&mut self, kind: Kind, id: &str) -> Result<Option<String>, Error> {
+    pub fn status_of(&mut self, kind: Kind, id: &str) -> Result<Option<String>, StoreError> {
         let known = match &mut self.cache {
             Some(cache) => cache.get(self.driver, kind, id)?,
             None => None,
@@ -86,30 +90,30 @@ impl Tx<'_> {
     }
 
     /// The missions that are under way, oldest first; perhaps some more, whose rows are damaged.
-    pub fn missions_under_way(&mut self) -> Result<Vec<SubjectRow>, Error> {
+    pub fn missions_under_way(&mut self) -> Result<Vec<SubjectRow>, StoreError> {
         let rows = overview::under_way(self.driver, &self.project.id)?;
         self.mended_rows(Kind::Mission, rows)
     }
 
     /// The sorties that agents hold, oldest first; perhaps some more, whose rows are damaged.
-    pub fn sorties_in_hand(&mut self) -> Result<Vec<SubjectRow>, Error> {
+    pub fn sorties_in_hand(&mut self) -> Result<Vec<SubjectRow>, StoreError> {
         let rows = overview::held(self.driver, &self.project.id)?;
         self.mended_rows(Kind::Sortie, rows)
     }
 
     /// How many messages each agent has not acknowledged, by its id.
-    pub fn unread_by_agent(&mut self) -> Result<BTreeMap<String, u64>, Error> {
+    pub fn unread_by_agent(&mut self) -> Result<BTreeMap<String, u64>, StoreError> {
         let counts = overview::unread(self.driver, &self.project.id)?;
         Ok(counts.into_iter().collect())
     }
 
     /// The missions that are not over and have sorties that are blocked or failed, by their ids.
-    pub fn missions_in_trouble(&mut self) -> Result<Vec<String>, Error> {
+    pub fn missions_in_trouble(&mut self) -> Result<Vec<String>, StoreError> {
         overview::troubled(self.driver, &self.project.id)
     }
 
     /// The missions that are not over and have notes of this status, by their ids.
-    pub fn missions_with_notes(&mut self, status: &str) -> Result<Vec<String>, Error> {
+    pub fn missions_with_notes(&mut self, status: &str) -> Result<Vec<String>, StoreError> {
         overview::noted(self.driver, &self.project.id, status)
     }
 
@@ -122,7 +126,7 @@ impl Tx<'_> {
         &mut self,
         text: &str,
         fits: impl Fn(&S) -> bool,
-    ) -> Result<Vec<S>, Error> {
+    ) -> Result<Vec<S>, StoreError> {
         if let Some(known) = self.cached_values(crate::Find::All, &fits)? {
             return Ok(known);
         }

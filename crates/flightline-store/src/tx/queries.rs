@@ -5,7 +5,7 @@ use flightline_core::{AgentId, Kind, MissionId, Subject};
 use serde::de::DeserializeOwned;
 
 use super::Tx;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::subject::{self, Find, StoredDocument, SubjectRow};
 
 impl Tx<'_> {
@@ -14,7 +14,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails or both copies are damaged.
-    pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, Error> {
+    pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, StoreError> {
         if let Some(known) = self.cached_value::<S>(id)? {
             return Ok(known);
         }
@@ -36,7 +36,7 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// When the store fails or both copies of a document are damaged.
-    pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, Error> {
+    pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, StoreError> {
         self.find_those(find, |_| true)
     }
 
@@ -48,7 +48,7 @@ impl Tx<'_> {
         &mut self,
         find: Find<'_>,
         fits: impl Fn(&S) -> bool,
-    ) -> Result<Vec<S>, Error> {
+    ) -> Result<Vec<S>, StoreError> {
         if let Some(known) = self.cached_values(find, &fits)? {
             return Ok(known);
         }
@@ -65,7 +65,7 @@ impl Tx<'_> {
         &mut self,
         mission: Option<MissionId>,
         text: &str,
-    ) -> Result<Vec<S>, Error> {
+    ) -> Result<Vec<S>, StoreError> {
         let (driver, project) = (&mut *self.driver, &self.project.id);
         let found = subject::holding(driver, project, S::KIND, mission, text)?;
         let mut sound = Vec::with_capacity(found.len());
@@ -82,7 +82,7 @@ impl Tx<'_> {
         mission: MissionId,
         without: Option<&str>,
         limit: u64,
-    ) -> Result<Vec<S>, Error> {
+    ) -> Result<Vec<S>, StoreError> {
         let (driver, project) = (&mut *self.driver, &self.project.id);
         let found = subject::newest(driver, project, S::KIND, mission, without, limit)?;
         let mut sound = Vec::with_capacity(found.len());
@@ -98,7 +98,7 @@ impl Tx<'_> {
         agent: AgentId,
         status: &str,
         limit: u64,
-    ) -> Result<Vec<S>, Error> {
+    ) -> Result<Vec<S>, StoreError> {
         let known = self.cached_values(Find::AgentStatus(agent, status), |_| true)?;
         if let Some(known) = known {
             let most = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -121,7 +121,7 @@ impl Tx<'_> {
         mission: MissionId,
         without: Option<&str>,
         limit: u64,
-    ) -> Result<Vec<T>, Error> {
+    ) -> Result<Vec<T>, StoreError> {
         if let Some(seen) = &mut self.seen {
             let (driver, project) = (&mut *self.driver, &self.project.id);
             let shas = subject::newest_shas(driver, project, kind, mission, without, limit)?;
@@ -159,10 +159,10 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         document: StoredDocument,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Option<T>, StoreError> {
         match self.read_document(kind, document) {
             Ok(read) => Ok(Some(read)),
-            Err(Error::Corrupt(_)) => Ok(None),
+            Err(StoreError::Corrupt(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -171,15 +171,15 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         document: StoredDocument,
-    ) -> Result<T, Error> {
+    ) -> Result<T, StoreError> {
         let id = document.id.clone();
         let text = self.sound_text(kind, &id, document)?;
         read_stored(&text)
-            .map_err(|error| Error::Corrupt(format!("{kind} {id} cannot be read: {error}")))
+            .map_err(|error| StoreError::Corrupt(format!("{kind} {id} cannot be read: {error}")))
     }
 
     /// The rows that fit, without their documents, oldest first.
-    pub fn rows(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<SubjectRow>, Error> {
+    pub fn rows(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<SubjectRow>, StoreError> {
         match self.cached_rows(kind, find)? {
             Some(known) => Ok(known),
             None => self.sound_rows(kind, find),
@@ -187,7 +187,7 @@ impl Tx<'_> {
     }
 
     /// How many of each status there are.
-    pub fn counts(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<(String, u64)>, Error> {
+    pub fn counts(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<(String, u64)>, StoreError> {
         match self.cached_counts(kind, find)? {
             Some(known) => Ok(known),
             None => subject::counts(self.driver, &self.project.id, kind, find),
@@ -195,17 +195,22 @@ impl Tx<'_> {
     }
 
     /// Every id of a kind, in byte order.
-    pub fn ids(&mut self, kind: Kind) -> Result<Vec<String>, Error> {
+    pub fn ids(&mut self, kind: Kind) -> Result<Vec<String>, StoreError> {
         subject::ids(self.driver, &self.project.id, kind)
     }
 
     /// Every id of a kind that was taken away, in byte order.
-    pub fn gone_ids(&mut self, kind: Kind) -> Result<Vec<String>, Error> {
+    pub fn gone_ids(&mut self, kind: Kind) -> Result<Vec<String>, StoreError> {
         subject::gone_ids(self.driver, &self.project.id, kind)
     }
 
     /// Ids of a kind from `from` up to, not including, `to`; eleven at most.
-    pub fn ids_between(&mut self, kind: Kind, from: &str, to: &str) -> Result<Vec<String>, Error> {
+    pub fn ids_between(
+        &mut self,
+        kind: Kind,
+        from: &str,
+        to: &str,
+    ) -> Result<Vec<String>, StoreError> {
         match self.cached_ids(kind, from, to)? {
             Some(known) => Ok(known),
             None => subject::ids_between(self.driver, &self.project.id, kind, from, to),

@@ -7,7 +7,7 @@ use flightline_core::{AgentId, CheckpointId, LockId, MissionId, Time};
 use serde_json::Value as Json;
 
 use super::{Past, Tx};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::table::backup::{WaitingBackup, WrittenBackup};
 use crate::table::pulse::Pulse;
 use crate::table::request::Remembered;
@@ -16,18 +16,22 @@ use crate::write_cache::WriteCache;
 
 impl Tx<'_> {
     /// Says what became of a checkpoint's copy in a file.
-    pub fn set_backup(&mut self, checkpoint: CheckpointId, backup: &Backup) -> Result<(), Error> {
+    pub fn set_backup(
+        &mut self,
+        checkpoint: CheckpointId,
+        backup: &Backup,
+    ) -> Result<(), StoreError> {
         backup::set(self.driver, &self.project.id, checkpoint, backup, self.now)
     }
 
     /// The state of a checkpoint's file. Without a row it is to be written.
-    pub fn backup_of(&mut self, checkpoint: CheckpointId) -> Result<Backup, Error> {
+    pub fn backup_of(&mut self, checkpoint: CheckpointId) -> Result<Backup, StoreError> {
         let found = backup::of(self.driver, &self.project.id, checkpoint)?;
         Ok(found.unwrap_or(Backup::Pending))
     }
 
     /// What became of every checkpoint's copy in a file.
-    pub fn backups(&mut self) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+    pub fn backups(&mut self) -> Result<Vec<(CheckpointId, Backup)>, StoreError> {
         backup::all(self.driver, &self.project.id)
     }
 
@@ -37,17 +41,17 @@ impl Tx<'_> {
         mission: MissionId,
         without: Option<&str>,
         limit: u64,
-    ) -> Result<Vec<(CheckpointId, Backup)>, Error> {
+    ) -> Result<Vec<(CheckpointId, Backup)>, StoreError> {
         backup::of_newest(self.driver, &self.project.id, mission, without, limit)
     }
 
     /// Checkpoints whose copy in a file is yet to be written.
-    pub fn unsettled_backups(&mut self) -> Result<Vec<CheckpointId>, Error> {
+    pub fn unsettled_backups(&mut self) -> Result<Vec<CheckpointId>, StoreError> {
         backup::unsettled(self.driver, &self.project.id)
     }
 
     /// The checkpoints whose files are not settled, those first that were never tried.
-    pub fn waiting_backups(&mut self, limit: u64) -> Result<Vec<WaitingBackup>, Error> {
+    pub fn waiting_backups(&mut self, limit: u64) -> Result<Vec<WaitingBackup>, StoreError> {
         backup::waiting(self.driver, &self.project.id, limit)
     }
 
@@ -56,7 +60,7 @@ impl Tx<'_> {
         &mut self,
         mission: MissionId,
         newest: u64,
-    ) -> Result<Vec<WrittenBackup>, Error> {
+    ) -> Result<Vec<WrittenBackup>, StoreError> {
         backup::written(self.driver, &self.project.id, mission, newest)
     }
 
@@ -66,17 +70,17 @@ impl Tx<'_> {
         &mut self,
         mission: MissionId,
         born: u64,
-    ) -> Result<Option<u64>, Error> {
+    ) -> Result<Option<u64>, StoreError> {
         backup::written_after(self.driver, &self.project.id, mission, born)
     }
 
     /// Forgets the copy of a checkpoint that is gone.
-    pub fn forget_backup(&mut self, checkpoint: CheckpointId) -> Result<(), Error> {
+    pub fn forget_backup(&mut self, checkpoint: CheckpointId) -> Result<(), StoreError> {
         backup::forget(self.driver, &self.project.id, checkpoint)
     }
 
     /// Notes a sign of life.
-    pub fn beat(&mut self, agent: AgentId, epoch: u64, data: &Json) -> Result<(), Error> {
+    pub fn beat(&mut self, agent: AgentId, epoch: u64, data: &Json) -> Result<(), StoreError> {
         let cache = self.cache.as_mut();
         let news = cache.is_none_or(|it| it.beat(&agent.to_string(), epoch, self.now, data));
         match news {
@@ -87,7 +91,7 @@ impl Tx<'_> {
     }
 
     /// Notes a sign of life that an agent gave at [`Tx::now`], the moment that is told of. One that came later stays.
-    pub fn beat_then(&mut self, agent: AgentId, epoch: u64) -> Result<(), Error> {
+    pub fn beat_then(&mut self, agent: AgentId, epoch: u64) -> Result<(), StoreError> {
         let at = self.now();
         pulse::beat_then(self.driver, &self.project.id, agent, epoch, at)?;
         if let Some(cache) = &mut self.cache {
@@ -97,7 +101,7 @@ impl Tx<'_> {
     }
 
     /// The last sign of life of every agent.
-    pub fn pulses(&mut self) -> Result<Vec<Pulse>, Error> {
+    pub fn pulses(&mut self) -> Result<Vec<Pulse>, StoreError> {
         match &self.cache {
             Some(_) => self.known_pulses().cloned(),
             None => pulse::all(self.driver, &self.project.id),
@@ -105,7 +109,7 @@ impl Tx<'_> {
     }
 
     /// The last sign of life of every agent, ordered by agent, as they are remembered.
-    fn known_pulses(&mut self) -> Result<&Vec<Pulse>, Error> {
+    fn known_pulses(&mut self) -> Result<&Vec<Pulse>, StoreError> {
         // Elsewhere others may have been heard meanwhile.
         let is_checked = cfg!(debug_assertions) && self.driver.name() == "sqlite";
         let known = self.cache.as_deref().and_then(WriteCache::pulses);
@@ -118,11 +122,11 @@ impl Tx<'_> {
             }
         }
         let known = self.cache.as_deref().and_then(WriteCache::pulses);
-        known.ok_or_else(|| Error::Corrupt("no sign of life is remembered".to_owned()))
+        known.ok_or_else(|| StoreError::Corrupt("no sign of life is remembered".to_owned()))
     }
 
     /// The last signs of life of these agents, ordered by agent; perhaps others' as well.
-    pub fn pulses_of(&mut self, agents: &[AgentId]) -> Result<Vec<Pulse>, Error> {
+    pub fn pulses_of(&mut self, agents: &[AgentId]) -> Result<Vec<Pulse>, StoreError> {
         match agents {
             [] => Ok(Vec::new()),
             few if few.len() <= pulse::SOME => match &self.cache {
@@ -146,23 +150,23 @@ impl Tx<'_> {
     }
 
     /// The last sign of life of one agent.
-    pub fn pulse(&mut self, agent: AgentId) -> Result<Option<Pulse>, Error> {
+    pub fn pulse(&mut self, agent: AgentId) -> Result<Option<Pulse>, StoreError> {
         pulse::of(self.driver, &self.project.id, agent)
     }
 
     /// Makes sure, until the end of this transaction, that an agent gave no sign of life after `since`.
     /// False when it did: it is alive after all.
-    pub fn hold_pulse(&mut self, agent: AgentId, since: Time) -> Result<bool, Error> {
+    pub fn hold_pulse(&mut self, agent: AgentId, since: Time) -> Result<bool, StoreError> {
         pulse::take(self.driver, &self.project.id, agent, since)
     }
 
     /// Since when an agent has been waiting for a lock; none when no agent has.
-    pub fn watch_of(&mut self, lock: LockId) -> Result<Option<LockWatch>, Error> {
+    pub fn watch_of(&mut self, lock: LockId) -> Result<Option<LockWatch>, StoreError> {
         watch::of(self.driver, &self.project.id, lock)
     }
 
     /// Notes that an agent waits for a lock, and forgets its earlier note.
-    pub fn set_watch(&mut self, lock: LockId, watch: LockWatch) -> Result<(), Error> {
+    pub fn set_watch(&mut self, lock: LockId, watch: LockWatch) -> Result<(), StoreError> {
         if watch.since == watch.at {
             watch::forget(self.driver, &self.project.id)?;
         }
@@ -170,12 +174,12 @@ impl Tx<'_> {
     }
 
     /// Ends the watch of a lock: it was granted anew.
-    pub fn end_watch(&mut self, lock: LockId) -> Result<(), Error> {
+    pub fn end_watch(&mut self, lock: LockId) -> Result<(), StoreError> {
         watch::end(self.driver, &self.project.id, lock)
     }
 
     /// What an earlier request of this actor with this key left behind.
-    pub fn past(&mut self, actor: &str, key: &str, request: &str) -> Result<Past, Error> {
+    pub fn past(&mut self, actor: &str, key: &str, request: &str) -> Result<Past, StoreError> {
         let found = request::get(self.driver, &self.project.id, actor, &sha256_hex(key))?;
         Ok(match found {
             None => Past::Unknown,
@@ -187,12 +191,12 @@ impl Tx<'_> {
     }
 
     /// Whether requests are remembered that need not be any longer, by the clock.
-    pub fn has_old_requests(&mut self) -> Result<bool, Error> {
+    pub fn has_old_requests(&mut self) -> Result<bool, StoreError> {
         request::any_old(self.driver, &self.project, self.now)
     }
 
     /// Forgets requests that were remembered for long enough as of this time.
-    pub fn forget_requests(&mut self, as_of: Time) -> Result<u64, Error> {
+    pub fn forget_requests(&mut self, as_of: Time) -> Result<u64, StoreError> {
         request::forget(self.driver, &self.project, as_of.min(self.now))
     }
 
@@ -203,7 +207,7 @@ impl Tx<'_> {
         key: &str,
         request: &str,
         outcome: String,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let remembered = Remembered {
             hash: sha256_hex(request),
             outcome,

@@ -10,7 +10,7 @@ use flightline_core::subject::keys_of;
 use super::{VerifyPart, VerifyProgress};
 use crate::damage::{DamageKind, DamagedValue, OtherCopy};
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::table::event::query_values;
 use crate::table::statements;
@@ -69,7 +69,7 @@ pub(crate) fn walk(
     project: &str,
     damaged: &BTreeSet<u64>,
     watch: &mut VerifyProgress<'_>,
-) -> Result<Folded, Error> {
+) -> Result<Folded, StoreError> {
     let mut folded = Folded::default();
     let mut changes = Changes::new(project, damaged);
     let (mut kind, mut id, mut seen) = (String::new(), String::new(), 0);
@@ -117,7 +117,7 @@ impl Folded {
         (word, id): (String, String),
         told: &Told,
         damaged: &BTreeSet<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let Ok(kind) = word.parse::<Kind>() else {
             self.unfolded.push(differs(&word, &id));
             self.strays.push((word, id));
@@ -208,7 +208,7 @@ fn judge(
     row: &Row,
     told: &Told,
     damaged: &BTreeSet<u64>,
-) -> Result<Judged, Error> {
+) -> Result<Judged, StoreError> {
     let ill = |what| {
         Ok(Judged {
             ill: vec![what],
@@ -271,7 +271,7 @@ fn judge(
 }
 
 /// The damage of a row whose event cannot be relied on.
-fn by_itself(kind: Kind, row: &Row) -> Result<Vec<DamageKind>, Error> {
+fn by_itself(kind: Kind, row: &Row) -> Result<Vec<DamageKind>, StoreError> {
     if row.opt_int(GONE)?.is_some() {
         return Ok(Vec::new());
     }
@@ -287,7 +287,7 @@ fn by_itself(kind: Kind, row: &Row) -> Result<Vec<DamageKind>, Error> {
 }
 
 /// Which columns are not what the document says.
-fn wrong_columns(kind: Kind, row: &Row, text: &str) -> Result<Option<DamageKind>, Error> {
+fn wrong_columns(kind: Kind, row: &Row, text: &str) -> Result<Option<DamageKind>, StoreError> {
     let Ok(keys) = keys_of(kind, text) else {
         return Ok(Some(DamageKind::Unreadable));
     };
@@ -347,7 +347,7 @@ impl<'a> Changes<'a> {
     }
 
     /// The next event that changed something and can be relied on.
-    fn peek(&mut self, driver: &mut dyn Driver) -> Result<Option<&Changed>, Error> {
+    fn peek(&mut self, driver: &mut dyn Driver) -> Result<Option<&Changed>, StoreError> {
         while self.page.is_empty() && !self.over {
             let (kind, id, rev) = &self.end;
             let params = params![self.project, kind.as_str(), id.as_str(), *rev];
@@ -373,7 +373,7 @@ impl<'a> Changes<'a> {
         &mut self,
         driver: &mut dyn Driver,
         key: Option<&(String, String)>,
-    ) -> Result<Vec<(String, String)>, Error> {
+    ) -> Result<Vec<(String, String)>, StoreError> {
         let mut before: Vec<(String, String)> = Vec::new();
         while let Some(changed) = self.peek(driver)? {
             if key.is_some_and(|key| changed.key >= *key) {
@@ -388,7 +388,7 @@ impl<'a> Changes<'a> {
     }
 
     /// What the journal says of a subject.
-    fn of(&mut self, driver: &mut dyn Driver, key: &(String, String)) -> Result<Told, Error> {
+    fn of(&mut self, driver: &mut dyn Driver, key: &(String, String)) -> Result<Told, StoreError> {
         let mut told = Told::default();
         while let Some(changed) = self.peek(driver)? {
             if changed.key != *key {

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::{VerifyPart, VerifyProgress};
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::mend::IN_PLACE_OF;
 use crate::seal;
 use crate::table::event::put_together;
@@ -112,7 +112,7 @@ pub(crate) fn walk(
     driver: &mut dyn Driver,
     project: &ProjectRow,
     watch: &mut VerifyProgress<'_>,
-) -> Result<Walked, Error> {
+) -> Result<Walked, StoreError> {
     let mut walk = Walk::default();
     let mut rev = 0;
     loop {
@@ -144,7 +144,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn step(&mut self, row: &Row, stored: Stored) -> Result<(), Error> {
+    fn step(&mut self, row: &Row, stored: Stored) -> Result<(), StoreError> {
         let rev = row.unsigned(seal::REV)?;
         let kind = EventType::from_word(&row.text(seal::KIND)?);
         let (prev, own) = (row.text(seal::PREV)?, row.text(seal::SEAL)?);
@@ -235,8 +235,8 @@ impl Walk {
     }
 
     /// What events say that the walk itself has to know.
-    fn read(&mut self, row: &Row, rev: u64, kind: Option<EventType>) -> Result<(), Error> {
-        let data = || -> Result<Json, Error> {
+    fn read(&mut self, row: &Row, rev: u64, kind: Option<EventType>) -> Result<(), StoreError> {
+        let data = || -> Result<Json, StoreError> {
             Ok(serde_json::from_str(&row.text(seal::DATA)?).unwrap_or_default())
         };
         match kind {
@@ -272,7 +272,13 @@ impl Walk {
         }
     }
 
-    fn value(&mut self, row: &Row, stored: Stored, rev: u64, intact: bool) -> Result<(), Error> {
+    fn value(
+        &mut self,
+        row: &Row,
+        stored: Stored,
+        rev: u64,
+        intact: bool,
+    ) -> Result<(), StoreError> {
         if row.text(seal::CHANGE)? != Change::Set.as_str() {
             // Nothing was said there, or it was thinned away, and is kept for others at most.
             let there = row.opt_text(seal::AFTER)?.is_some() && !stored.kept;

@@ -7,7 +7,7 @@ use flightline_core::{CheckpointId, Kind};
 
 use super::{VerifyPart, VerifyProgress};
 use crate::engine::Driver;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::seal;
 use crate::table::project::Proven;
 use crate::table::{backup, project, pulse, statements};
@@ -64,7 +64,7 @@ pub(crate) fn walk(
     driver: &mut dyn Driver,
     project: &str,
     watch: &mut VerifyProgress<'_>,
-) -> Result<Vec<Stale>, Error> {
+) -> Result<Vec<Stale>, StoreError> {
     let mut found = Vec::new();
     for row in driver.query(PULSES, params![project])? {
         if !is_sound_pulse(&row)? {
@@ -103,7 +103,7 @@ pub(crate) fn walk(
     Ok(found)
 }
 
-fn is_sound_pulse(row: &Row) -> Result<bool, Error> {
+fn is_sound_pulse(row: &Row) -> Result<bool, StoreError> {
     let Ok(epoch) = row.unsigned(1) else {
         return Ok(false);
     };
@@ -114,7 +114,7 @@ fn is_sound_pulse(row: &Row) -> Result<bool, Error> {
 impl Tx<'_> {
     /// Puts right what is damaged beside the journal. An agent counts as heard now, and loses nothing; a request that
     /// cannot be answered is forgotten; a file of which nothing is known is written anew. Says what was done.
-    pub fn mend_beside(&mut self, stale: &Stale) -> Result<String, Error> {
+    pub fn mend_beside(&mut self, stale: &Stale) -> Result<String, StoreError> {
         let project = self.project.id.clone();
         let done = match stale {
             Stale::Pulse(agent) => {

@@ -8,26 +8,26 @@ use std::time::Duration;
 use flightline_core::event::EventType;
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, EventFilter, Find, Store, Tx};
+use flightline_store::{EventFilter, Find, Store, StoreError, Tx};
 use flightline_testkit::value::{agent_id, lesson, mission};
 use flightline_testkit::{Engine, World};
 use serde_json::json;
 
 use crate::groups::learn;
 
-fn forget(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
+fn forget(tx: &mut Tx<'_>, number: u128) -> Result<u64, StoreError> {
     let note = lesson(number, &mission(1, "One"), "x");
     tx.remove(EventType::NoteWithdrawn, &note, &json!({}))
 }
 
 /// How many notes a write sees.
-fn known(tx: &mut Tx<'_>) -> Result<usize, Error> {
+fn known(tx: &mut Tx<'_>) -> Result<usize, StoreError> {
     Ok(tx.find::<Note>(Find::Mission(mission(1, "One").id))?.len())
 }
 
 fn notes(world: &World) -> usize {
     let seen = world.store().read(|tx| tx.rows(Kind::Note, Find::All));
-    let seen: Vec<_> = seen.map_err(|error: Error| error).unwrap();
+    let seen: Vec<_> = seen.map_err(|error: StoreError| error).unwrap();
     seen.len()
 }
 
@@ -74,7 +74,10 @@ fn who_is_overtaken_decides_again_on_what_the_other_wrote() {
     store.begin_group().unwrap();
     assert_eq!(store.write(known).unwrap(), 5);
     elsewhere(&world, 30);
-    assert!(matches!(store.commit_group(), Err(Error::Collision(_))));
+    assert!(matches!(
+        store.commit_group(),
+        Err(StoreError::Collision(_))
+    ));
     assert!(store.was_overtaken());
     assert_eq!(world.problems(), Vec::<String>::new());
 }
@@ -111,7 +114,7 @@ fn who_is_overtaken_twice_in_a_row_holds_the_project() {
 /// What asks for its own writes, tries something, or has to know what became of a statement cannot be put off.
 #[test]
 fn what_needs_the_project_holds_it_from_there_on() {
-    type Ask = fn(&mut Tx<'_>) -> Result<(), Error>;
+    type Ask = fn(&mut Tx<'_>) -> Result<(), StoreError>;
     let world = World::new(Engine::Postgres);
     let mut store = settled(&world);
     store
@@ -173,7 +176,7 @@ fn a_row_that_is_written_often_in_one_commit_has_its_last_value_and_its_first_re
     store.write(|tx| forget(tx, 1)).unwrap();
     store.commit_group().unwrap();
     let rows = world.store().read(|tx| tx.rows(Kind::Note, Find::All));
-    let rows = rows.map_err(|error: Error| error).unwrap();
+    let rows = rows.map_err(|error: StoreError| error).unwrap();
     let key = lesson(10, &mission(1, "One"), "x").key();
     let row = rows.iter().find(|row| row.id == key).unwrap();
     assert_eq!((row.born, row.rev, rows.len()), (first, last, 4));
@@ -202,7 +205,7 @@ fn a_heartbeat_after_a_pause_overtakes_a_group() {
     let awake = store
         .write(|tx| {
             learn(tx, 10)?;
-            Ok::<_, Error>(tx.awake_since())
+            Ok::<_, StoreError>(tx.awake_since())
         })
         .unwrap();
     store.commit_group().unwrap();
@@ -235,7 +238,7 @@ fn nodes_that_write_at_once_lose_nothing() {
                             let committed = store.commit_group();
                             match (counted, committed) {
                                 (Ok(_), Ok(())) => break,
-                                (_, Err(Error::Collision(_))) => {}
+                                (_, Err(StoreError::Collision(_))) => {}
                                 other => panic!("{other:?}"),
                             }
                         }
@@ -247,7 +250,7 @@ fn nodes_that_write_at_once_lose_nothing() {
         nodes.into_iter().map(|node| node.join().unwrap()).sum()
     });
     let all = world.store().read(|tx| tx.find::<Note>(Find::All));
-    let all = all.map_err(|error: Error| error).unwrap();
+    let all = all.map_err(|error: StoreError| error).unwrap();
     let mut counts: Vec<usize> = all
         .iter()
         .map(|note| note.text.to_string().parse().unwrap())

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use flightline_core::event::EventType;
 use flightline_core::history::LEFT_OUT;
 use flightline_store::verify::verify;
-use flightline_store::{Error, EventFilter, Loss, Store};
+use flightline_store::{EventFilter, Loss, Store, StoreError};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World};
 use serde_json::json;
@@ -67,7 +67,7 @@ fn it_is_private_and_says_the_last_revision() {
 fn a_lost_end_is_said_by_whoever_reads() {
     let world = behind();
     let mut store = world.store();
-    store.read(|tx| Ok::<_, Error>(tx.rev())).unwrap();
+    store.read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap();
     assert_eq!(store.take_losses(), [Loss::Tail { from: 2, to: 3 }]);
     let said: Vec<String> = verify(&mut store)
         .unwrap()
@@ -86,7 +86,7 @@ fn whoever_writes_goes_on_in_a_new_history_that_says_what_is_lost() {
     let world = behind();
     let mut store = world.store();
     let before = store
-        .read(|tx| Ok::<_, Error>(tx.history().to_owned()))
+        .read(|tx| Ok::<_, StoreError>(tx.history().to_owned()))
         .unwrap();
     let rev = learn(&mut store, 4);
     assert_eq!(rev, 1 + LEFT_OUT + 2, "no revision is handed out twice");
@@ -100,7 +100,7 @@ fn whoever_writes_goes_on_in_a_new_history_that_says_what_is_lost() {
                     ..EventFilter::default()
                 },
             )?;
-            Ok::<_, Error>((tx.history().to_owned(), events.remove(0)))
+            Ok::<_, StoreError>((tx.history().to_owned(), events.remove(0)))
         })
         .unwrap();
     assert_ne!(history, before);
@@ -181,7 +181,7 @@ fn what_is_rolled_back_is_not_acknowledged() {
     let note = lesson(2, &mission(1, "One"), "Measure");
     let refused = store.write(|tx| {
         tx.set(EventType::NoteAdded, &note, &json!({}))?;
-        Err::<(), _>(Error::Corrupt("no".to_owned()))
+        Err::<(), _>(StoreError::Corrupt("no".to_owned()))
     });
     assert!(refused.is_err());
     store

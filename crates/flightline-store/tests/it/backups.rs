@@ -12,7 +12,7 @@ use flightline_core::event::EventType;
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
 use flightline_store::verify::verify;
-use flightline_store::{Copied, Error, Find, Location, OpenOptions, Store};
+use flightline_store::{Copied, Find, Location, OpenOptions, Store, StoreError};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::json;
@@ -63,7 +63,7 @@ fn check_pair(folder: &Path, project: &str, copied: &Copied) {
     let location = Location::Folder(folder.to_path_buf());
     let mut backup = Store::open(&location, project, OpenOptions::default()).unwrap();
     let (rev, notes, events) = backup
-        .read(|tx| Ok::<_, Error>((tx.rev(), tx.find::<Note>(Find::All)?, tx.event_count()?)))
+        .read(|tx| Ok::<_, StoreError>((tx.rev(), tx.find::<Note>(Find::All)?, tx.event_count()?)))
         .unwrap();
     assert_eq!(notes[0].text, notes[1].text, "half a request shows");
     assert_eq!(notes[0].text.as_str(), (rev / 2).to_string());
@@ -111,7 +111,7 @@ both_engines! {
         fs::create_dir(&folder).unwrap();
         let file = folder.join("today.db");
         let copied = world.store().back_up(&file).unwrap();
-        let history = world.store().read(|tx| Ok::<_, flightline_store::Error>(tx.history().to_owned())).unwrap();
+        let history = world.store().read(|tx| Ok::<_, flightline_store::StoreError>(tx.history().to_owned())).unwrap();
         let expected = Copied { project: world.project.clone(), history, rev: 2, events: 2, subjects: 2 };
         assert_eq!(copied, expected);
         assert_eq!(names_in(&folder), ["today.db"]);
@@ -145,7 +145,7 @@ both_engines! {
         symlink(folder.join("nowhere"), &link).unwrap();
         for file in [&taken, &link, &folder] {
             let refused = store.back_up(file).unwrap_err();
-            assert!(matches!(&refused, Error::Location(said) if said.ends_with("exists already")), "{refused:?}");
+            assert!(matches!(&refused, StoreError::Location(said) if said.ends_with("exists already")), "{refused:?}");
         }
         assert_eq!(fs::read_to_string(&taken).unwrap(), "precious");
         assert_eq!(names_in(&folder), ["link", "taken"]);
@@ -153,7 +153,7 @@ both_engines! {
 
     fn a_backup_into_a_folder_that_is_not_there_is_refused(world: &World) {
         let refused = world.store().back_up(&world.folder().join("nowhere/backup.db")).unwrap_err();
-        assert!(matches!(&refused, Error::Location(said) if said.contains("nowhere")), "{refused:?}");
+        assert!(matches!(&refused, StoreError::Location(said) if said.contains("nowhere")), "{refused:?}");
         assert!(!world.folder().join("nowhere").exists());
     }
 
@@ -162,7 +162,7 @@ both_engines! {
         let folder = world.folder().join("backups");
         fs::create_dir(&folder).unwrap();
         let refused = store.back_up(&folder.join("backup.db")).unwrap_err();
-        assert!(matches!(refused, Error::UnknownProject(_)), "{refused:?}");
+        assert!(matches!(refused, StoreError::UnknownProject(_)), "{refused:?}");
         assert_eq!(names_in(&folder), [] as [&str; 0]);
     }
 
@@ -195,7 +195,7 @@ fn a_damaged_store_gives_no_backup() {
         .store()
         .back_up(&folder.join("backup.db"))
         .unwrap_err();
-    assert!(matches!(refused, Error::Corrupt(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Corrupt(_)), "{refused:?}");
     assert_eq!(names_in(&folder), [] as [&str; 0]);
 }
 

@@ -7,7 +7,7 @@ use flightline_core::event::EventType;
 use flightline_core::subject::Subject;
 use flightline_core::{AgentId, Kind};
 use flightline_store::verify::{Wrong, examine, verify};
-use flightline_store::{Error, EventFilter, Find, Location, Loss, Mended, Store};
+use flightline_store::{EventFilter, Find, Location, Loss, Mended, Store, StoreError};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World, both_engines, damage};
 use postgres::{Client, NoTls};
@@ -164,7 +164,7 @@ both_engines! {
                     .read(|tx| {
                         tx.rows(Kind::Mission, Find::All)?;
                         tx.find::<flightline_core::note::Note>(Find::All).map(drop).or_else(|error| match error {
-                            Error::Corrupt(_) => Ok(()),
+                            StoreError::Corrupt(_) => Ok(()),
                             error => Err(error),
                         })?;
                         tx.newest_events(&EventFilter { limit: 100, ..EventFilter::default() })?;
@@ -188,7 +188,7 @@ both_engines! {
                 let written = store.write(|tx| tx.note(EventType::MissionTransitioned, &mission(1, "One"), &json!({})));
                 let in_the_way = (column.as_str(), row) == ("rev", "project = {project} AND rev = 7");
                 match written {
-                    Err(Error::Corrupt(_)) if in_the_way => {}
+                    Err(StoreError::Corrupt(_)) if in_the_way => {}
                     written => drop(written.unwrap_or_else(|error| panic!("{sql}: {error}"))),
                 }
                 assert!(!world.problems().is_empty() || column == "timeline", "{sql}");
@@ -223,7 +223,7 @@ both_engines! {
         ] {
             let world = World::new(world.engine);
             let mut store = fill(&world);
-            let row = |store: &mut Store| store.read(|tx| Ok::<_, Error>((tx.project_name().to_owned(), tx.history().to_owned(), tx.project_created_at())));
+            let row = |store: &mut Store| store.read(|tx| Ok::<_, StoreError>((tx.project_name().to_owned(), tx.history().to_owned(), tx.project_created_at())));
             let before = row(&mut store).unwrap();
             world.forget();
             assert!(try_raw(&world, &format!("UPDATE project SET {column} = {} WHERE id = {{project}}", changed(column))));
@@ -295,7 +295,7 @@ both_engines! {
         store.write(|tx| tx.set(EventType::NoteAdded, &note(6, "First"), &json!({}))).unwrap();
         let dropped = store.write(|tx| {
             tx.set(EventType::NoteAdded, &note(7, "Dropped"), &json!({}))?;
-            Err::<(), _>(Error::Corrupt("no".to_owned()))
+            Err::<(), _>(StoreError::Corrupt("no".to_owned()))
         });
         assert!(dropped.is_err());
         store.write(|tx| tx.set(EventType::NoteAdded, &note(8, "Last"), &json!({}))).unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use flightline_core::event::EventType;
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, EventFilter, Find, Location, OpenOptions, Store};
+use flightline_store::{EventFilter, Find, Location, OpenOptions, Store, StoreError};
 use flightline_testkit::value::{agent_id, lesson, mission};
 use flightline_testkit::{Engine, Schema, World, both_engines, postgres_url, with_option};
 use postgres::{Client, NoTls};
@@ -27,7 +27,7 @@ fn connect(world: &World) -> Store {
 }
 
 /// Adds one to the number that all writers share, and writes down who did it.
-fn count_up(store: &mut Store, writer: u64, turn: u64) -> Result<(u64, u64), Error> {
+fn count_up(store: &mut Store, writer: u64, turn: u64) -> Result<(u64, u64), StoreError> {
     let of = mission(1, "Counting");
     store.write(|tx| {
         let number = match tx.get::<Note>(&lesson(1, &of, "0").key())? {
@@ -75,7 +75,7 @@ both_engines! {
             .store()
             .read(|tx| {
                 let filter = EventFilter { limit: 10_000, ..EventFilter::default() };
-                Ok::<_, Error>((
+                Ok::<_, StoreError>((
                     tx.get::<Note>(&lesson(1, &mission(1, "x"), "0").key())?,
                     tx.rev(),
                     tx.rows(Kind::Note, Find::All)?,
@@ -98,7 +98,7 @@ both_engines! {
             .write(|tx| {
                 runs += 1;
                 let rev = tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
-                if runs < 4 { Err(Error::Collision("on purpose".to_owned())) } else { Ok(rev) }
+                if runs < 4 { Err(StoreError::Collision("on purpose".to_owned())) } else { Ok(rev) }
             })
             .unwrap();
         assert_eq!((runs, rev), (4, 1));
@@ -111,7 +111,7 @@ both_engines! {
             .pulse(|tx| {
                 runs += 1;
                 tx.beat(agent_id(1), 1, &json!({}))?;
-                if runs < 4 { Err(Error::Collision("on purpose".to_owned())) } else { Ok(()) }
+                if runs < 4 { Err(StoreError::Collision("on purpose".to_owned())) } else { Ok(()) }
             })
             .unwrap();
         assert_eq!(runs, 4);
@@ -124,9 +124,9 @@ both_engines! {
         let refused = store.write(|tx| {
             runs += 1;
             tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
-            Err::<(), _>(Error::Collision("on purpose".to_owned()))
+            Err::<(), _>(StoreError::Collision("on purpose".to_owned()))
         });
-        assert!(matches!(refused, Err(Error::Collision(_))), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::Collision(_))), "{refused:?}");
         assert_eq!(runs, 8);
         assert_eq!(store.read(|tx| tx.event_count()).unwrap(), 0);
     }
@@ -136,7 +136,7 @@ both_engines! {
         let mut beside = Store::create(&world.location, &other, "beside", world.options()).unwrap();
         connect(world).write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
         let (rev, ids, name) = beside
-            .read(|tx| Ok::<_, Error>((tx.rev(), tx.ids(Kind::Mission)?, tx.project_name().to_owned())))
+            .read(|tx| Ok::<_, StoreError>((tx.rev(), tx.ids(Kind::Mission)?, tx.project_name().to_owned())))
             .unwrap();
         assert_eq!((rev, ids, name.as_str()), (0, vec![], "beside"));
         let rev = beside.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
@@ -198,7 +198,7 @@ fn on_postgres_a_deadlock_is_run_again() {
                     }
                     tx.hold_pulse(agent_id(1), now)?;
                 }
-                Ok::<_, Error>(())
+                Ok::<_, StoreError>(())
             })
             .unwrap();
     });
@@ -239,13 +239,13 @@ fn on_postgres_a_write_that_cannot_be_read_back_is_not_called_undone() {
             while watching.query(waits, &[&pid]).unwrap().is_empty() {
                 assert!(Instant::now() < deadline, "nobody waits for the journal");
             }
-            Ok::<_, Error>(rev)
+            Ok::<_, StoreError>(rev)
         });
         release.send(()).unwrap();
         outcome
     });
     assert!(
-        matches!(outcome, Err(Error::CommitUnknown(_))),
+        matches!(outcome, Err(StoreError::CommitUnknown(_))),
         "{outcome:?}"
     );
     assert_eq!(store.read(|tx| tx.event_count()).unwrap(), 1);

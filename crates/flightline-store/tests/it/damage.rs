@@ -6,7 +6,7 @@ use flightline_core::Subject;
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_store::verify::verify;
-use flightline_store::{Error, Location};
+use flightline_store::{Location, StoreError};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{World, both_engines};
 use postgres::{Client, NoTls};
@@ -100,7 +100,7 @@ both_engines! {
         assert_eq!(read.unwrap(), Some(mission(1, "Won")), "what the journal says");
         run_raw(world, "UPDATE event SET after = replace(after, 'Won', 'Two') WHERE project = {project} AND rev = 6");
         let read = world.store().read(|tx| tx.get::<Mission>(&key));
-        assert!(matches!(read, Err(Error::Corrupt(_))), "{read:?}");
+        assert!(matches!(read, Err(StoreError::Corrupt(_))), "{read:?}");
     }
 
     fn a_changed_document_with_its_checksum_made_to_fit_is_found(world: &World) {
@@ -129,7 +129,7 @@ both_engines! {
             ])
         );
         let past = world.store().read(|tx| tx.state_at(1, None));
-        assert!(matches!(past, Err(Error::Corrupt(_))), "{past:?}");
+        assert!(matches!(past, Err(StoreError::Corrupt(_))), "{past:?}");
     }
 
     fn a_changed_value_in_the_journal_is_found(world: &World) {
@@ -249,7 +249,7 @@ both_engines! {
         }
         run_raw(world, "UPDATE event SET change = 'thinned', after = NULL, base = NULL WHERE project = {project} AND rev = 2");
         let state = |rev| world.store().read(|tx| tx.state_at(rev, None));
-        assert!(matches!(state(2), Err(Error::Thinned { rev: 2, .. })), "{:?}", state(2));
+        assert!(matches!(state(2), Err(StoreError::Thinned { rev: 2, .. })), "{:?}", state(2));
         assert_eq!(state(1).unwrap().len(), 1);
         assert_eq!(state(3).unwrap().len(), 1);
         assert_eq!(findings(world), expected([]), "thinning is no damage");

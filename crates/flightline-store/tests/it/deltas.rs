@@ -7,7 +7,7 @@ use flightline_core::mission::Mission;
 use flightline_core::text::Text;
 use flightline_core::{Kind, Subject};
 use flightline_store::{
-    CopyLocation, Error, EventFilter, Location, Mended, ReplayFrom, Store, StoredEvent, Was,
+    CopyLocation, EventFilter, Location, Mended, ReplayFrom, Store, StoreError, StoredEvent, Was,
 };
 use flightline_testkit::value::mission;
 use flightline_testkit::{World, both_engines, damage};
@@ -67,7 +67,7 @@ fn told(world: &World, from: &str) -> BTreeMap<i64, (Option<String>, Option<i64>
     }
 }
 
-fn at(store: &mut Store, rev: u64) -> Result<Vec<StoredEvent>, Error> {
+fn at(store: &mut Store, rev: u64) -> Result<Vec<StoredEvent>, StoreError> {
     store.read(|tx| tx.state_at(rev, None))
 }
 
@@ -130,7 +130,7 @@ both_engines! {
             for number in 4..30 {
                 tx.set(EventType::MissionUpdated, &value(number), &json!({}))?;
             }
-            Err::<(), _>(Error::Corrupt("no".to_owned()))
+            Err::<(), _>(StoreError::Corrupt("no".to_owned()))
         });
         assert!(dropped.is_err());
         store.write(|tx| {
@@ -162,7 +162,7 @@ both_engines! {
         let first = bases[0];
         assert_eq!(thinned(&mut store, &[first]), 1);
         let refused = at(&mut store, first);
-        assert!(matches!(refused, Err(Error::Thinned { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::Thinned { .. })), "{refused:?}");
         is_there(&mut store, first + 1..=20);
         assert!(told(world, "event")[&first.cast_signed()].0.is_some(), "the others need it");
         assert_eq!(told(world, "event_text")[&first.cast_signed()].0, None, "and nobody else is given it");
@@ -246,7 +246,7 @@ both_engines! {
             assert_eq!(other.problems(), [format!("the value at revision {delta} does not match its checksum")], "{spoil}");
             let delta = delta.unsigned_abs();
             let refused = at(&mut store, delta);
-            assert!(matches!(refused, Err(Error::Corrupt(_))), "{spoil}: {refused:?}");
+            assert!(matches!(refused, Err(StoreError::Corrupt(_))), "{spoil}: {refused:?}");
             is_there(&mut store, (1..=10).filter(|rev| *rev != delta));
         }
     }

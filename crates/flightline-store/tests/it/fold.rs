@@ -7,7 +7,7 @@ use flightline_core::mission::Mission;
 use flightline_core::note::Note;
 use flightline_core::setting::CurrentMission;
 use flightline_core::{Kind, MissionId, Subject};
-use flightline_store::{Error, EventFilter, Find, Tx};
+use flightline_store::{EventFilter, Find, StoreError, Tx};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{World, both_engines};
 use serde_json::json;
@@ -125,7 +125,7 @@ fn random_steps(world: &World, seed: u64) -> Vec<Vec<Done>> {
                 events.push(event);
             }
             if gives_up {
-                return Err(Error::Missing("changed its mind".to_owned()));
+                return Err(StoreError::Missing("changed its mind".to_owned()));
             }
             Ok(events)
         });
@@ -150,7 +150,7 @@ fn act_on(
     act: u64,
     subject: u64,
     number: u64,
-) -> Result<Done, Error> {
+) -> Result<Done, StoreError> {
     let of = mission(u128::from(subject % 2) + 1, &format!("Mission {number}"));
     match subject {
         0 | 1 => change(tx, ever, act, &of),
@@ -168,7 +168,12 @@ fn act_on(
     }
 }
 
-fn change<S: Subject>(tx: &mut Tx<'_>, ever: &State, act: u64, value: &S) -> Result<Done, Error> {
+fn change<S: Subject>(
+    tx: &mut Tx<'_>,
+    ever: &State,
+    act: u64,
+    value: &S,
+) -> Result<Done, StoreError> {
     let subject = (S::KIND, value.key());
     let (change, rev) = match act {
         // What never was cannot be taken away.
@@ -267,7 +272,7 @@ fn check_live_state(world: &World, steps: &[Vec<Done>], seed: u64) {
             for value in tx.find::<CurrentMission>(Find::All)? {
                 live.insert((Kind::Setting, value.key()), serde_json::to_string(&value));
             }
-            Ok::<_, Error>(live)
+            Ok::<_, StoreError>(live)
         })
         .unwrap()
         .into_iter()

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use flightline_core::event::EventType;
 use flightline_core::{Code, Refusal};
-use flightline_store::{Error, Location, OpenOptions, Store};
+use flightline_store::{Location, OpenOptions, Store, StoreError};
 use flightline_testkit::database::Database;
 use flightline_testkit::value::mission;
 use serde_json::json;
@@ -20,7 +20,7 @@ fn options() -> OpenOptions {
     }
 }
 
-fn create(store: &mut Store, number: u128) -> Result<(), Error> {
+fn create(store: &mut Store, number: u128) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.set(EventType::MissionCreated, &mission(number, "M"), &json!({}))
             .map(drop)
@@ -35,11 +35,11 @@ fn a_frozen_server_is_given_up_in_time_and_served_again_when_it_wakes() {
     let mut store = Store::create(&location, project, "test", options()).unwrap();
     let mut reader = Store::open(&location, project, options()).unwrap();
     create(&mut store, 1).unwrap();
-    reader.read(|tx| Ok::<_, Error>(tx.rev())).unwrap();
+    reader.read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap();
     database.freeze();
     let began = Instant::now();
     let (wrote, read) = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| reader.read(|tx| Ok::<_, Error>(tx.rev())));
+        let reading = scope.spawn(|| reader.read(|tx| Ok::<_, StoreError>(tx.rev())));
         (create(&mut store, 2), reading.join().unwrap())
     });
     let took = began.elapsed();
@@ -51,7 +51,7 @@ fn a_frozen_server_is_given_up_in_time_and_served_again_when_it_wakes() {
     // Over new connections, as a server and the next command have them.
     let mut store = Store::open(&location, project, options()).unwrap();
     create(&mut store, 3).unwrap();
-    let rev = store.read(|tx| Ok::<_, Error>(tx.rev())).unwrap();
+    let rev = store.read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap();
     assert_eq!(rev, 2, "what was refused was not written");
 }
 

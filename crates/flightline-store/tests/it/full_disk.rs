@@ -2,7 +2,7 @@
 
 use flightline_core::event::EventType;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, OpenOptions, Store, Tx};
+use flightline_store::{OpenOptions, Store, StoreError, Tx};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World};
 use serde_json::json;
@@ -24,7 +24,7 @@ fn cramped(world: &World, spare: u32) -> Store {
 }
 
 /// Writes three lessons of some kilobytes each.
-fn write_three(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
+fn write_three(tx: &mut Tx<'_>, number: u128) -> Result<u64, StoreError> {
     let of = mission(1, "Fill the disk");
     let long = "All work and no play makes a dull disk. ".repeat(150);
     tx.set(
@@ -48,7 +48,7 @@ fn write_three(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
 fn found(world: &World) -> (u64, u64, Vec<String>) {
     world
         .store()
-        .read(|tx| Ok::<_, Error>((tx.rev(), tx.event_count()?, tx.ids(Kind::Note)?)))
+        .read(|tx| Ok::<_, StoreError>((tx.rev(), tx.event_count()?, tx.ids(Kind::Note)?)))
         .unwrap()
 }
 
@@ -67,7 +67,7 @@ fn a_write_that_meets_the_end_of_the_disk_fails_whole() {
         }
         assert!(acknowledged.len() < 1_000, "the disk has no end");
     };
-    assert!(matches!(full, Error::Full(_)), "{full:?}");
+    assert!(matches!(full, StoreError::Full(_)), "{full:?}");
     assert!(acknowledged.len() >= 3, "some of it fitted");
 
     let count = acknowledged.len() as u64;
@@ -77,7 +77,7 @@ fn a_write_that_meets_the_end_of_the_disk_fails_whole() {
     assert_eq!(world.problems(), [] as [&str; 0]);
 
     let again = store.write(|tx| write_three(tx, 500)).unwrap_err();
-    assert!(matches!(again, Error::Full(_)), "{again:?}");
+    assert!(matches!(again, StoreError::Full(_)), "{again:?}");
     let rev = world.store().write(|tx| write_three(tx, 500)).unwrap();
     assert_eq!(rev, count + 3, "there is room again");
     store.read(|tx| tx.ids(Kind::Note)).unwrap();
@@ -94,10 +94,10 @@ fn a_full_disk_cannot_be_shrugged_off() {
             &mission(1, "Fill the disk"),
             &json!({}),
         )?;
-        assert!(matches!(write_three(tx, 1), Err(Error::Full(_))));
+        assert!(matches!(write_three(tx, 1), Err(StoreError::Full(_))));
         // SQLite has rolled everything back by now: this would be a write of its own.
         let _ = tx.set(EventType::MissionCreated, &mission(2, "Small"), &json!({}));
-        Ok::<_, Error>(())
+        Ok::<_, StoreError>(())
     });
     assert!(outcome.is_err());
     assert_eq!(found(&world), (0, 0, vec![]));

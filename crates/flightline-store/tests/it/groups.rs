@@ -4,25 +4,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use flightline_core::event::EventType;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, EventFilter, Find, OpenOptions, Store, Tx};
+use flightline_store::{EventFilter, Find, OpenOptions, Store, StoreError, Tx};
 use flightline_testkit::value::{agent_id, lesson, mission};
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::json;
 
 /// Writes a lesson, named by its number.
-pub fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, Error> {
+pub fn learn(tx: &mut Tx<'_>, number: u128) -> Result<u64, StoreError> {
     let note = lesson(number, &mission(1, "One"), &format!("lesson {number}"));
     tx.set(EventType::NoteAdded, &note, &json!({}))
 }
 
 fn notes(store: &mut Store) -> usize {
     store
-        .read(|tx| Ok::<_, Error>(tx.rows(Kind::Note, Find::All)?.len()))
+        .read(|tx| Ok::<_, StoreError>(tx.rows(Kind::Note, Find::All)?.len()))
         .unwrap()
 }
 
-fn refuse() -> Result<u64, Error> {
-    Err(Error::Location("no".to_owned()))
+fn refuse() -> Result<u64, StoreError> {
+    Err(StoreError::Location("no".to_owned()))
 }
 
 both_engines! {
@@ -56,7 +56,7 @@ both_engines! {
                 tx.remember("ada", "key", "request", "outcome".to_owned())?;
                 refuse()
             });
-            assert!(matches!(refused, Err(Error::Location(_))));
+            assert!(matches!(refused, Err(StoreError::Location(_))));
         }
         assert_eq!(store.write(|tx| learn(tx, 4)).unwrap(), 2);
         // Nor does one that only looks at what would happen.
@@ -66,7 +66,7 @@ both_engines! {
         store.commit_group().unwrap();
         let (rev, ids, pulses) = world
             .store()
-            .read(|tx| Ok::<_, Error>((tx.rev(), tx.ids(Kind::Note)?, tx.pulses()?.len())))
+            .read(|tx| Ok::<_, StoreError>((tx.rev(), tx.ids(Kind::Note)?, tx.pulses()?.len())))
             .unwrap();
         let kept = [1, 4, 6].map(|number| lesson(number, &mission(1, "x"), "x").key());
         assert_eq!((rev, ids, pulses), (3, kept.to_vec(), 1));
@@ -80,7 +80,7 @@ both_engines! {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             store.write(|tx| {
                 learn(tx, 2)?;
-                resume_unwind(Box::new("on purpose")) as Result<(), Error>
+                resume_unwind(Box::new("on purpose")) as Result<(), StoreError>
             })
         }));
         assert!(panicked.is_err() && store.has_sound_group());
@@ -100,7 +100,7 @@ both_engines! {
             assert_eq!(tx.event_count()?, 3);
             refuse()
         });
-        assert!(matches!(refused, Err(Error::Location(_))));
+        assert!(matches!(refused, Err(StoreError::Location(_))));
         store
             .write(|tx| {
                 assert_eq!(tx.ids(Kind::Note)?.len(), 1);
@@ -176,7 +176,7 @@ both_engines! {
             // As when the store fails: nobody comes back to that place.
             refuse()
         });
-        assert!(matches!(failed, Err(Error::Location(_))));
+        assert!(matches!(failed, Err(StoreError::Location(_))));
         assert_eq!(store.write(|tx| learn(tx, 4)).unwrap(), 2);
         store.commit_group().unwrap();
         let ids = world.store().read(|tx| tx.ids(Kind::Note)).unwrap();
@@ -196,11 +196,11 @@ both_engines! {
                 .and_then(|()| tx.remember("ada", "key", "request", "outcome".to_owned()))
                 .and_then(|()| tx.deliver());
             assert!(failed.is_err());
-            Ok::<_, Error>(())
+            Ok::<_, StoreError>(())
         });
         assert!(!store.has_sound_group());
-        assert!(matches!(store.write(|tx| learn(tx, 3)), Err(Error::Collision(_))));
-        assert!(matches!(store.commit_group(), Err(Error::Collision(_))));
+        assert!(matches!(store.write(|tx| learn(tx, 3)), Err(StoreError::Collision(_))));
+        assert!(matches!(store.commit_group(), Err(StoreError::Collision(_))));
         assert_eq!(notes(&mut world.store()), 0);
         store.write(|tx| learn(tx, 1)).unwrap();
     }
@@ -218,7 +218,7 @@ fn a_member_of_a_group_on_sqlite_runs_its_own_writes_and_nothing_else() {
     world.forget();
     let mut store = world.open(options);
     store.begin_group().unwrap();
-    let ran = |store: &mut Store, work: &mut dyn FnMut(&mut Tx<'_>) -> Result<u64, Error>| {
+    let ran = |store: &mut Store, work: &mut dyn FnMut(&mut Tx<'_>) -> Result<u64, StoreError>| {
         let before = store.statements();
         let done = store.write(work);
         (done.is_ok(), store.statements() - before)
@@ -358,18 +358,18 @@ fn a_write_that_fails_late_takes_the_whole_group_and_it_is_known() {
         store.write(twice).unwrap();
         if look {
             let seen = store.write(|tx| tx.past("ada", "key", "request"));
-            assert!(matches!(seen, Err(Error::Corrupt(_))), "{seen:?}");
+            assert!(matches!(seen, Err(StoreError::Corrupt(_))), "{seen:?}");
             assert!(!store.has_sound_group());
         } else {
             store.write(|tx| learn(tx, 2)).unwrap();
         }
         let lost = store.commit_group();
-        assert!(matches!(lost, Err(Error::Collision(_))), "{lost:?}");
+        assert!(matches!(lost, Err(StoreError::Collision(_))), "{lost:?}");
         assert_eq!(notes(&mut world.store()), 0);
     }
     // By itself, whoever did it is told.
     let alone = store.write(twice);
-    assert!(matches!(alone, Err(Error::Corrupt(_))), "{alone:?}");
+    assert!(matches!(alone, Err(StoreError::Corrupt(_))), "{alone:?}");
     store.write(|tx| learn(tx, 1)).unwrap();
     assert_eq!(notes(&mut world.store()), 1);
     assert_eq!(world.problems(), Vec::<String>::new());
@@ -398,14 +398,17 @@ fn a_full_disk_takes_the_whole_group_and_it_is_known() {
     store.begin_group().unwrap();
     store.write(|tx| learn(tx, 1)).unwrap();
     let full = (2..40).find_map(|number| store.write(|tx| fill(tx, number)).err());
-    assert!(matches!(full, Some(Error::Full(_))), "{full:?}");
+    assert!(matches!(full, Some(StoreError::Full(_))), "{full:?}");
     assert!(!store.has_sound_group());
     // A neighbour that comes later must not begin a transaction of its own without noticing.
     assert!(matches!(
         store.write(|tx| learn(tx, 50)),
-        Err(Error::Collision(_))
+        Err(StoreError::Collision(_))
     ));
-    assert!(matches!(store.commit_group(), Err(Error::Collision(_))));
+    assert!(matches!(
+        store.commit_group(),
+        Err(StoreError::Collision(_))
+    ));
     assert_eq!(notes(&mut world.store()), 0);
     store.write(|tx| learn(tx, 1)).unwrap();
     assert_eq!(notes(&mut world.store()), 1);

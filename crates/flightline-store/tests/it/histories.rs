@@ -5,7 +5,7 @@ use flightline_core::event::sha256_hex;
 use flightline_core::event::{Event, EventType};
 use flightline_core::history::{Branch, LEFT_OUT};
 use flightline_core::{Kind, Subject};
-use flightline_store::{Error, EventFilter, Location, Mended, Store, StoredEvent};
+use flightline_store::{EventFilter, Location, Mended, Store, StoreError, StoredEvent};
 use flightline_testkit::damage::{fail_over, raw};
 use flightline_testkit::database::Database;
 use flightline_testkit::value::{lesson, mission};
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::groups::learn;
 
 fn history(store: &mut Store) -> (String, u64) {
-    let look = store.read(|tx| Ok::<_, Error>((tx.history().to_owned(), tx.rev())));
+    let look = store.read(|tx| Ok::<_, StoreError>((tx.history().to_owned(), tx.rev())));
     look.unwrap()
 }
 
@@ -129,7 +129,7 @@ fn it_begins_with_the_first_write_that_is_kept() {
     fail_over(&world);
     let refused = store.write(|tx| {
         learn(tx, 4)?;
-        Err::<(), _>(Error::Location("no".to_owned()))
+        Err::<(), _>(StoreError::Location("no".to_owned()))
     });
     assert!(refused.is_err());
     store.rehearse(|tx| learn(tx, 4)).unwrap();
@@ -138,7 +138,7 @@ fn it_begins_with_the_first_write_that_is_kept() {
     store.begin_group().unwrap();
     let refused = store.write(|tx| {
         learn(tx, 4)?;
-        Err::<(), _>(Error::Location("no".to_owned()))
+        Err::<(), _>(StoreError::Location("no".to_owned()))
     });
     assert!(refused.is_err());
     assert_eq!(store.write(|tx| learn(tx, 5)).unwrap(), LEFT_OUT + 5);

@@ -4,7 +4,7 @@ use flightline_core::event::EventType;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use flightline_store::{DiskSpace, Error, OpenOptions, Store};
+use flightline_store::{DiskSpace, OpenOptions, Store, StoreError};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World};
 use serde_json::json;
@@ -27,7 +27,7 @@ fn write_much(store: &mut Store, round: u128) {
                 let note = lesson(round * 200 + number, &mission(1, "One"), &long);
                 tx.set(EventType::NoteAdded, &note, &json!({}))?;
             }
-            Ok::<_, Error>(())
+            Ok::<_, StoreError>(())
         })
         .unwrap();
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use flightline_core::Kind;
-use flightline_store::{Error, Find, Location, OpenOptions, Store};
+use flightline_store::{Find, Location, OpenOptions, Store, StoreError};
 use flightline_testkit::commits::Commits;
 use flightline_testkit::{Engine, World, outside};
 
@@ -134,7 +134,7 @@ fn behind_a_wire(world: &World) -> (Store, Wire) {
 fn notes(world: &World) -> usize {
     world
         .store()
-        .read(|tx| Ok::<_, Error>(tx.rows(Kind::Note, Find::All)?.len()))
+        .read(|tx| Ok::<_, StoreError>(tx.rows(Kind::Note, Find::All)?.len()))
         .unwrap()
 }
 
@@ -176,7 +176,10 @@ fn so_is_a_group() {
     store.begin_group().unwrap();
     store.write(|tx| learn(tx, 3)).unwrap();
     wire.fate.store(BEFORE, Ordering::SeqCst);
-    assert!(matches!(store.commit_group(), Err(Error::Collision(_))));
+    assert!(matches!(
+        store.commit_group(),
+        Err(StoreError::Collision(_))
+    ));
     assert_eq!(notes(&world), 2);
     // Somebody else takes the revision that it would have had, with the same kind of act.
     world.store().write(|tx| learn(tx, 4)).unwrap();
@@ -211,13 +214,16 @@ fn so_is_a_group_that_holds_nothing() {
                     assert_eq!(runs, if matches!(fate, BEFORE | LATE) { 2 } else { 1 });
                     break;
                 }
-                Err(error) => assert!(matches!(error, Error::Collision(_)), "{error:?}"),
+                Err(error) => assert!(matches!(error, StoreError::Collision(_)), "{error:?}"),
             }
             // What comes late finds the project changed, though nobody has decided again yet.
             thread::sleep(A_MOMENT * 2);
         }
         assert_eq!(wire.fate.load(Ordering::SeqCst), NOTHING, "it was cut");
-        let rev = world.store().read(|tx| Ok::<_, Error>(tx.rev())).unwrap();
+        let rev = world
+            .store()
+            .read(|tx| Ok::<_, StoreError>(tx.rev()))
+            .unwrap();
         assert_eq!(u128::from(rev), number);
     }
     assert_eq!(world.problems(), Vec::<String>::new());
@@ -257,7 +263,7 @@ fn a_group_whose_connection_the_server_ends_is_not_made_by_halves() {
             go_on.send(()).unwrap();
         });
         let lost = store.commit_group();
-        assert!(matches!(lost, Err(Error::Collision(_))), "{lost:?}");
+        assert!(matches!(lost, Err(StoreError::Collision(_))), "{lost:?}");
         ended.join().unwrap();
         other.join().unwrap().unwrap();
     });
@@ -289,7 +295,7 @@ fn what_others_wrote_in_its_place_is_not_taken_for_it() {
                 is_started.recv().unwrap();
                 thread::sleep(Duration::from_millis(200));
             }
-            Ok::<_, Error>(rev)
+            Ok::<_, StoreError>(rev)
         });
         assert_eq!((rev.unwrap(), revs), (2, vec![0, 1]));
     });
@@ -304,7 +310,7 @@ fn who_cannot_find_out_says_so() {
     wire.fate.store(FOR_EVER, Ordering::SeqCst);
     let unknown = store.write(|tx| learn(tx, 1));
     assert!(
-        matches!(unknown, Err(Error::CommitUnknown(_))),
+        matches!(unknown, Err(StoreError::CommitUnknown(_))),
         "{unknown:?}"
     );
     assert_eq!(notes(&world), 0);

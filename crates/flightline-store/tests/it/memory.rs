@@ -7,12 +7,12 @@ use flightline_core::checkpoint::{Digest, sections};
 use flightline_core::event::EventType;
 use flightline_core::note::Note;
 use flightline_core::{Kind, Subject};
-use flightline_store::{Actor, Error, Find, Store, Tx};
+use flightline_store::{Actor, Find, Store, StoreError, Tx};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World, both_engines, outside};
 use serde_json::json;
 
-fn learn(tx: &mut Tx<'_>, number: u128, text: &str) -> Result<u64, Error> {
+fn learn(tx: &mut Tx<'_>, number: u128, text: &str) -> Result<u64, StoreError> {
     tx.act_as(Actor {
         name: "ada".to_owned(),
         epoch: Some(1),
@@ -30,14 +30,14 @@ fn texts(store: &mut Store) -> Vec<String> {
             assert_eq!(tx.get::<Note>(&note.key())?.as_ref(), Some(note));
         }
         assert_eq!(tx.rows(Kind::Note, Find::All)?.len(), of_mission.len());
-        Ok::<_, Error>(of_mission)
+        Ok::<_, StoreError>(of_mission)
     });
     let seen = seen.unwrap().into_iter();
     seen.map(|note| note.text.to_string()).collect()
 }
 
-fn refuse() -> Result<u64, Error> {
-    Err(Error::Location("no".to_owned()))
+fn refuse() -> Result<u64, StoreError> {
+    Err(StoreError::Location("no".to_owned()))
 }
 
 /// Numbers that look random, and are the same each time.
@@ -54,7 +54,7 @@ impl Dice {
 }
 
 /// Does one of the things that happen to notes of two missions.
-fn act(tx: &mut Tx<'_>, dice: &mut Dice) -> Result<u64, Error> {
+fn act(tx: &mut Tx<'_>, dice: &mut Dice) -> Result<u64, StoreError> {
     let which = 1 + u128::from(dice.roll(2));
     let of = mission(which, "One");
     let number = 10 * which + u128::from(dice.roll(9));
@@ -70,8 +70,8 @@ fn act(tx: &mut Tx<'_>, dice: &mut Dice) -> Result<u64, Error> {
 fn check_sections(remembering: &mut Store, plain: &mut Store) {
     for number in [1, 2] {
         let of = mission(number, "One").id;
-        let kept: Result<_, Error> = remembering.write(|tx| tx.sections(of));
-        let lines: Result<_, Error> = plain.read(|tx| tx.lines(of));
+        let kept: Result<_, StoreError> = remembering.write(|tx| tx.sections(of));
+        let lines: Result<_, StoreError> = plain.read(|tx| tx.lines(of));
         assert_eq!(kept.unwrap(), sections(lines.unwrap(), Digest::NEW), "{of}");
     }
 }
@@ -139,7 +139,7 @@ both_engines! {
         let of = mission(1, "One").id;
         let last = |tx: &mut Tx<'_>| {
             let found = tx.newest_work(of, |event| event.is(EventType::NoteAdded))?;
-            Ok::<_, Error>(found.event.map(|event| event.subject))
+            Ok::<_, StoreError>(found.event.map(|event| event.subject))
         };
         let name = |number| Some(lesson(number, &mission(1, "One"), "x").key());
         assert_eq!(one.write(last).unwrap(), None);
@@ -172,14 +172,14 @@ both_engines! {
                 let note = lesson(6, &mission(1, "One"), &format!("six {text}"));
                 tx.set(EventType::NoteReplaced, &note, &json!({}))?;
             }
-            Ok::<_, Error>(())
+            Ok::<_, StoreError>(())
         }).unwrap();
         assert_eq!(one.write(last).unwrap(), name(5));
         assert_eq!(other.write(last).unwrap(), name(5));
         // That it was thinned is no event, and nobody else hears of it.
         one.write(|tx| learn(tx, 7, "seven")).unwrap();
         let old = one.write(|tx| tx.newest_work(of, |event| event.is(EventType::NoteAdded)));
-        let old: Result<_, Error> = old;
+        let old: Result<_, StoreError> = old;
         one.write(|tx| tx.set(EventType::NoteReplaced, &lesson(7, &mission(1, "One"), "eight"), &json!({}))).unwrap();
         let thinned = other.write(|tx| tx.thin(&[old.as_ref().unwrap().event.as_ref().unwrap().rev]));
         assert_eq!(thinned.unwrap(), 1);
@@ -196,7 +196,7 @@ both_engines! {
             tx.remove(EventType::NoteWithdrawn, &lesson(1, &mission(1, "One"), "changed"), &json!({}))?;
             refuse()
         });
-        assert!(matches!(refused, Err(Error::Location(_))));
+        assert!(matches!(refused, Err(StoreError::Location(_))));
         assert_eq!(texts(&mut store), ["one"]);
         // A sign of life that is refused says nothing about what was written before it.
         store.write(|tx| learn(tx, 3, "three")).unwrap();
@@ -214,7 +214,7 @@ both_engines! {
             learn(tx, 3, "three")?;
             assert_eq!(tx.find::<Note>(Find::All)?.len(), 3);
             tx.roll_back_to(place)?;
-            Ok::<_, Error>(tx.find::<Note>(Find::All)?.len())
+            Ok::<_, StoreError>(tx.find::<Note>(Find::All)?.len())
         });
         assert_eq!(seen.unwrap(), 2);
         assert_eq!(texts(&mut store), ["one", "two"]);
@@ -230,12 +230,12 @@ both_engines! {
             learn(tx, 2, "two")?;
             refuse()
         });
-        assert!(matches!(refused, Err(Error::Location(_))));
+        assert!(matches!(refused, Err(StoreError::Location(_))));
         assert_eq!(texts(&mut store), ["one"]);
         let panicked = catch_unwind(AssertUnwindSafe(|| store.write(|tx| {
             learn(tx, 3, "three")?;
             if tx.rev() > 0 { panic!("half way") }
-            Ok::<_, Error>(())
+            Ok::<_, StoreError>(())
         })));
         assert!(panicked.is_err());
         assert_eq!(texts(&mut store), ["one"]);

@@ -4,7 +4,7 @@ use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::mission::Mission;
 use flightline_core::{Kind, Subject};
 use flightline_store::{
-    CopyLocation, Damage, Error, EventFilter, Find, Mended, Store, StoredEvent, Tx,
+    CopyLocation, Damage, EventFilter, Find, Mended, Store, StoreError, StoredEvent, Tx,
 };
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{World, both_engines, damage};
@@ -76,7 +76,7 @@ fn back(store: &mut Store, copy: &StoredEvent) -> Mended {
     store.write(|tx| tx.bring_back(copy, "a file")).unwrap()
 }
 
-fn newest(tx: &mut Tx<'_>) -> Result<(String, serde_json::Value), Error> {
+fn newest(tx: &mut Tx<'_>) -> Result<(String, serde_json::Value), StoreError> {
     let filter = EventFilter {
         limit: 1,
         ..EventFilter::default()
@@ -124,7 +124,7 @@ both_engines! {
         assert_eq!(store.read(|tx| tx.state_at(3, None)).unwrap(), sound);
         spoil(world, ROW);
         let read = store.read(|tx| tx.state_at(3, None));
-        assert!(matches!(read, Err(Error::Corrupt(_))), "{read:?}");
+        assert!(matches!(read, Err(StoreError::Corrupt(_))), "{read:?}");
     }
 
     fn when_both_copies_are_damaged_it_is_an_error_that_names_it(world: &World) {
@@ -132,9 +132,9 @@ both_engines! {
         spoil(world, ROW);
         spoil(world, &event(3));
         let read = store.read(|tx| tx.get::<Mission>(&id()));
-        assert!(matches!(&read, Err(Error::Corrupt(why)) if *why == format!("mission {} does not match its checksum", id())), "{read:?}");
+        assert!(matches!(&read, Err(StoreError::Corrupt(why)) if *why == format!("mission {} does not match its checksum", id())), "{read:?}");
         let read = store.read(|tx| tx.state_at(3, None));
-        assert!(matches!(&read, Err(Error::Corrupt(why)) if why.contains("(revision 3)")), "{read:?}");
+        assert!(matches!(&read, Err(StoreError::Corrupt(why)) if why.contains("(revision 3)")), "{read:?}");
         assert_eq!(store.read(|tx| tx.state_at(2, None)).unwrap().len(), 2, "what was before is as it was");
     }
 
@@ -142,7 +142,7 @@ both_engines! {
         let mut store = fill(world);
         spoil(world, &event(1));
         let read = store.read(|tx| tx.state_at(1, None));
-        assert!(matches!(read, Err(Error::Corrupt(_))), "{read:?}");
+        assert!(matches!(read, Err(StoreError::Corrupt(_))), "{read:?}");
         assert_eq!(store.write(|tx| tx.mend(&noticed(CopyLocation::Journal, 1))).unwrap(), Mended::Refused);
     }
 
@@ -165,7 +165,7 @@ both_engines! {
     fn a_copy_from_elsewhere_mends_what_it_is_exactly(world: &World) {
         let mut store = fill(world);
         assert_eq!(mend(&mut store, &copy(1, "One")), Mended::Sound);
-        assert_eq!(store.read(|tx| Ok::<_, Error>(tx.rev())).unwrap(), 3, "nothing to say");
+        assert_eq!(store.read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap(), 3, "nothing to say");
         spoil(world, &event(1));
         for wrong in [copy(1, "Two"), copy(2, "One"), StoredEvent { sha: copy(1, "One").sha, ..copy(1, "Two") }, StoredEvent { id: "msn-x".to_owned(), ..copy(1, "One") }] {
             assert_eq!(mend(&mut store, &wrong), Mended::Refused, "{wrong:?}");
@@ -183,7 +183,7 @@ both_engines! {
         let mut store = fill(world);
         assert_eq!(mend(&mut store, &copy(3, "Forged")), Mended::Refused);
         assert_eq!(back(&mut store, &copy(9, "Later")), Mended::Refused, "that has not happened");
-        assert_eq!(store.read(|tx| Ok::<_, Error>(tx.rev())).unwrap(), 3);
+        assert_eq!(store.read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap(), 3);
     }
 
     fn an_event_that_is_lost_is_brought_back(world: &World) {

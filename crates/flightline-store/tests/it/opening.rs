@@ -7,21 +7,21 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use flightline_store::{Error, Location, OpenOptions, SCHEMA_VERSION, Store};
+use flightline_store::{Location, OpenOptions, SCHEMA_VERSION, Store, StoreError};
 use flightline_testkit::value::mission;
 use flightline_testkit::{Engine, Schema, World, both_engines};
 use serde_json::json;
 
-fn open(location: &Location) -> Result<Store, Error> {
+fn open(location: &Location) -> Result<Store, StoreError> {
     Store::open(location, "prj", OpenOptions::default())
 }
 
-fn create(location: &Location) -> Result<Store, Error> {
+fn create(location: &Location) -> Result<Store, StoreError> {
     Store::create(location, "prj", "test", OpenOptions::default())
 }
 
 /// What opening `location` is refused with; and creating there as well, when that must not help.
-fn refusal(result: Result<Store, Error>) -> Error {
+fn refusal(result: Result<Store, StoreError>) -> StoreError {
     match result {
         Ok(_) => panic!("it opened"),
         Err(error) => error,
@@ -46,11 +46,11 @@ fn world_and_file() -> (World, PathBuf) {
 both_engines! {
     fn a_project_that_is_not_there_is_named(world: &World) {
         let mut store = Store::open(&world.location, "prj-nobody", world.options()).unwrap();
-        let read = store.read(|tx| Ok::<_, Error>(tx.rev()));
+        let read = store.read(|tx| Ok::<_, StoreError>(tx.rev()));
         let written = store.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})));
-        let beaten = store.pulse(|_| Ok::<_, Error>(0));
+        let beaten = store.pulse(|_| Ok::<_, StoreError>(0));
         for refused in [read, written, beaten] {
-            assert!(matches!(&refused, Err(Error::UnknownProject(name)) if name == "prj-nobody"), "{refused:?}");
+            assert!(matches!(&refused, Err(StoreError::UnknownProject(name)) if name == "prj-nobody"), "{refused:?}");
         }
     }
 
@@ -58,7 +58,7 @@ both_engines! {
         let mut store = world.store();
         store.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
         let mut see = || {
-            store.read(|tx| Ok::<_, Error>((tx.history().to_owned(), tx.rev(), tx.project_name().to_owned()))).unwrap()
+            store.read(|tx| Ok::<_, StoreError>((tx.history().to_owned(), tx.rev(), tx.project_name().to_owned()))).unwrap()
         };
         let before = see();
         Store::create(&world.location, &world.project, "another name", world.options()).unwrap();
@@ -71,12 +71,12 @@ fn where_there_is_no_store_nothing_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Folder(folder.path().join("nowhere"));
     let refused = refusal(open(&location));
-    assert!(matches!(refused, Error::Missing(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Missing(_)), "{refused:?}");
     assert!(!folder.path().join("nowhere").exists());
 
     let empty = Location::Folder(folder.path().to_path_buf());
     let refused = refusal(open(&empty));
-    assert!(matches!(refused, Error::Missing(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Missing(_)), "{refused:?}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -89,7 +89,7 @@ fn an_empty_file_is_no_store_until_one_is_created_in_it() {
     );
     fs::write(&file, "").unwrap();
     let refused = refusal(open(&location));
-    assert!(matches!(refused, Error::Missing(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Missing(_)), "{refused:?}");
     assert_eq!(fs::metadata(&file).unwrap().len(), 0, "it is as it was");
     create(&location).unwrap();
     open(&location).unwrap();
@@ -110,7 +110,7 @@ fn a_creation_that_was_cut_short_can_be_finished() {
             > 0
     );
     let refused = refusal(open(&location));
-    assert!(matches!(refused, Error::Missing(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Missing(_)), "{refused:?}");
     create(&location).unwrap();
     open(&location).unwrap();
 }
@@ -126,7 +126,7 @@ fn a_file_that_is_no_database_is_refused_and_kept() {
         refusal(open(&world.location)),
         refusal(create(&world.location)),
     ] {
-        assert!(matches!(refused, Error::NotOurs(_)), "{refused:?}");
+        assert!(matches!(refused, StoreError::NotOurs(_)), "{refused:?}");
         assert!(refused.to_string().contains("flightline.db"), "{refused}");
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
@@ -141,7 +141,7 @@ fn a_database_of_somebody_else_is_refused_and_kept() {
         .execute_batch("CREATE TABLE diary (day TEXT)")
         .unwrap();
     for refused in [refusal(open(&location)), refusal(create(&location))] {
-        assert!(matches!(refused, Error::NotOurs(_)), "{refused:?}");
+        assert!(matches!(refused, StoreError::NotOurs(_)), "{refused:?}");
     }
     let tables: i64 = theirs
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
@@ -160,7 +160,7 @@ fn a_newer_sqlite_store_is_refused_and_kept() {
         refusal(create(&world.location)),
     ] {
         assert!(
-            matches!(refused, Error::Newer { found, known } if (found, known) == (newer, SCHEMA_VERSION)),
+            matches!(refused, StoreError::Newer { found, known } if (found, known) == (newer, SCHEMA_VERSION)),
             "{refused:?}"
         );
     }
@@ -184,7 +184,7 @@ fn a_newer_postgres_store_is_refused_and_kept() {
         refusal(create(&schema.location)),
     ] {
         assert!(
-            matches!(refused, Error::Newer { found, known } if (found, known) == (newer, SCHEMA_VERSION)),
+            matches!(refused, StoreError::Newer { found, known } if (found, known) == (newer, SCHEMA_VERSION)),
             "{refused:?}"
         );
     }
@@ -198,10 +198,10 @@ fn a_newer_postgres_store_is_refused_and_kept() {
 fn an_empty_postgres_database_is_no_store_until_one_is_created_in_it() {
     let schema = Schema::new();
     let refused = refusal(open(&schema.location));
-    assert!(matches!(refused, Error::Missing(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Missing(_)), "{refused:?}");
     let refused = refusal(open(&schema.location));
     assert!(
-        matches!(refused, Error::Missing(_)),
+        matches!(refused, StoreError::Missing(_)),
         "looking made nothing: {refused:?}"
     );
     create(&schema.location).unwrap();
@@ -216,7 +216,7 @@ fn a_postgres_database_of_somebody_else_is_refused() {
         refusal(open(&schema.location)),
         refusal(create(&schema.location)),
     ] {
-        assert!(matches!(refused, Error::NotOurs(_)), "{refused:?}");
+        assert!(matches!(refused, StoreError::NotOurs(_)), "{refused:?}");
     }
 }
 
@@ -238,7 +238,7 @@ fn check_creation(location: &Location) {
                 scope.spawn(|| {
                     let mut store = create(location).unwrap();
                     store
-                        .read(|tx| Ok::<_, Error>(tx.history().to_owned()))
+                        .read(|tx| Ok::<_, StoreError>(tx.history().to_owned()))
                         .unwrap()
                 })
             })
@@ -262,11 +262,11 @@ fn a_link_in_place_of_the_database_is_not_followed() {
         refusal(open(&world.location)),
         refusal(create(&world.location)),
     ] {
-        assert!(matches!(refused, Error::NotOurs(_)), "{refused:?}");
+        assert!(matches!(refused, StoreError::NotOurs(_)), "{refused:?}");
     }
     fs::remove_file(&elsewhere).unwrap();
     let refused = refusal(create(&world.location));
-    assert!(matches!(refused, Error::NotOurs(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::NotOurs(_)), "{refused:?}");
     assert!(
         !elsewhere.exists(),
         "nor made through a link that leads nowhere"
@@ -314,14 +314,14 @@ fn a_store_that_nobody_trusts_is_looked_at_and_never_written() {
     let mut store = world.open(untrusted);
     assert_eq!(store.repaired(), [] as [&str; 0], "not even its mode");
     assert_eq!(mode(&file), 0o644);
-    assert_eq!(store.read(|tx| Ok::<_, Error>(tx.rev())).unwrap(), 1);
+    assert_eq!(store.read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap(), 1);
     let refused =
         store.write(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})));
-    assert!(matches!(refused, Err(Error::Untrusted)), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::Untrusted)), "{refused:?}");
     let refused =
         store.rehearse(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})));
-    assert!(matches!(refused, Err(Error::Untrusted)), "{refused:?}");
-    assert!(matches!(store.begin_group(), Err(Error::Untrusted)));
+    assert!(matches!(refused, Err(StoreError::Untrusted)), "{refused:?}");
+    assert!(matches!(store.begin_group(), Err(StoreError::Untrusted)));
 }
 
 #[test]
@@ -392,9 +392,12 @@ fn a_folder_that_cannot_be_written_is_said_to_be_so() {
         assert_eq!(written.unwrap(), 1);
         assert!(created.is_ok());
     } else {
-        assert!(matches!(written, Err(Error::ReadOnly(_))), "{written:?}");
+        assert!(
+            matches!(written, Err(StoreError::ReadOnly(_))),
+            "{written:?}"
+        );
         let refused = refusal(created);
-        assert!(matches!(refused, Error::ReadOnly(_)), "{refused:?}");
+        assert!(matches!(refused, StoreError::ReadOnly(_)), "{refused:?}");
     }
 }
 
@@ -405,10 +408,10 @@ fn a_place_below_a_file_is_no_place_for_a_store() {
     fs::write(&file, "in the way").unwrap();
     let below = Location::Folder(file.join("store"));
     let refused = refusal(open(&below));
-    assert!(matches!(refused, Error::Missing(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Missing(_)), "{refused:?}");
     let refused = refusal(create(&below));
     assert!(
-        matches!(&refused, Error::Engine { act, .. } if *act == "cannot create the store"),
+        matches!(&refused, StoreError::Engine { act, .. } if *act == "cannot create the store"),
         "{refused:?}"
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "in the way");
@@ -425,7 +428,7 @@ fn a_postgres_server_that_cannot_be_reached_is_said_to_be_so_without_the_passwor
     let url = format!("postgres://ada:correct-horse-battery@127.0.0.1:{port}/fleet");
     let location = Location::parse(&url);
     for refused in [refusal(open(&location)), refusal(create(&location))] {
-        assert!(matches!(refused, Error::Unreachable(_)), "{refused:?}");
+        assert!(matches!(refused, StoreError::Unreachable(_)), "{refused:?}");
         assert!(
             !format!("{refused} {refused:?}").contains("correct-horse"),
             "{refused}"
@@ -442,5 +445,5 @@ fn a_url_that_makes_no_sense_is_refused() {
     let refused = refusal(open(&Location::parse(
         "postgres://ada@127.0.0.1:no-port/fleet",
     )));
-    assert!(matches!(refused, Error::Location(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Location(_)), "{refused:?}");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flightline_core::Time;
 use flightline_core::event::EventType;
-use flightline_store::{Error, OpenOptions, Pulse, Store};
+use flightline_store::{OpenOptions, Pulse, Store, StoreError};
 use flightline_testkit::value::{agent_id, mission};
 use flightline_testkit::{Engine, World, both_engines, postgres_url};
 use postgres::{Client, NoTls};
@@ -36,7 +36,7 @@ fn write(world: &World) {
 fn awake_since(world: &World) -> Time {
     world
         .store()
-        .read(|tx| Ok::<_, Error>(tx.awake_since()))
+        .read(|tx| Ok::<_, StoreError>(tx.awake_since()))
         .unwrap()
 }
 
@@ -58,7 +58,7 @@ both_engines! {
         beat(world, 2, 1, &json!({}));
         let (pulses, rev, events) = world
             .store()
-            .read(|tx| Ok::<_, Error>((tx.pulses()?, tx.rev(), tx.event_count()?)))
+            .read(|tx| Ok::<_, StoreError>((tx.pulses()?, tx.rev(), tx.event_count()?)))
             .unwrap();
         assert_eq!(pulses.len(), 2);
         assert_eq!(pulses[0], seen);
@@ -189,7 +189,7 @@ both_engines! {
         beat(world, 2, 1, &json!({}));
         write(world);
         assert_eq!(awake_since(world), woke);
-        let rev = world.store().read(|tx| Ok::<_, Error>(tx.rev())).unwrap();
+        let rev = world.store().read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap();
         assert_eq!(rev, 2, "a heartbeat leaves the counter alone");
         assert_eq!(world.problems(), [] as [&str; 0]);
     }
@@ -227,10 +227,10 @@ fn on_postgres_a_heartbeat_does_not_wait_for_a_writer() {
             let second =
                 other.write(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})));
             assert!(
-                matches!(second, Err(Error::Busy(_))),
+                matches!(second, Err(StoreError::Busy(_))),
                 "a second writer does wait: {second:?}"
             );
-            Ok::<_, Error>(())
+            Ok::<_, StoreError>(())
         })
         .unwrap();
     assert_eq!(pulse(&world, 1).unwrap().data, json!({ "step": "second" }));
@@ -246,7 +246,7 @@ fn on_postgres_a_heartbeat_waits_while_its_pulse_is_held() {
         .write(|tx| {
             assert!(tx.hold_pulse(agent_id(1), since)?);
             let late = other.pulse(|tx| tx.beat(agent_id(1), 1, &json!({})));
-            assert!(matches!(late, Err(Error::Busy(_))), "{late:?}");
+            assert!(matches!(late, Err(StoreError::Busy(_))), "{late:?}");
             other.pulse(|tx| tx.beat(agent_id(2), 1, &json!({})))
         })
         .unwrap();

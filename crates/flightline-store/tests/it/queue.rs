@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use flightline_core::Kind;
 use flightline_core::event::EventType;
-use flightline_store::{Error, Location, OpenOptions, Store};
+use flightline_store::{Location, OpenOptions, Store, StoreError};
 use flightline_testkit::value::{agent_id, mission};
 use flightline_testkit::{Engine, World};
 use rustix::process::{Pid, Signal, kill_process};
@@ -80,7 +80,7 @@ fn the_other_process() {
         )?;
         std::io::stdout().write_all(b"holding\n").unwrap();
         let _ = std::io::stdin().read(&mut [0]);
-        Err::<(), _>(Error::Missing("time is up".to_owned()))
+        Err::<(), _>(StoreError::Missing("time is up".to_owned()))
     });
     assert!(ended.is_err());
 }
@@ -103,11 +103,11 @@ fn open(world: &World, patience: Duration) -> Store {
 }
 
 /// Runs `attempt`, which must fail within a time that no hook would notice.
-fn refused_in_time<T: std::fmt::Debug>(attempt: impl FnOnce() -> Result<T, Error>) -> String {
+fn refused_in_time<T: std::fmt::Debug>(attempt: impl FnOnce() -> Result<T, StoreError>) -> String {
     let began = Instant::now();
     let refused = attempt().unwrap_err();
     let waited = began.elapsed();
-    assert!(matches!(refused, Error::Busy(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Busy(_)), "{refused:?}");
     assert!(
         (Duration::from_millis(290)..Duration::from_secs(3)).contains(&waited),
         "{waited:?}"
@@ -195,7 +195,7 @@ fn a_turn_ends_with_the_write_even_when_the_write_fails() {
         open(&world, Duration::from_millis(300)),
         open(&world, Duration::from_millis(300)),
     );
-    let refused = one.write(|_| Err::<(), _>(Error::Missing("second thoughts".to_owned())));
+    let refused = one.write(|_| Err::<(), _>(StoreError::Missing("second thoughts".to_owned())));
     assert!(refused.is_err());
     two.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})))
         .unwrap();
@@ -263,7 +263,7 @@ fn who_has_the_turn_is_named_though_another_had_it_before() {
     let mut patient = open(&world, Duration::from_millis(300));
     let said = first.write(|tx| {
         tx.set(EventType::MissionCreated, &mission(3, "One"), &json!({}))?;
-        Ok::<_, Error>(refused_in_time(|| write(&mut patient, 4)))
+        Ok::<_, StoreError>(refused_in_time(|| write(&mut patient, 4)))
     });
     let expected = format!("process {} (`fleet test`)", std::process::id());
     assert!(said.as_ref().unwrap().contains(&expected), "{said:?}");

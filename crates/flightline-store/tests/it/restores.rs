@@ -8,7 +8,7 @@ use flightline_core::event::{Event, EventType};
 use flightline_core::setting::Restoration;
 use flightline_core::{Kind, Time};
 use flightline_store::{
-    Copied, Error, EventFilter, Find, Past, Pulse, Store, StoredEvent, SubjectRow, Tx,
+    Copied, EventFilter, Find, Past, Pulse, Store, StoreError, StoredEvent, SubjectRow, Tx,
 };
 use flightline_testkit::value::{agent_id, lesson, mission};
 use flightline_testkit::{Engine, World, both_engines};
@@ -35,7 +35,7 @@ fn contents(store: &mut Store, rev: u64) -> Contents {
             };
             let mut rows = tx.rows(Kind::Mission, Find::All)?;
             rows.extend(tx.rows(Kind::Note, Find::All)?);
-            Ok::<_, Error>(Contents {
+            Ok::<_, StoreError>(Contents {
                 events: tx.events_after(0, &filter)?,
                 state: tx.state_at(rev, None)?,
                 rows,
@@ -50,7 +50,7 @@ fn contents(store: &mut Store, rev: u64) -> Contents {
 fn identity(store: &mut Store) -> (String, u64, u64, Time) {
     store
         .read(|tx| {
-            Ok::<_, Error>((
+            Ok::<_, StoreError>((
                 tx.history().to_owned(),
                 tx.rev(),
                 tx.event_count()?,
@@ -98,7 +98,7 @@ fn backup_of(world: &World) -> PathBuf {
 }
 
 /// What Flightline adds to every restore.
-fn say_restored(tx: &mut Tx<'_>, copied: &Copied) -> Result<u64, Error> {
+fn say_restored(tx: &mut Tx<'_>, copied: &Copied) -> Result<u64, StoreError> {
     let restoration = Restoration {
         at: tx.now(),
         rev: copied.rev,
@@ -110,7 +110,7 @@ fn say_restored(tx: &mut Tx<'_>, copied: &Copied) -> Result<u64, Error> {
 }
 
 /// Restores `file`, which must be refused; and checks that nothing at all has changed.
-fn refused(world: &World, file: &Path) -> Error {
+fn refused(world: &World, file: &Path) -> StoreError {
     let mut store = world.store();
     let before = (identity(&mut store), contents(&mut store, 1_000));
     let error = store.restore(file, say_restored).unwrap_err();
@@ -144,7 +144,7 @@ both_engines! {
         assert_eq!(contents(&mut back.store(), 5), original);
         for world in [&there, &back] {
             assert_eq!(world.problems(), [] as [&str; 0]);
-            let rev = world.store().read(|tx| Ok::<_, Error>(tx.rev())).unwrap();
+            let rev = world.store().read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap();
             let next = world.store().write(|tx| tx.set(EventType::MissionCreated, &mission(9, "Nine"), &json!({}))).unwrap();
             assert_eq!(next, rev + 1, "it can be written to");
         }
@@ -162,7 +162,7 @@ both_engines! {
         let (copied, history, rev) = store
             .restore(&file, |tx, copied| {
                 let rev = say_restored(tx, copied)?;
-                Ok::<_, Error>((copied.clone(), tx.history().to_owned(), rev))
+                Ok::<_, StoreError>((copied.clone(), tx.history().to_owned(), rev))
             })
             .unwrap();
         assert_eq!((copied.rev, copied.events, copied.subjects), (5, 5, 3));
@@ -174,7 +174,7 @@ both_engines! {
         assert_eq!(world.problems(), [] as [&str; 0]);
         let again = store.restore(&file, |tx, copied| {
             say_restored(tx, copied)?;
-            Ok::<_, Error>(tx.history().to_owned())
+            Ok::<_, StoreError>(tx.history().to_owned())
         });
         assert_ne!(again.unwrap(), history, "each restore is a history of its own");
     }
@@ -195,9 +195,9 @@ both_engines! {
         let before = (identity(&mut store), contents(&mut store, 1_000));
         let outcome = store.restore(&file, |tx, copied| {
             say_restored(tx, copied)?;
-            Err::<(), _>(Error::Missing("second thoughts".to_owned()))
+            Err::<(), _>(StoreError::Missing("second thoughts".to_owned()))
         });
-        assert!(matches!(outcome, Err(Error::Missing(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(StoreError::Missing(_))), "{outcome:?}");
         assert_eq!((identity(&mut store), contents(&mut store, 1_000)), before);
         store.write(|tx| tx.set(EventType::MissionCreated, &mission(9, "Later"), &json!({}))).unwrap();
     }
@@ -213,7 +213,7 @@ both_engines! {
             damaged[at] ^= 1;
             fs::write(&file, damaged).unwrap();
             let error = refused(world, &file);
-            assert!(matches!(error, Error::Corrupt(_)), "{error:?}");
+            assert!(matches!(error, StoreError::Corrupt(_)), "{error:?}");
         }
     }
 
@@ -228,31 +228,31 @@ both_engines! {
             damaged[at..at + 8].fill(0xFF);
             fs::write(&file, damaged).unwrap();
             let error = refused(world, &file);
-            assert!(matches!(error, Error::Corrupt(_)), "at {at}: {error:?}");
+            assert!(matches!(error, StoreError::Corrupt(_)), "at {at}: {error:?}");
         }
         fs::write(&file, &sound[..sound.len() / 2]).unwrap();
         let error = refused(world, &file);
-        assert!(matches!(error, Error::Corrupt(_)), "cut in half: {error:?}");
+        assert!(matches!(error, StoreError::Corrupt(_)), "cut in half: {error:?}");
     }
 
     fn what_is_no_backup_is_refused_by_name(world: &World) {
         fill(world);
         let file = world.folder().join("thing");
-        let says_its_name = |error: &Error| {
+        let says_its_name = |error: &StoreError| {
             assert!(error.to_string().contains(&file.display().to_string()), "{error}");
         };
         let error = refused(world, &file);
-        assert!(matches!(error, Error::Location(_)), "nothing: {error:?}");
+        assert!(matches!(error, StoreError::Location(_)), "nothing: {error:?}");
         says_its_name(&error);
         fs::create_dir(&file).unwrap();
         let error = refused(world, &file);
-        assert!(matches!(error, Error::NotOurs(_)), "a folder: {error:?}");
+        assert!(matches!(error, StoreError::NotOurs(_)), "a folder: {error:?}");
         says_its_name(&error);
         fs::remove_dir(&file).unwrap();
         for bytes in [&b""[..], b"not a database", &[b'x'; 10_000]] {
             fs::write(&file, bytes).unwrap();
             let error = refused(world, &file);
-            assert!(matches!(error, Error::NotOurs(_)), "text: {error:?}");
+            assert!(matches!(error, StoreError::NotOurs(_)), "text: {error:?}");
             says_its_name(&error);
         }
         fs::remove_file(&file).unwrap();
@@ -260,7 +260,7 @@ both_engines! {
         theirs.execute_batch("CREATE TABLE diary (day TEXT)").unwrap();
         drop(theirs);
         let error = refused(world, &file);
-        assert!(matches!(error, Error::NotOurs(_)), "of somebody else: {error:?}");
+        assert!(matches!(error, StoreError::NotOurs(_)), "of somebody else: {error:?}");
         says_its_name(&error);
     }
 
@@ -271,7 +271,7 @@ both_engines! {
         database.pragma_update(None, "user_version", 99).unwrap();
         drop(database);
         let error = refused(world, &file);
-        assert!(matches!(error, Error::Newer { found: 99, .. }), "{error:?}");
+        assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
     }
 
     fn a_store_in_use_is_no_backup(world: &World) {
@@ -280,11 +280,11 @@ both_engines! {
         let live = World::new(Engine::Sqlite);
         fill(&live);
         let error = refused(world, &live.folder().join(".flightline/flightline.db"));
-        assert!(matches!(error, Error::Location(_)), "{error:?}");
+        assert!(matches!(error, StoreError::Location(_)), "{error:?}");
         let link = world.folder().join("link");
         std::os::unix::fs::symlink(live.folder().join(".flightline/flightline.db"), &link).unwrap();
         let error = refused(world, &link);
-        assert!(matches!(error, Error::Location(_)), "{error:?}");
+        assert!(matches!(error, StoreError::Location(_)), "{error:?}");
     }
 }
 
@@ -293,7 +293,7 @@ fn a_store_is_not_restored_from_its_own_file() {
     let world = World::new(Engine::Sqlite);
     fill(&world);
     let error = refused(&world, &world.folder().join(".flightline/flightline.db"));
-    assert!(matches!(error, Error::Location(_)), "{error:?}");
+    assert!(matches!(error, StoreError::Location(_)), "{error:?}");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_file_with_several_projects_is_no_backup() {
         .unwrap();
     drop(database);
     let error = refused(&world, &file);
-    assert!(matches!(error, Error::NotOurs(_)), "{error:?}");
+    assert!(matches!(error, StoreError::NotOurs(_)), "{error:?}");
 }
 
 /// Everything here goes through the folder for temporary files, which all processes share; so this
@@ -363,7 +363,7 @@ fn the_process_with_a_temporary_folder_of_its_own() {
         })
         .unwrap();
     assert_eq!(copies(), 0, "after a restore");
-    let outcome = store.restore(&file, |_, _| Err::<(), _>(Error::Broken));
+    let outcome = store.restore(&file, |_, _| Err::<(), _>(StoreError::Broken));
     assert!(outcome.is_err());
     assert_eq!(copies(), 0, "after second thoughts");
     fs::write(&file, "damaged").unwrap();

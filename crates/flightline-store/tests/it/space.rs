@@ -176,7 +176,7 @@ fn a_reader_goes_on_reading_what_it_saw() {
                 Compaction::Later("another process is reading the old pages")
             );
             assert_eq!(tx.state_at(tx.rev(), None)?, before);
-            Ok::<_, flightline_store::Error>(())
+            Ok::<_, flightline_store::StoreError>(())
         })
         .unwrap();
     drop(reader);

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use flightline_core::event::EventType;
 use flightline_core::{Code, Refusal};
-use flightline_store::{Error, Location, OpenOptions, Store};
+use flightline_store::{Location, OpenOptions, Store, StoreError};
 use flightline_testkit::database::Database;
 use flightline_testkit::value::mission;
 use serde_json::json;
 
-fn create(location: &Location) -> Result<Store, Error> {
+fn create(location: &Location) -> Result<Store, StoreError> {
     Store::create(location, "prj", "test", OpenOptions::default())
 }
 

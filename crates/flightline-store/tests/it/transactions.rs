@@ -7,7 +7,7 @@ use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::note::Note;
 use flightline_core::{Keys, Kind, Subject, Time};
-use flightline_store::{Actor, Error, EventFilter, Find, OpenOptions, Past, Store, Tx};
+use flightline_store::{Actor, EventFilter, Find, OpenOptions, Past, Store, StoreError, Tx};
 use flightline_testkit::both_engines;
 use flightline_testkit::value::{agent_id, lesson, mission};
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ fn crate_of(bytes: usize) -> Crate {
 fn sight(store: &mut Store) -> (u64, u64, usize, usize, Past) {
     store
         .read(|tx| {
-            Ok::<_, Error>((
+            Ok::<_, StoreError>((
                 tx.rev(),
                 tx.event_count()?,
                 tx.rows(Kind::Mission, Find::All)?.len() + tx.rows(Kind::Agent, Find::All)?.len(),
@@ -64,7 +64,7 @@ fn sight(store: &mut Store) -> (u64, u64, usize, usize, Past) {
 }
 
 /// Writes something of everything.
-fn write_everything(tx: &mut Tx<'_>) -> Result<(), Error> {
+fn write_everything(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))?;
     tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({}))?;
     tx.note(
@@ -77,7 +77,7 @@ fn write_everything(tx: &mut Tx<'_>) -> Result<(), Error> {
 }
 
 /// Panics without a word on the terminal.
-fn panic_quietly() -> Result<(), Error> {
+fn panic_quietly() -> Result<(), StoreError> {
     resume_unwind(Box::new("on purpose"))
 }
 
@@ -92,11 +92,11 @@ both_engines! {
         for wrong in [Time::LATEST.plus(1), Time::from_millis(i64::MAX), Time::from_millis(-1)] {
             world.clock.advance(wrong.as_millis() - world.clock.now().as_millis());
             let mut store = world.store();
-            assert!(matches!(store.write(set), Err(Error::Clock(at)) if at == wrong));
+            assert!(matches!(store.write(set), Err(StoreError::Clock(at)) if at == wrong));
             let beat = store.pulse(|tx| tx.beat(agent_id(1), 1, &json!({})));
-            assert!(matches!(beat, Err(Error::Clock(_))));
+            assert!(matches!(beat, Err(StoreError::Clock(_))));
             assert_eq!(sight(&mut store), before, "what is there can be looked at all the same");
-            let refusal = flightline_core::Refusal::from(Error::Clock(wrong));
+            let refusal = flightline_core::Refusal::from(StoreError::Clock(wrong));
             assert!(refusal.hint.is_some_and(|hint| hint.contains("set the clock")));
         }
         world.clock.advance(right.as_millis() - world.clock.now().as_millis());
@@ -140,15 +140,15 @@ both_engines! {
             let mut store = world.open(options);
             let refused = store.write(|tx| {
                 write_everything(tx)?;
-                Err::<(), _>(Error::Missing("second thoughts".to_owned()))
+                Err::<(), _>(StoreError::Missing("second thoughts".to_owned()))
             });
-            assert!(matches!(refused, Err(Error::Missing(_))), "{refused:?}");
+            assert!(matches!(refused, Err(StoreError::Missing(_))), "{refused:?}");
             assert_eq!(sight(&mut world.store()), NOTHING);
             let refused = store.pulse(|tx| {
                 tx.beat(agent_id(1), 1, &json!({}))?;
-                Err::<(), _>(Error::Missing("second thoughts".to_owned()))
+                Err::<(), _>(StoreError::Missing("second thoughts".to_owned()))
             });
-            assert!(matches!(refused, Err(Error::Missing(_))), "{refused:?}");
+            assert!(matches!(refused, Err(StoreError::Missing(_))), "{refused:?}");
             assert_eq!(sight(&mut world.store()), NOTHING);
         }
         let rev = world.store().write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
@@ -167,10 +167,10 @@ both_engines! {
                 })?;
                 let after = (tx.rev(), tx.ids(Kind::Mission)?, tx.event_count()?, tx.state_at(9, None)?);
                 assert_eq!(before, after);
-                Ok::<_, Error>(())
+                Ok::<_, StoreError>(())
             })
             .unwrap();
-        let (rev, ids) = reader.read(|tx| Ok::<_, Error>((tx.rev(), tx.ids(Kind::Mission)?))).unwrap();
+        let (rev, ids) = reader.read(|tx| Ok::<_, StoreError>((tx.rev(), tx.ids(Kind::Mission)?))).unwrap();
         assert_eq!((rev, ids), (3, vec![mission(2, "Two").key()]), "the next read sees it all");
     }
 
@@ -185,7 +185,7 @@ both_engines! {
                 assert_eq!(tx.next_rev(), 2);
                 tx.remove(EventType::MissionArchived, &first, &json!({}))?;
                 assert_eq!(tx.get::<Mission>(&first.key())?, None);
-                Ok::<_, Error>(())
+                Ok::<_, StoreError>(())
             })
             .unwrap();
     }
@@ -198,7 +198,7 @@ both_engines! {
             // The name is taken. Its event has been written by now, its value has not.
             let failed = tx.set(EventType::AgentRegistered, &taken("agt-2"), &json!({})).and_then(|_| tx.deliver());
             assert!(failed.is_err());
-            Ok::<_, Error>(())
+            Ok::<_, StoreError>(())
         });
         assert!(outcome.is_err());
         assert_eq!(sight(&mut world.store()), NOTHING);
@@ -257,7 +257,7 @@ both_engines! {
             tx.set(EventType::AgentUpdated, &crate_of(32 * 1024 + 1), &json!({}))
         });
         assert!(
-            matches!(refused, Err(Error::TooLarge { kind: "agent", size: 32_769, max: 32_768 })),
+            matches!(refused, Err(StoreError::TooLarge { kind: "agent", size: 32_769, max: 32_768 })),
             "{refused:?}"
         );
         assert_eq!(sight(&mut store), NOTHING);
@@ -311,7 +311,7 @@ both_engines! {
         let all = EventFilter { limit: 100, ..EventFilter::default() };
         let mut revs = |filter: EventFilter| -> (Vec<u64>, Vec<u64>) {
             let (after, newest) = store
-                .read(|tx| Ok::<_, Error>((tx.events_after(0, &filter)?, tx.newest_events(&filter)?)))
+                .read(|tx| Ok::<_, StoreError>((tx.events_after(0, &filter)?, tx.newest_events(&filter)?)))
                 .unwrap();
             (after.iter().map(|event| event.rev).collect(), newest.iter().map(|event| event.rev).collect())
         };
@@ -340,7 +340,7 @@ both_engines! {
                 for id in ["src/a", "src/b", "SRC/c", "src+x/d", "src-y", "srd"] {
                     tx.set(EventType::AgentRegistered, &named(id), &json!({}))?;
                 }
-                Ok::<_, Error>(())
+                Ok::<_, StoreError>(())
             })
             .unwrap();
         let found = store.read(|tx| tx.ids_between(Kind::Agent, "src/", "src0")).unwrap();

@@ -103,7 +103,7 @@ fn check(location: &Location) {
                 checkpoint.shown_status(&Backup::Shared),
                 CheckpointStatus::Valid
             );
-            Ok::<_, flightline_store::Error>(())
+            Ok::<_, flightline_store::StoreError>(())
         })
         .unwrap();
 }

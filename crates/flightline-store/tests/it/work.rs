@@ -2,7 +2,7 @@
 
 use flightline_core::event::{Change, Event, EventType};
 use flightline_core::{Kind, Time};
-use flightline_store::{Actor, Error, Location, statements};
+use flightline_store::{Actor, Location, StoreError, statements};
 use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{World, both_engines, outside};
 use rusqlite::StatementStatus;
@@ -35,7 +35,7 @@ fn long_idle(world: &World) {
             for _ in 0..LATER {
                 tx.note(EventType::ContextCompacted, &of, &json!({}))?;
             }
-            Ok::<_, Error>(())
+            Ok::<_, StoreError>(())
         })
         .unwrap();
 }
@@ -134,7 +134,7 @@ both_engines! {
     fn no_statement_goes_through_what_came_after_the_work(world: &World) {
         long_idle(world);
         let (project, of) = (format!("'{}'", world.project), format!("'{}'", mission(1, "One").id));
-        let rev = world.store().read(|tx| Ok::<_, Error>(tx.rev())).unwrap();
+        let rev = world.store().read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap();
         let lately = format!("e.rev > {}", rev - 64);
         for sql in about_work() {
             let sql = sql.replace("e.rev > ?2", &lately).replace("?1", &project).replace("?2", &of).replace("?3", "1000000").replace("?4", "5");

@@ -7,7 +7,7 @@ use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus, Subtask};
 use flightline_core::{AgentId, CheckpointId, Code, MissionId, Name, Refusal, Subject, Time};
-use flightline_store::{Error as StoreError, Find, Pulse};
+use flightline_store::{Find, Pulse, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

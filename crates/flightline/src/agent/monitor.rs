@@ -12,7 +12,7 @@ use flightline_core::liveness::{Life, Liveness};
 use flightline_core::policy::Preset;
 use flightline_core::setting::SilenceWarning;
 use flightline_core::{Kind, MissionId, Name, Time};
-use flightline_store::{Actor, Error as StoreError, Find};
+use flightline_store::{Actor, Find, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -19,7 +19,7 @@ use flightline_core::note::Note as MissionNote;
 use flightline_core::redact::contains_secret;
 use flightline_core::sortie::{Review, Sortie, SortieError, SortieFile, Subtask};
 use flightline_core::{AgentId, Code, Kind, MissionId, Name, Refusal, Subject};
-use flightline_store::{Error as StoreError, Find, StoredEvent};
+use flightline_store::{Find, StoreError, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

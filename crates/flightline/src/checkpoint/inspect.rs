@@ -8,7 +8,7 @@ use flightline_core::mission::Mission;
 use flightline_core::retention::{Guard, RetentionCandidate};
 use flightline_core::text::NoteText;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::{Error as StoreError, Find, StoredEvent};
+use flightline_store::{Find, StoreError, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -367,7 +367,7 @@ fn guard_of(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<G
             let all = newest_first(desk, &mission)?;
             Ok(expired(desk, &mission, all.iter().map(candidate_of)).remove(&checkpoint.id))
         }
-        Ok(None) | Err(flightline_store::Error::Corrupt(_)) => Ok(None),
+        Ok(None) | Err(flightline_store::StoreError::Corrupt(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

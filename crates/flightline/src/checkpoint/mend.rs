@@ -242,7 +242,7 @@ pub(crate) fn examine(
                     .mission
                     .unwrap_or_default()
                     .parse()
-                    .map_err(|_| flightline_store::Error::Corrupt(unreadable(&key)))?,
+                    .map_err(|_| flightline_store::StoreError::Corrupt(unreadable(&key)))?,
                 problem: Some(unreadable(&key)),
                 lacks: Vec::new(),
                 mendable: false,

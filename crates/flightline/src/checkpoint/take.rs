@@ -483,7 +483,7 @@ fn looked_at(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<LookedAt> {
         match desk.tx.find::<Sortie>(of) {
             Ok(all) => at_once.extend(all.into_iter().map(|sortie| (sortie.key(), sortie))),
             // It may be one that is not looked at: those that are, are read one by one.
-            Err(flightline_store::Error::Corrupt(_)) => {}
+            Err(flightline_store::StoreError::Corrupt(_)) => {}
             Err(error) => return Err(error.into()),
         }
         let (mut waiting, rows) = (0, desk.tx.rows(Kind::Sortie, of)?);

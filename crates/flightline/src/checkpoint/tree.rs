@@ -11,7 +11,7 @@ use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::file_system::{FileSystem, RecordedFiles};
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Kind, MissionId, RepoPath, Subject, Time};
-use flightline_store::{Actor, Error as StoreError, Find, Mended, StoredEvent};
+use flightline_store::{Actor, Find, Mended, StoreError, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -8,7 +8,7 @@ use flightline_core::dialect::{
 use flightline_core::event::EventType;
 use flightline_core::redact::shown;
 use flightline_core::{Code, Refusal, Time};
-use flightline_store::{Error as StoreError, Find};
+use flightline_store::{Find, StoreError};
 use serde_json::json;
 
 use super::{

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::{CheckpointId, Kind};
 use flightline_store::{
-    CopyLocation, Damage, DamageKind, DamagedValue, Error as StoreError, Find, Mended, OtherCopy,
+    CopyLocation, Damage, DamageKind, DamagedValue, Find, Mended, OtherCopy, StoreError,
     StoredEvent, Tx,
 };
 

@@ -28,7 +28,7 @@ pub(super) fn mend(fleet: &mut Fleet, examined: &Examination) -> Result<Vec<Stri
         // The next write says what is lost, and goes on in a new history: no number is handed out twice.
         fleet
             .store()?
-            .write(|_| Ok::<_, flightline_store::Error>(()))?;
+            .write(|_| Ok::<_, flightline_store::StoreError>(()))?;
         done.push(
             "the loss of acknowledged changes was recorded; a new history continues from the present state"
                 .to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn set_aside(fleet: &mut Fleet) -> Result<Vec<String>> {
         for trouble in &left {
             tx.set_aside(trouble)?;
         }
-        Ok::<_, flightline_store::Error>(())
+        Ok::<_, flightline_store::StoreError>(())
     })?;
     let said = left
         .iter()

@@ -4,7 +4,7 @@
 use flightline_core::text::read_stored;
 use flightline_core::token::Scope;
 use flightline_core::{Code, Refusal, Time};
-use flightline_store::Error as StoreError;
+use flightline_store::StoreError;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 

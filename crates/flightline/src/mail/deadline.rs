@@ -12,7 +12,7 @@ use flightline_core::note::Failure;
 use flightline_core::setting::Deadlines;
 use flightline_core::text;
 use flightline_core::{Kind, MessageId, Time};
-use flightline_store::{Actor, Error as StoreError, Find};
+use flightline_store::{Actor, Find, StoreError};
 use serde_json::json;
 
 use super::post::notice;

@@ -253,7 +253,7 @@ fn act(tx: &mut Tx<'_>, kind: Kind, act: &Act<'_>) -> Result<()> {
         match act {
             Act::Set(value) => {
                 let subject: S = read_stored(&value.text).map_err(|error| {
-                    Error::from(flightline_store::Error::Corrupt(format!(
+                    Error::from(flightline_store::StoreError::Corrupt(format!(
                         "{} {} cannot be read: {error}",
                         value.kind, value.id
                     )))

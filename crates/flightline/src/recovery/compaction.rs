@@ -6,7 +6,7 @@ use flightline_core::agent::Agent;
 use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::{Code, Kind, MissionId, Name, Refusal};
-use flightline_store::{Actor, Error as StoreError, Find};
+use flightline_store::{Actor, Find, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

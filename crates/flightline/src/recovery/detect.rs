@@ -7,7 +7,7 @@ use flightline_core::recovery::analysis::COMPLETE;
 use flightline_core::setting::Recovery;
 use flightline_core::time::{Millis, human_span};
 use flightline_core::{CheckpointId, Kind, MissionId, Subject, Time};
-use flightline_store::{Error as StoreError, EventFilter, SubjectRow};
+use flightline_store::{EventFilter, StoreError, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -8,7 +8,7 @@ use flightline_core::lock::Lock;
 use flightline_core::setting::RecoveryKind;
 use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
 use flightline_core::{AgentId, Kind, LockId, MissionId, RepoPath, Subject};
-use flightline_store::{Actor, Error as StoreError, Find};
+use flightline_store::{Actor, Find, StoreError};
 use serde_json::json;
 
 use super::Fate;

@@ -7,7 +7,7 @@ use flightline_core::recovery::analysis::analyze;
 use flightline_core::recovery::{AnalysedAt, Analysis, Analyzed};
 use flightline_core::sortie::Sortie;
 use flightline_core::{CheckpointId, Kind, MissionId, Time};
-use flightline_store::{Error as StoreError, Find, SubjectRow};
+use flightline_store::{Find, StoreError, SubjectRow};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::inspect::unreadable;

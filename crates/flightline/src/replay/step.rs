@@ -9,7 +9,7 @@ use flightline_core::setting::RecoveryKind;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::{Error as StoreError, ReplayEvent, StoredEvent, Was};
+use flightline_store::{ReplayEvent, StoreError, StoredEvent, Was};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

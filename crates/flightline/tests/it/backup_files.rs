@@ -41,7 +41,9 @@ fn stored(story: &Story<'_>, taken: &CheckpointDocument) -> (CheckpointStatus, B
 }
 
 /// The one mission there is.
-fn story_mission(tx: &mut flightline::store::Tx<'_>) -> Result<Mission, flightline::store::Error> {
+fn story_mission(
+    tx: &mut flightline::store::Tx<'_>,
+) -> Result<Mission, flightline::store::StoreError> {
     let missions = tx.find::<Mission>(flightline::store::Find::All)?;
     Ok(missions.into_iter().next().unwrap())
 }
@@ -194,7 +196,7 @@ both_engines! {
                 let lesson = lesson(number, &story_mission(tx)?, &"word ".repeat(1_630));
                 tx.set(EventType::NoteAdded, &lesson, &json!({}))?;
             }
-            Ok::<_, flightline::store::Error>(())
+            Ok::<_, flightline::store::StoreError>(())
         })).unwrap();
         let large = story.checkpoint();
         assert!(large.warnings[0].starts_with("the checkpoint takes 1."), "{:?}", large.warnings);

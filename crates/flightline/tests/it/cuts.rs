@@ -166,7 +166,7 @@ both_engines! {
                     it.cut.sections = sections(lines.clone(), digest);
                     it.sha256 = it.cut.sha256();
                     tx.set(EventType::CheckpointNoted, &it, &json!({}))?;
-                    Ok::<_, flightline::store::Error>(it)
+                    Ok::<_, flightline::store::StoreError>(it)
                 })
             })
         };

@@ -3,7 +3,7 @@
 
 use flightline::Error;
 use flightline::context::DeliverBriefing;
-use flightline::store::{Error as StoreError, OpenOptions, Store};
+use flightline::store::{OpenOptions, Store, StoreError};
 use flightline_testkit::prelude::*;
 
 /// A fleet whose disk ends after so many pages more.

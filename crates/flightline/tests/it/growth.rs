@@ -6,7 +6,7 @@ use flightline::core::Name;
 use flightline::errand::AfterWrite;
 use flightline::ids::ShortenIds;
 use flightline::registry::{Ask, Registered, call, value_of};
-use flightline::store::{CrashPoints, Error, OpenOptions, Reads, Store};
+use flightline::store::{CrashPoints, OpenOptions, Reads, Store, StoreError};
 use flightline::{Part, Window};
 use flightline_testkit::prelude::*;
 use flightline_testkit::value::{agent_id, mission};
@@ -91,7 +91,7 @@ fn add_missions(world: &World) {
             };
             tx.set(EventType::MissionCreated, &one, &json!({}))?;
         }
-        Ok::<_, Error>(())
+        Ok::<_, StoreError>(())
     });
     added.unwrap();
 }
@@ -109,7 +109,7 @@ fn add_agents(world: &World) {
             tx.set(EventType::AgentRegistered, &one, &json!({}))?;
             tx.beat(one.id, one.epoch, &json!({}))?;
         }
-        Ok::<_, Error>(())
+        Ok::<_, StoreError>(())
     });
     added.unwrap();
 }

@@ -309,7 +309,7 @@ both_engines! {
         let twins = [0x1000_u128, 0x2000].map(|number| flightline_testkit::value::mission(number, "A twin"));
         for twin in &twins {
             let set = world.store().write(|tx| tx.set(EventType::MissionCreated, twin, &serde_json::json!({})));
-            set.map_err(|error: flightline::store::Error| error).unwrap();
+            set.map_err(|error: flightline::store::StoreError| error).unwrap();
         }
         let show = |typed: &str| story.run("", &ShowMission { mission: Some(typed.to_owned()) });
         let refused = show("msn-00000000").unwrap_err();
@@ -329,7 +329,7 @@ both_engines! {
             .map(|number| {
                 let one = flightline_testkit::value::mission(*number, "One of several");
                 let set = world.store().write(|tx| tx.set(EventType::MissionCreated, &one, &serde_json::json!({})));
-                set.map_err(|error: flightline::store::Error| error).unwrap();
+                set.map_err(|error: flightline::store::StoreError| error).unwrap();
                 one.id.to_string()
             })
             .collect();

@@ -125,7 +125,7 @@ impl<'w> Side<'w> {
                         sorties: sorties.iter().map(Subject::key).collect(),
                         messages: messages.iter().map(Subject::key).collect(),
                     };
-                    Ok::<_, flightline::store::Error>((visible, known))
+                    Ok::<_, flightline::store::StoreError>((visible, known))
                 })
                 .unwrap()
         });

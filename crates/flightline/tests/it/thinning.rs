@@ -89,7 +89,7 @@ both_engines! {
                 for number in 0..1_300 {
                     tx.set(EventType::NoteAdded, &value(number), &serde_json::json!({}))?;
                 }
-                Ok::<_, flightline::store::Error>(())
+                Ok::<_, flightline::store::StoreError>(())
             })
             .unwrap();
         drop(store);

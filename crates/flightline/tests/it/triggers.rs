@@ -289,7 +289,7 @@ both_engines! {
                 let agent = tx.find::<Agent>(Find::AgentName(name))?.remove(0);
                 tx.set(EventType::AgentUpdated, &Agent { next_steps: vec![step.clone(); 7_500], ..agent }, &json!({}))?;
             }
-            Ok::<_, flightline::store::Error>(())
+            Ok::<_, flightline::store::StoreError>(())
         }).unwrap();
         let rev = story.rev();
         let fail = SortieAction::Fail { reason: note("gave up") };

@@ -10,7 +10,7 @@ use postgres::types::{ToSql, Type};
 use super::outbox::{Parcel, columns, of_rows, rows};
 use super::{Postgres, Timeline, WireFault, classify, from_engine, numbered};
 use crate::engine::{Driver, Footing, Landing, written_table};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::value::{Row, SqlValue, params, values};
 
 /// For so long what was seen of a project is gone on from without asking: the time, and what others wrote.
@@ -51,7 +51,7 @@ pub(super) struct CachedProjectRow {
 
 impl CachedProjectRow {
     /// From a row with its version and the time behind it. It was true when it was sent, so that its time is never ahead of the server's.
-    fn new(project: &str, mut row: Row) -> Result<Self, Error> {
+    fn new(project: &str, mut row: Row) -> Result<Self, StoreError> {
         let (version, stamp) = (row.int(9)?, row.int(10)?);
         row.0.truncate(9);
         Ok(Self {
@@ -73,7 +73,7 @@ impl CachedProjectRow {
 }
 
 impl Postgres {
-    pub(super) fn look_ahead(&mut self, project: &str) -> Result<Option<Footing>, Error> {
+    pub(super) fn look_ahead(&mut self, project: &str) -> Result<Option<Footing>, StoreError> {
         // Which database it is shows at the first write, which holds the project.
         if self.timeline == Timeline::Unread {
             return Ok(None);
@@ -102,7 +102,7 @@ impl Postgres {
         &mut self,
         sql: &'static str,
         params: Vec<SqlValue>,
-    ) -> Result<Vec<postgres::Row>, Error> {
+    ) -> Result<Vec<postgres::Row>, StoreError> {
         let statement = self.statement(sql)?;
         let rows = self
             .wire
@@ -111,7 +111,7 @@ impl Postgres {
     }
 
     /// Holds the project from now on, if it is as it was when the write began.
-    pub(super) fn hold_ahead(&mut self) -> Result<(), Error> {
+    pub(super) fn hold_ahead(&mut self) -> Result<(), StoreError> {
         let Some(standing) = self.ahead.take() else {
             return Ok(());
         };
@@ -134,7 +134,7 @@ impl Postgres {
         advance: &'static str,
         params: Vec<SqlValue>,
         events: u64,
-    ) -> Result<Landing, Error> {
+    ) -> Result<Landing, StoreError> {
         let Some(standing) = self.ahead.as_ref() else {
             return Ok(Landing::Held);
         };
@@ -187,7 +187,7 @@ impl Postgres {
         // The statement tells of itself what it added; it was committed before it was answered.
         if row.unsigned(11)? != events {
             let problem = "the written data cannot be read back";
-            return Err(Error::Corrupt(problem.to_owned()));
+            return Err(StoreError::Corrupt(problem.to_owned()));
         }
         self.standing = Some(CachedProjectRow::new(&project, row)?);
         Ok(Landing::Made)
@@ -202,7 +202,7 @@ impl Postgres {
         &mut self,
         advance: &'static str,
         kinds: Vec<&'static str>,
-    ) -> Result<Statement, Error> {
+    ) -> Result<Statement, StoreError> {
         if let Some(statement) = self.landings.get(&kinds) {
             return Ok(statement.clone());
         }
@@ -213,7 +213,7 @@ impl Postgres {
             let types: Vec<&str> = one.params().iter().map(Type::name).collect();
             let after = cleared.filter(|(table, _)| *table == written_table(sql));
             let part = for_known(sql, &rows(&types, first), after.map(|(_, number)| number));
-            let part = part.ok_or_else(|| Error::Engine {
+            let part = part.ok_or_else(|| StoreError::Engine {
                 act: "cannot prepare a statement",
                 cause: "it has another form".to_owned(),
             })?;
@@ -258,15 +258,15 @@ fn for_known(sql: &str, rows: &str, after: Option<usize>) -> Option<String> {
 }
 
 /// Without an answer, or where the server was shut down meanwhile, it may have been made.
-fn in_doubt(fault: &WireFault) -> Error {
+fn in_doubt(fault: &WireFault) -> StoreError {
     match fault.code() {
-        None | Some("57P01" | "57P02") => Error::CommitUnknown(fault.cause()),
+        None | Some("57P01" | "57P02") => StoreError::CommitUnknown(fault.cause()),
         // What one of many cannot have takes all of them: each by itself will show which.
-        Some("23505" | "23514") => Error::Collision(fault.cause()),
+        Some("23505" | "23514") => StoreError::Collision(fault.cause()),
         Some(_) => classify("cannot commit to the store", fault),
     }
 }
 
-fn overtaken() -> Error {
-    Error::Collision("somebody else wrote to the project meanwhile".to_owned())
+fn overtaken() -> StoreError {
+    StoreError::Collision("somebody else wrote to the project meanwhile".to_owned())
 }

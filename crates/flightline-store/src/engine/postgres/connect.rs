@@ -8,7 +8,7 @@ use postgres::Config;
 use super::root_cause;
 use super::tls;
 use super::wire::{ConnectPlan, Wire};
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// How long a connection may take in all: names, TCP, TLS, password, start.
 const AT_MOST: Duration = Duration::from_secs(10);
@@ -37,10 +37,10 @@ impl Drop for Place {
 }
 
 /// Connects to the server at `url`.
-pub(super) fn connect(url: &str, patience: Duration) -> Result<Wire, Error> {
+pub(super) fn connect(url: &str, patience: Duration) -> Result<Wire, StoreError> {
     let (url, wishes) = tls::read(url)?;
     let mut config: Config = url.parse().map_err(|error: postgres::Error| {
-        Error::Location(format!(
+        StoreError::Location(format!(
             "the PostgreSQL URL cannot be read: {}",
             root_cause(&error)
         ))
@@ -77,20 +77,20 @@ pub(super) fn connect(url: &str, patience: Duration) -> Result<Wire, Error> {
 }
 
 /// It could not be connected to.
-pub(super) fn refused(error: &postgres::Error) -> Error {
+pub(super) fn refused(error: &postgres::Error) -> StoreError {
     if error
         .to_string()
         .starts_with("error performing TLS handshake")
     {
         return tls::failure(&root_cause(error));
     }
-    Error::Unreachable(format!("PostgreSQL: {}", root_cause(error)))
+    StoreError::Unreachable(format!("PostgreSQL: {}", root_cause(error)))
 }
 
 /// It takes the connection and then says nothing. The driver limits only how long TCP takes.
-pub(super) fn silent(at_most: Duration) -> Error {
+pub(super) fn silent(at_most: Duration) -> StoreError {
     let seconds = at_most.as_secs();
-    Error::Unreachable(format!(
+    StoreError::Unreachable(format!(
         "PostgreSQL: it takes connections and does not answer them within {seconds} seconds"
     ))
 }

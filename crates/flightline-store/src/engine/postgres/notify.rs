@@ -7,7 +7,7 @@ use postgres::fallible_iterator::FallibleIterator;
 
 use super::wire::Wire;
 use super::{classify, connect};
-use crate::error::Error;
+use crate::error::StoreError;
 
 const LISTEN: &str = "LISTEN flightline";
 // A notification need not be durable.
@@ -18,7 +18,7 @@ const RING: &str = "SELECT pg_notify('flightline', $1)";
 pub(crate) struct PgListener(Wire);
 
 impl PgListener {
-    pub(crate) fn open(url: &str, patience: Duration) -> Result<Self, Error> {
+    pub(crate) fn open(url: &str, patience: Duration) -> Result<Self, StoreError> {
         let mut wire = connect::connect(url, patience)?;
         wire.ask(|client| client.batch_execute(LISTEN))
             .map_err(|fault| classify("cannot listen to the store", &fault))?;
@@ -26,7 +26,7 @@ impl PgListener {
     }
 
     /// The projects that were written to since the last time; waits `patience` for one.
-    pub(crate) fn hear(&mut self, patience: Duration) -> Result<Vec<String>, Error> {
+    pub(crate) fn hear(&mut self, patience: Duration) -> Result<Vec<String>, StoreError> {
         let heard = self.0.ask(move |client| {
             let mut told = Vec::new();
             let mut notifications = client.notifications();
@@ -41,7 +41,9 @@ impl PgListener {
         });
         let told = heard.map_err(|fault| classify("cannot listen to the store", &fault))?;
         if told.is_empty() && self.0.is_closed() {
-            return Err(Error::Unreachable("the connection was closed".to_owned()));
+            return Err(StoreError::Unreachable(
+                "the connection was closed".to_owned(),
+            ));
         }
         Ok(told)
     }
@@ -51,14 +53,14 @@ impl PgListener {
 pub(crate) struct PgNotifier(Wire);
 
 impl PgNotifier {
-    pub(crate) fn open(url: &str, patience: Duration) -> Result<Self, Error> {
+    pub(crate) fn open(url: &str, patience: Duration) -> Result<Self, StoreError> {
         let mut wire = connect::connect(url, patience)?;
         wire.ask(|client| client.batch_execute(QUICKLY))
             .map_err(|fault| classify("cannot reach the store", &fault))?;
         Ok(Self(wire))
     }
 
-    pub(crate) fn ring(&mut self, project: &str) -> Result<(), Error> {
+    pub(crate) fn ring(&mut self, project: &str) -> Result<(), StoreError> {
         let project = project.to_owned();
         self.0
             .ask(move |client| client.execute(RING, &[&project]))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{MIGRATIONS, Postgres};
 use crate::engine::Driver as _;
-use crate::error::Error;
+use crate::error::StoreError;
 
 const FOUND: &str = "SELECT CAST(indexname AS TEXT) FROM pg_indexes WHERE schemaname = current_schema() \
      UNION ALL SELECT CAST(viewname AS TEXT) FROM pg_views WHERE schemaname = current_schema() \
@@ -58,7 +58,7 @@ fn without_comments(statement: &str) -> &str {
 type Troubles = (Vec<String>, Vec<(&'static str, &'static str)>);
 
 impl Postgres {
-    pub(super) fn objects(&mut self) -> Result<Troubles, Error> {
+    pub(super) fn objects(&mut self) -> Result<Troubles, StoreError> {
         let mut found = BTreeSet::new();
         for row in self.query(FOUND, &[])? {
             found.insert(row.text(0)?);

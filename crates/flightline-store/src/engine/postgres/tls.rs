@@ -15,7 +15,7 @@ use rustls::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// What the URL says about TLS, which is more than the driver knows.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) enum Tls {
 }
 
 /// Takes out of a URL what the driver does not know.
-pub(super) fn read(url: &str) -> Result<(String, Wishes), Error> {
+pub(super) fn read(url: &str) -> Result<(String, Wishes), StoreError> {
     let mut wishes = Wishes::default();
     // A password may hold a question mark; nothing before the `@` is a parameter.
     let credentials = url.find('@').map_or(0, |at| at + 1);
@@ -71,22 +71,23 @@ pub(super) fn read(url: &str) -> Result<(String, Wishes), Error> {
     Ok((rest, wishes))
 }
 
-fn mode(word: &str) -> Result<Mode, Error> {
+fn mode(word: &str) -> Result<Mode, StoreError> {
     Ok(match word {
         "disable" => Mode::Disable,
         "prefer" => Mode::Prefer,
         "verify-ca" => Mode::VerifyCa,
         "require" | "verify-full" => Mode::VerifyFull,
         _ => {
-            return Err(Error::Location(
+            return Err(StoreError::Location(
                 "the PostgreSQL URL has an `sslmode` that is none of `disable`, `prefer`, `require`, `verify-ca` and `verify-full`".to_owned(),
             ));
         }
     })
 }
 
-fn decoded(text: &str) -> Result<String, Error> {
-    let bad = || Error::Location("the PostgreSQL URL has a `%` that stands for nothing".to_owned());
+fn decoded(text: &str) -> Result<String, StoreError> {
+    let bad =
+        || StoreError::Location("the PostgreSQL URL has a `%` that stands for nothing".to_owned());
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -106,7 +107,7 @@ fn decoded(text: &str) -> Result<String, Error> {
 impl Wishes {
     /// Sets how `config` connects, and gives what it needs for that. The roots are read only here, and
     /// only when they are needed: reading the system's takes longer than a command.
-    pub(super) fn apply(&self, config: &mut Config) -> Result<Tls, Error> {
+    pub(super) fn apply(&self, config: &mut Config) -> Result<Tls, StoreError> {
         let mode = match self.mode {
             Some(mode) => mode,
             None if stays_here(config) => Mode::Disable,
@@ -124,7 +125,7 @@ impl Wishes {
             Some(file) if file != Path::new("system") => roots_of(file)?,
             _ => system_roots()?,
         };
-        let client = client(roots, mode).map_err(|error| Error::Tls {
+        let client = client(roots, mode).map_err(|error| StoreError::Tls {
             cause: error.to_string(),
             hint: ROOTS_HINT,
         })?;
@@ -152,8 +153,8 @@ fn stays_here(config: &Config) -> bool {
 const ROOTS_HINT: &str =
     "name the file with the authority's certificate in the URL: `?sslrootcert=/path/ca.pem`";
 
-fn roots_of(file: &Path) -> Result<RootCertStore, Error> {
-    let failed = |cause: String| Error::Tls {
+fn roots_of(file: &Path) -> Result<RootCertStore, StoreError> {
+    let failed = |cause: String| StoreError::Tls {
         cause: format!(
             "cannot read certificates from `{}`: {cause}",
             file.display()
@@ -174,12 +175,12 @@ fn roots_of(file: &Path) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-fn system_roots() -> Result<RootCertStore, Error> {
+fn system_roots() -> Result<RootCertStore, StoreError> {
     let mut roots = RootCertStore::empty();
     // One that we cannot read keeps none of the others out.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        return Err(Error::Tls {
+        return Err(StoreError::Tls {
             cause: "this machine trusts no certificate authority".to_owned(),
             hint: ROOTS_HINT,
         });
@@ -256,7 +257,7 @@ impl ServerCertVerifier for AnyName {
 }
 
 /// What a connection that failed at its TLS means, and what can be done about it.
-pub(super) fn failure(cause: &str) -> Error {
+pub(super) fn failure(cause: &str) -> StoreError {
     let hint = if cause.contains("does not support TLS") {
         "turn `ssl` on at the server; or, on a network that you trust with everything, write `?sslmode=disable` in the URL"
     } else if cause.contains("not valid for name") || cause.contains("NotValidForName") {
@@ -264,7 +265,7 @@ pub(super) fn failure(cause: &str) -> Error {
     } else {
         ROOTS_HINT
     };
-    Error::Tls {
+    StoreError::Tls {
         cause: cause.to_owned(),
         hint,
     }
@@ -302,7 +303,7 @@ mod tests {
             "sslrootcert=%e",
         ] {
             let refused = read(&format!("postgres://db.example/fleet?{bad}"));
-            assert!(matches!(refused, Err(Error::Location(_))), "{bad}");
+            assert!(matches!(refused, Err(StoreError::Location(_))), "{bad}");
         }
     }
 

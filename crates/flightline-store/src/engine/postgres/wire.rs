@@ -11,7 +11,7 @@ use postgres::{Client, Config, NoTls};
 
 use super::root_cause;
 use super::tls::Tls;
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// After so long without an answer, it is asked over another connection whether the server is still there.
 const SUSPICIOUS: Duration = Duration::from_secs(5);
@@ -94,7 +94,7 @@ impl Wire {
         plan: ConnectPlan,
         at_most: Duration,
         counted: impl Send + 'static,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, StoreError> {
         let (ready, connected) = sync_channel(1);
         let (jobs, todo) = channel::<Job>();
         let (gone, end) = sync_channel(1);
@@ -125,11 +125,14 @@ impl Wire {
                 noticed.store(client.is_closed(), Ordering::SeqCst);
             }
         });
-        started.map_err(|error| Error::Unreachable(format!("cannot start a thread: {error}")))?;
+        started
+            .map_err(|error| StoreError::Unreachable(format!("cannot start a thread: {error}")))?;
         match connected.recv_timeout(at_most) {
-            Ok(Ok((_, commits))) if !DURABLE.contains(&commits.as_str()) => Err(Error::NotDurable(
-                format!("PostgreSQL keeps `synchronous_commit` at `{commits}`"),
-            )),
+            Ok(Ok((_, commits))) if !DURABLE.contains(&commits.as_str()) => {
+                Err(StoreError::NotDurable(format!(
+                    "PostgreSQL keeps `synchronous_commit` at `{commits}`"
+                )))
+            }
             Ok(Ok((backend, _))) => Ok(Self {
                 plan,
                 backend,
@@ -141,7 +144,7 @@ impl Wire {
             Ok(Err(error)) => Err(super::connect::refused(&error)),
             Err(RecvTimeoutError::Timeout) => Err(super::connect::silent(at_most)),
             Err(RecvTimeoutError::Disconnected) => {
-                Err(Error::Unreachable("the connection broke".to_owned()))
+                Err(StoreError::Unreachable("the connection broke".to_owned()))
             }
         }
     }

@@ -2,36 +2,38 @@
 
 use rusqlite::ErrorCode;
 
-use crate::error::Error;
+use crate::error::StoreError;
 
-pub(super) fn io(act: &'static str, error: &std::io::Error) -> Error {
+pub(super) fn io(act: &'static str, error: &std::io::Error) -> StoreError {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-            Error::ReadOnly(error.to_string())
+            StoreError::ReadOnly(error.to_string())
         }
-        std::io::ErrorKind::StorageFull => Error::Full(error.to_string()),
-        _ => Error::Engine {
+        std::io::ErrorKind::StorageFull => StoreError::Full(error.to_string()),
+        _ => StoreError::Engine {
             act,
             cause: error.to_string(),
         },
     }
 }
 
-pub(super) fn classify(act: &'static str, error: &rusqlite::Error) -> Error {
+pub(super) fn classify(act: &'static str, error: &rusqlite::Error) -> StoreError {
     let cause = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Error::Busy("another program holds the database".to_owned())
+            StoreError::Busy("another program holds the database".to_owned())
         }
-        Some(ErrorCode::DiskFull) => Error::Full(cause),
+        Some(ErrorCode::DiskFull) => StoreError::Full(cause),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            Error::ReadOnly(cause)
+            StoreError::ReadOnly(cause)
         }
-        Some(ErrorCode::SystemIoFailure) if was_writing(error) => Error::ReadOnly(cause),
+        Some(ErrorCode::SystemIoFailure) if was_writing(error) => StoreError::ReadOnly(cause),
         // Writers of a project come one after the other: a duplicate was damaged before.
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::ConstraintViolation) => Error::Corrupt(cause),
-        Some(ErrorCode::NotADatabase) => Error::NotOurs("the file".to_owned()),
-        _ => Error::Engine { act, cause },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::ConstraintViolation) => {
+            StoreError::Corrupt(cause)
+        }
+        Some(ErrorCode::NotADatabase) => StoreError::NotOurs("the file".to_owned()),
+        _ => StoreError::Engine { act, cause },
     }
 }
 

@@ -11,7 +11,7 @@ use super::failure::io;
 use super::{FILE, Options, Sqlite, UNQUEUED_WAIT, classify, open};
 use crate::crash_points::CrashPoints;
 use crate::engine::Driver as _;
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// How large the log may be when a command ends.
 const LOG_BOUND: u64 = 512 * 1024;
@@ -42,18 +42,18 @@ impl LogIdentity {
 
 impl Sqlite {
     /// A file that was removed or replaced goes on to take writes, which could never be found again.
-    pub(super) fn check_identity(&self) -> Result<(), Error> {
+    pub(super) fn check_identity(&self) -> Result<(), StoreError> {
         if LogIdentity::of(&self.file) == self.identity {
             return Ok(());
         }
-        Err(Error::Unreachable(
+        Err(StoreError::Unreachable(
             "its file was moved, removed or replaced while it was open".to_owned(),
         ))
     }
 
     /// Folds the log into the database, as far as no process has to wait for it; with `truncate` also takes its space
     /// back, if no process reads or writes just now. Returns how large it is afterwards.
-    pub(super) fn fold(&mut self, truncate: bool) -> Result<u64, Error> {
+    pub(super) fn fold(&mut self, truncate: bool) -> Result<u64, StoreError> {
         self.check_identity()?;
         let act = "cannot fold the log into the database";
         let said = |error: rusqlite::Error| classify(act, &error);
@@ -64,7 +64,7 @@ impl Sqlite {
                 let folded = self.query("PRAGMA wal_checkpoint(TRUNCATE)", &[]);
                 self.connection.busy_timeout(UNQUEUED_WAIT).map_err(said)?;
                 match folded {
-                    Ok(_) | Err(Error::Busy(_)) => {}
+                    Ok(_) | Err(StoreError::Busy(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -114,7 +114,7 @@ impl Sqlite {
 
     /// Folds the log beside the writer, and then, in its turn, the pages added meanwhile: so the next writer begins the
     /// log anew, in the room that it has.
-    fn fold_and_restart(&mut self) -> Result<(), Error> {
+    fn fold_and_restart(&mut self) -> Result<(), StoreError> {
         let act = "cannot fold the log into the database";
         self.check_identity()?;
         let writable = self.folder.check_writable(FILE);
@@ -133,7 +133,7 @@ impl Sqlite {
     }
 
     /// Runs a checkpoint of SQLite's log; says how many pages the log has.
-    fn pages_of_log(&mut self, checkpoint: &'static str) -> Result<u64, Error> {
+    fn pages_of_log(&mut self, checkpoint: &'static str) -> Result<u64, StoreError> {
         let rows = self.query(checkpoint, &[])?;
         rows.first().map_or(Ok(0), |row| row.unsigned(1))
     }
@@ -222,7 +222,7 @@ fn keep(folder: &Path, purpose: &str, wakes: &Receiver<()>) {
             .as_mut()
             .map_or(Ok(()), |(driver, _)| driver.fold_and_restart());
         // A replaced file is opened anew; a reader in the way is not waited for.
-        if !matches!(folded, Ok(()) | Err(Error::Busy(_))) {
+        if !matches!(folded, Ok(()) | Err(StoreError::Busy(_))) {
             connection = None;
         }
     }

@@ -4,7 +4,7 @@
 
 use super::Sqlite;
 use crate::engine::{Anchor, Driver as _, written_table};
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::value::SqlValue;
 
 /// The place of a member's writes.
@@ -70,7 +70,7 @@ impl Sqlite {
     }
 
     /// Marks the place where the member began, and writes what waits.
-    pub(super) fn mark_member(&mut self) -> Result<(), Error> {
+    pub(super) fn mark_member(&mut self) -> Result<(), StoreError> {
         let Member::Waiting(writes) = &mut self.member else {
             return Ok(());
         };
@@ -82,7 +82,7 @@ impl Sqlite {
     }
 
     /// The member is done: its writes stay.
-    pub(super) fn keep_member(&mut self) -> Result<(), Error> {
+    pub(super) fn keep_member(&mut self) -> Result<(), StoreError> {
         match std::mem::take(&mut self.member) {
             Member::None => Ok(()),
             Member::Marked => self.mark(Anchor::Member.release()),
@@ -96,7 +96,7 @@ impl Sqlite {
 
     /// The member is refused: its writes are dropped, and the next one begins. Fails when a part of it is written and cannot be taken
     /// back alone.
-    pub(super) fn drop_member(&mut self) -> Result<(), Error> {
+    pub(super) fn drop_member(&mut self) -> Result<(), StoreError> {
         match &self.member {
             Member::Marked => {
                 self.mark(Anchor::Member.back())?;
@@ -110,7 +110,7 @@ impl Sqlite {
         Ok(())
     }
 
-    fn write_all(&mut self, writes: Vec<Write>) -> Result<(), Error> {
+    fn write_all(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {
         for Write {
             sql,
             params,
@@ -128,7 +128,7 @@ impl Sqlite {
     }
 
     /// Without a transaction, a SAVEPOINT would begin one, and each write would be one.
-    fn check_transaction(&self) -> Result<(), Error> {
+    fn check_transaction(&self) -> Result<(), StoreError> {
         match self.connection.is_autocommit() {
             true => Err(gone()),
             false => self.refuse_after_failure(),
@@ -136,6 +136,6 @@ impl Sqlite {
     }
 }
 
-fn gone() -> Error {
-    Error::Collision("an earlier write failed".to_owned())
+fn gone() -> StoreError {
+    StoreError::Collision("an earlier write failed".to_owned())
 }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::opening::{CHAIN, CHAIN_END, MIGRATIONS};
 use super::{Sqlite, classify};
-use crate::error::Error;
+use crate::error::StoreError;
 
 const OBJECTS: &str =
     "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND sql IS NOT NULL";
@@ -34,7 +34,7 @@ fn found(connection: &Connection) -> Result<Objects, rusqlite::Error> {
 
 impl Sqlite {
     /// The missing and differing objects, in words; and the statements that make the missing ones.
-    pub(super) fn objects(&self) -> Result<(Vec<String>, Vec<String>), Error> {
+    pub(super) fn objects(&self) -> Result<(Vec<String>, Vec<String>), StoreError> {
         let said = |error: rusqlite::Error| classify("cannot read the schema", &error);
         let (wanted, mut found) = (
             wanted().map_err(said)?,

@@ -20,7 +20,7 @@ use crate::crash_points::CrashPoints;
 use crate::engine::queue::WriterQueue;
 use crate::engine::upgrade::{Unsealed, seal_all};
 use crate::engine::{Driver as _, Durability, SCHEMA_VERSION};
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// No value of ours is longer: what is came from somewhere else.
 const LONGEST_VALUE: i32 = 64 * 1024 * 1024;
@@ -67,7 +67,7 @@ pub(crate) fn open(
     folder: &Path,
     create: bool,
     options: Options,
-) -> Result<(Sqlite, Vec<String>), Error> {
+) -> Result<(Sqlite, Vec<String>), StoreError> {
     let mut repaired = Vec::new();
     if create {
         options.steps.step();
@@ -78,7 +78,7 @@ pub(crate) fn open(
         Ok(place) => Arc::new(place),
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                return Err(Error::Missing(folder.display().to_string()));
+                return Err(StoreError::Missing(folder.display().to_string()));
             }
             _ => return Err(io("cannot open the store", &error)),
         },
@@ -90,10 +90,10 @@ pub(crate) fn open(
         match place.plain_entry(name) {
             Ok(Some(seen)) => files.push((name, seen)),
             Ok(None) if name == FILE => {
-                return Err(Error::Missing(folder.display().to_string()));
+                return Err(StoreError::Missing(folder.display().to_string()));
             }
             Ok(None) => {}
-            Err(_) => return Err(Error::NotOurs(folder.join(name).display().to_string())),
+            Err(_) => return Err(StoreError::NotOurs(folder.join(name).display().to_string())),
         }
     }
     refuse_network(folder)?;
@@ -152,9 +152,9 @@ impl Sqlite {
         folder: &Path,
         create: bool,
         keep_old: bool,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>, StoreError> {
         let act = "cannot open the store";
-        let not_ours = || Error::NotOurs(folder.join(FILE).display().to_string());
+        let not_ours = || StoreError::NotOurs(folder.join(FILE).display().to_string());
         let said = |error: &rusqlite::Error| match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => not_ours(),
             _ => classify(act, error),
@@ -182,10 +182,10 @@ impl Sqlite {
             return Err(not_ours());
         }
         if blank && !create {
-            return Err(Error::Missing(folder.display().to_string()));
+            return Err(StoreError::Missing(folder.display().to_string()));
         }
         if version > SCHEMA_VERSION {
-            return Err(Error::Newer {
+            return Err(StoreError::Newer {
                 found: version,
                 known: SCHEMA_VERSION,
             });
@@ -219,12 +219,12 @@ impl Sqlite {
         self.connection.set_prepared_statement_cache_capacity(256);
         match version {
             SCHEMA_VERSION => Ok(None),
-            _ if self.look_only => Err(Error::Untrusted),
+            _ if self.look_only => Err(StoreError::Untrusted),
             old => self.migrate(folder, keep_old && old > 0),
         }
     }
 
-    fn migrate(&mut self, folder: &Path, keep_old: bool) -> Result<Option<String>, Error> {
+    fn migrate(&mut self, folder: &Path, keep_old: bool) -> Result<Option<String>, StoreError> {
         let act = "cannot prepare the store's schema";
         let said = |error: rusqlite::Error| classify(act, &error);
         self.turn = Some(self.queue.wait(Duration::from_secs(10))?);
@@ -275,7 +275,7 @@ impl Sqlite {
             .pragma_query_value(None, "user_version", |row| row.get(0))
     }
 
-    fn bring_up_to_date(&mut self) -> Result<(), Error> {
+    fn bring_up_to_date(&mut self) -> Result<(), StoreError> {
         let said = |error: rusqlite::Error| classify("cannot prepare the store's schema", &error);
         let done = usize::try_from(self.version().map_err(said)?).unwrap_or(0);
         for (number, migration) in (1..).zip(MIGRATIONS).skip(done) {

@@ -7,9 +7,9 @@ use flightline_workspace::beneath::{Dir, DirEntry};
 
 use super::{FILE, anchor, failure};
 use crate::engine::queue::QUEUE;
-use crate::error::Error;
+use crate::error::StoreError;
 
-pub(super) fn create_private(folder: &Path) -> Result<(), Error> {
+pub(super) fn create_private(folder: &Path) -> Result<(), StoreError> {
     let cannot = |error: io::Error| failure::io("cannot create the store", &error);
     let place = Dir::make_private(folder).map_err(cannot)?;
     match place.create(FILE, 0o600) {
@@ -62,7 +62,7 @@ pub(super) fn repair_modes(
 }
 
 /// SQLite's locks do not hold over a network.
-pub(super) fn refuse_network(folder: &Path) -> Result<(), Error> {
+pub(super) fn refuse_network(folder: &Path) -> Result<(), StoreError> {
     const NETWORK: [(i64, &str); 6] = [
         (0x6969, "NFS"),
         (0x517B, "SMB"),
@@ -81,7 +81,7 @@ pub(super) fn refuse_network(folder: &Path) -> Result<(), Error> {
     let kind = statistics.f_type as i64;
     match NETWORK.iter().find(|(magic, _)| *magic == kind) {
         None => Ok(()),
-        Some((_, name)) => Err(Error::Location(format!(
+        Some((_, name)) => Err(StoreError::Location(format!(
             "{} is on a network file system ({name}), where SQLite's locks do not hold: use `--location postgres://…`",
             folder.display()
         ))),

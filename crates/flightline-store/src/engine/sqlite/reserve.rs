@@ -11,7 +11,7 @@ use flightline_workspace::beneath::{Dir, Replacing};
 use super::opening::PAGE_SIZE;
 use super::{Sqlite, classify};
 use crate::engine::DiskSpace;
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// How much is kept.
 const SIZE: u32 = 256 * 1024;
@@ -55,14 +55,14 @@ impl Reserve {
 
 impl Sqlite {
     /// Makes sure that the reserve is there.
-    pub(super) fn make_reserve(&mut self) -> Result<(), Error> {
+    pub(super) fn make_reserve(&mut self) -> Result<(), StoreError> {
         if self.reserve.is_there() {
             return Ok(());
         }
         let Some(free) = self.free()? else {
             return Ok(());
         };
-        let full = || Error::Full(format!("{} KiB are free", free / 1024));
+        let full = || StoreError::Full(format!("{} KiB are free", free / 1024));
         if free < u64::from(SIZE) + MARGIN {
             return Err(full());
         }
@@ -83,7 +83,7 @@ impl Sqlite {
         self.hold_pages(self.reserve.limit.map(more)).is_ok()
     }
 
-    pub(super) fn look_at_disk(&mut self) -> Result<Option<DiskSpace>, Error> {
+    pub(super) fn look_at_disk(&mut self) -> Result<Option<DiskSpace>, StoreError> {
         let log = fs::symlink_metadata(&self.log).map_or(0, |seen| seen.len());
         let has_reserve = self.reserve.is_there();
         let free = self.free()?;
@@ -95,7 +95,7 @@ impl Sqlite {
     }
 
     /// How many bytes the disk has left for us.
-    fn free(&mut self) -> Result<Option<u64>, Error> {
+    fn free(&mut self) -> Result<Option<u64>, StoreError> {
         if let Some(limit) = self.reserve.limit {
             let pages = self.pragma("PRAGMA page_count")?;
             return Ok(Some(
@@ -107,7 +107,7 @@ impl Sqlite {
         Ok(seen.map(|seen| seen.f_bavail.saturating_mul(seen.f_frsize)))
     }
 
-    fn hold_pages(&self, limit: Option<u32>) -> Result<(), Error> {
+    fn hold_pages(&self, limit: Option<u32>) -> Result<(), StoreError> {
         match limit {
             None => Ok(()),
             Some(pages) => self

@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use super::{Sqlite, UNQUEUED_WAIT, classify};
 use crate::engine::{Compaction, Driver as _};
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// Less free space than this, or than this part of the file, is not worth rewriting the file for.
 const WORTH: u64 = 1024 * 1024;
 const WORTH_PART: u64 = 4;
 
 impl Sqlite {
-    pub(super) fn give_space_back(&mut self, loose: u64, most: u64) -> Result<Compaction, Error> {
+    pub(super) fn give_space_back(
+        &mut self,
+        loose: u64,
+        most: u64,
+    ) -> Result<Compaction, StoreError> {
         let total = self.pragma("PRAGMA page_count")? * self.pragma("PRAGMA page_size")?;
         let free = (self.space()?.free.unwrap_or(0) + loose).min(total);
         if free < WORTH || free < total / WORTH_PART {
@@ -21,7 +25,7 @@ impl Sqlite {
             return Ok(Compaction::Later("it is large"));
         }
         if self.broken || !self.connection.is_autocommit() {
-            return Err(Error::Broken);
+            return Err(StoreError::Broken);
         }
         let Ok(_turn) = self.queue.wait(Duration::ZERO) else {
             return Ok(Compaction::Later("another process is writing"));
@@ -31,7 +35,7 @@ impl Sqlite {
         let rewritten = self.rewrite();
         self.connection.busy_timeout(UNQUEUED_WAIT).map_err(said)?;
         match rewritten {
-            Err(Error::Busy(_)) => return Ok(Compaction::Later("another process is writing")),
+            Err(StoreError::Busy(_)) => return Ok(Compaction::Later("another process is writing")),
             rewritten => rewritten?,
         }
         let after = self.space()?;
@@ -44,7 +48,7 @@ impl Sqlite {
 
     /// Writes the file anew without its free pages. SQLite does it in one transaction: readers go
     /// on, and if this process dies the file is as it was.
-    fn rewrite(&mut self) -> Result<(), Error> {
+    fn rewrite(&mut self) -> Result<(), StoreError> {
         let act = "cannot give free space back";
         // The new one is made in a file: it may be larger than memory.
         self.batch(act, "PRAGMA temp_store = FILE")?;

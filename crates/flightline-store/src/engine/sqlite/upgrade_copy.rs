@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::Sqlite;
 use super::failure::{classify, io};
 use super::place::real_path;
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// The folder for copies, beside the database.
 const FOLDER: &str = "backups";
@@ -20,7 +20,11 @@ const PAGES: i32 = 1024;
 impl Sqlite {
     /// Copies the database as it is to `backups/before-upgrade-VERSION.db`, or a name like it that is free. Returns the
     /// name. When this fails, nothing was changed.
-    pub(super) fn copy_before_upgrade(&self, folder: &Path, version: i64) -> Result<String, Error> {
+    pub(super) fn copy_before_upgrade(
+        &self,
+        folder: &Path,
+        version: i64,
+    ) -> Result<String, StoreError> {
         let act = "cannot copy the store before its upgrade";
         let cannot = |error: &std::io::Error| io(act, error);
         let backups = Dir::private(folder).and_then(|folder| folder.make(FOLDER, 0o700));

@@ -12,7 +12,7 @@ use flightline_core::dialect::{Dialect, DialectDocument, Json, Original};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Subject};
-use flightline_store::{Error as StoreError, Find, SubjectRow};
+use flightline_store::{Find, StoreError, SubjectRow};
 use flightline_workspace::beneath::Dir;
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use flightline_core::dialect::compress::unfolded;
 use flightline_core::dialect::recovery::LATEST_FILE;
 use flightline_core::dialect::{Dialect, Json, MAX_BYTES, epic};
 use flightline_core::{Code, Refusal, Time};
-use flightline_store::Error as StoreError;
+use flightline_store::StoreError;
 use flightline_workspace::beneath::Replacing;
 
 use super::epic::Whose;
