@@ -32,7 +32,7 @@ use flightline::core::{MissionId, Title};
 use flightline::event::ListEvents;
 use flightline::mission::{CreateMission, ListMissions};
 use flightline::recovery::resume::Resume;
-use flightline::replay::{Place, Replay};
+use flightline::replay::{PageStart, Replay};
 use flightline::sortie::add::NewSortie;
 use flightline::store::{Actor, Find, Location, OpenOptions, Store};
 use flightline::{Caller, Fleet};
@@ -449,7 +449,7 @@ fn recovery(folder: &Path) {
         &events,
         "target: under 50 ms",
     );
-    for place in [Place::First, Place::Last] {
+    for place in [PageStart::First, PageStart::Last] {
         let name = format!("a page of a replay ({place:?}), the same store").to_lowercase();
         let replay = Replay {
             place,

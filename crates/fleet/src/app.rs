@@ -7,26 +7,26 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flightline::checkpoint::mend::Wanted;
-use flightline::checkpoint::serve::{self, ReadsCheckpoints, Served};
+use flightline::checkpoint::mend::CheckpointsToRead;
+use flightline::checkpoint::serve::{self, OutcomeWithWarnings, ReadsCheckpoints};
 use flightline::core::file_system::TreeNow;
 use flightline::core::redact::contains_secret;
 use flightline::core::{Code, Kind, Refusal, RepoPath, Time};
-use flightline::errand::{AfterWrite, ClearFiles, MendFromFiles, SettleBackups};
 use flightline::ids::ShortenIds;
 use flightline::inventory::{inventory, unknown_project};
-use flightline::mirror::{Mirrors, Said};
+use flightline::mirror::{MirrorNotice, Mirrors};
 use flightline::rebuild::prospect;
 use flightline::recovery::claims::{ListClaims, look};
 use flightline::registry::Registered;
 use flightline::remote::{API, Offline};
 use flightline::store::clock::{Clock, IdSource};
 use flightline::store::{CrashPoints, Location, OpenOptions, Store, StoreError};
+use flightline::store_job::{AfterWrite, ClearFiles, MendFromFiles, SettleBackups};
 use flightline::workspace::beneath::Dir;
 use flightline::workspace::{
     Bounds, Fingerprint, Home, STATE_FOLDER, Trust, WorkTree, discover, repo_path, repository_root,
 };
-use flightline::{Access, Answered, Caller, Errand, Fleet, not_here};
+use flightline::{Access, Answered, Caller, Fleet, StoreJob, not_here};
 use serde::Serialize;
 
 pub use self::short::Short;
@@ -528,11 +528,11 @@ impl App {
                 .clone()
                 .or_else(|| self.env.mission.clone()),
             idempotency_key: self.globals.idempotency_key.clone(),
-            thing: None,
+            target: None,
             place: None,
             window: None,
             token: None,
-            instead_of: None,
+            on_behalf_of_token: None,
         })
     }
 
@@ -622,9 +622,9 @@ impl App {
     }
 
     /// Mends checkpoints in the store from their files.
-    pub fn mend(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
+    pub fn mend(&mut self, wanted: &CheckpointsToRead) -> Result<(), Refusal> {
         let wanted = wanted.clone();
-        for warning in self.send(&MendFromFiles { wanted })? {
+        for warning in self.run_job(&MendFromFiles { wanted })? {
             self.ui.warn(warning);
         }
         Ok(())
@@ -633,7 +633,7 @@ impl App {
     fn serve_with<O: ReadsCheckpoints>(
         &mut self,
         operation: &O,
-        run: fn(&mut Fleet, &Path, &Caller, &O) -> Served<O::Outcome>,
+        run: fn(&mut Fleet, &Path, &Caller, &O) -> OutcomeWithWarnings<O::Outcome>,
     ) -> Result<O::Outcome, Refusal> {
         self.check_fields(O::NAME)?;
         let (caller, folder) = (self.caller()?, self.home()?.state.clone());
@@ -688,16 +688,16 @@ impl App {
     }
 
     /// Has something done where the store is.
-    pub fn send<E: Errand>(&mut self, errand: &E) -> Result<E::Outcome, Refusal> {
+    pub fn run_job<E: StoreJob>(&mut self, job: &E) -> Result<E::Outcome, Refusal> {
         let (caller, folder) = (self.caller()?, self.home()?.state.clone());
-        let done = self.fleet()?.send(errand, &folder, &caller);
+        let done = self.fleet()?.run_job(job, &folder, &caller);
         done.map_err(flightline::Error::into_refusal)
     }
 
     /// Does what follows a write, after the answer was given, and says why something of it was not done.
     pub fn follow_write(&mut self) -> Result<BTreeSet<String>, Refusal> {
         let heartbeat = self.purpose == "heartbeat";
-        let followed = self.send(&AfterWrite { heartbeat })?;
+        let followed = self.run_job(&AfterWrite { heartbeat })?;
         for (id, warning) in followed.told {
             self.ui.warn(format_args!("{id}: {warning}"));
         }
@@ -706,7 +706,7 @@ impl App {
 
     /// Writes the backups of checkpoints that are due.
     pub fn settle_backups(&mut self) -> Result<(), Refusal> {
-        for (id, warning) in self.send(&SettleBackups {})? {
+        for (id, warning) in self.run_job(&SettleBackups {})? {
             self.ui.warn(format_args!("{id}: {warning}"));
         }
         Ok(())
@@ -747,7 +747,7 @@ impl App {
 
     fn with_mirrors(
         &mut self,
-        pass: fn(&mut Fleet, &Mirrors, &Caller) -> flightline::Result<Vec<Said>>,
+        pass: fn(&mut Fleet, &Mirrors, &Caller) -> flightline::Result<Vec<MirrorNotice>>,
     ) -> Result<(), Refusal> {
         let Some(mirrors) = self.mirrors()? else {
             return Ok(());
@@ -756,8 +756,8 @@ impl App {
         let said = pass(self.fleet()?, &mirrors, &caller);
         for line in said.map_err(flightline::Error::into_refusal)? {
             match line {
-                Said::Done(line) => self.ui.talk(line),
-                Said::Trouble(line) => self.ui.warn(line),
+                MirrorNotice::Done(line) => self.ui.talk(line),
+                MirrorNotice::Trouble(line) => self.ui.warn(line),
             }
             self.ui.written = true;
         }
@@ -766,7 +766,7 @@ impl App {
 
     /// Removes the files of checkpoints that are gone.
     pub fn clear_files(&mut self) -> Result<(), Refusal> {
-        self.send(&ClearFiles {})
+        self.run_job(&ClearFiles {})
     }
 
     /// Observations of agents' processes on this machine.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use flightline::core::policy::Policy;
 use flightline::core::{Code, Refusal};
-use flightline::registry::Company;
+use flightline::registry::Commit;
 use flightline::store::{Location, OpenOptions, Store};
 use flightline::workspace::WorkTree;
 use flightline::{Access, Fleet};
@@ -97,7 +97,7 @@ enum Order {
 struct Errand {
     task: Box<dyn Task>,
     project: Arc<str>,
-    company: Company,
+    commit: Commit,
 }
 
 /// Hears how many writes a commit was for.
@@ -208,7 +208,7 @@ impl Lines {
         &self,
         project: &Arc<str>,
         access: Access,
-        company: Company,
+        commit: Commit,
         mut f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, outcome) = oneshot::channel();
@@ -217,7 +217,7 @@ impl Lines {
         self.send(
             project,
             access,
-            company,
+            commit,
             move |result| {
                 done.inspect(|stay| stay.answer());
                 // The receiver may have gone: then the answer is dropped.
@@ -228,9 +228,9 @@ impl Lines {
                 f(fleet)
             },
         )?;
-        let patience = match company {
-            Company::Welcome => self.answer,
-            Company::Alone => self.answer * 10,
+        let patience = match commit {
+            Commit::Grouped => self.answer,
+            Commit::Own => self.answer * 10,
         };
         match tokio::time::timeout(patience, outcome).await {
             Ok(outcome) => outcome.map_err(|_| broken())?,
@@ -244,14 +244,14 @@ impl Lines {
         &self,
         project: &Arc<str>,
         access: Access,
-        company: Company,
+        commit: Commit,
         f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, outcome) = sync_channel(1);
         self.send(
             project,
             access,
-            company,
+            commit,
             move |result| {
                 let _ = reply.send(result);
             },
@@ -264,7 +264,7 @@ impl Lines {
         &self,
         project: &Arc<str>,
         access: Access,
-        company: Company,
+        commit: Commit,
         reply: impl FnOnce(Result<T, Refusal>) + Send + 'static,
         f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<(), Refusal> {
@@ -280,7 +280,7 @@ impl Lines {
         let errand = Errand {
             task: Box::new(Request::new(f, reply)),
             project: Arc::clone(project),
-            company,
+            commit,
         };
         lane.try_send(Order::Do(errand))
             .map_err(|error| match error {
@@ -362,7 +362,7 @@ impl<'a> Hand<'a> {
     fn run(&mut self, errand: &mut Errand) {
         let task = errand.task.as_mut();
         // A task of several transactions may have done one of them.
-        let once_more = self.kept.is_some() && errand.company == Company::Welcome;
+        let once_more = self.kept.is_some() && errand.commit == Commit::Grouped;
         for again in [once_more, false] {
             let opened = match self.kept.take() {
                 Some(fleet) => Ok(fleet),

@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use flightline::core::token::{Presented, unknown};
 use flightline::core::{Code, Refusal};
-use flightline::registry::Company;
+use flightline::registry::Commit;
 use flightline::token::{CheckToken, TokenView};
 use flightline::{Access, Caller};
 
@@ -231,7 +231,7 @@ async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>,
     let project = Arc::from(presented.project.as_str());
     let checked = shared
         .lines
-        .run(&project, Access::Read, Company::Welcome, move |fleet| {
+        .run(&project, Access::Read, Commit::Grouped, move |fleet| {
             fleet
                 .run(&check, &Caller::default())
                 .map_err(flightline::Error::into_refusal)

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flightline::core::Refusal;
-use flightline::figures::{Figures, ReadFigures};
+use flightline::metrics_snapshot::{MetricsSnapshot, ReadMetricsSnapshot};
 use flightline::{Caller, Fleet};
 
 use self::histogram::{Histogram, Scale};
@@ -48,7 +48,7 @@ pub(crate) struct Now<'a> {
     /// Streams of events.
     pub(crate) streams: usize,
     /// The fleet; none when the store does not answer.
-    pub(crate) fleet: Option<(Figures, Journal)>,
+    pub(crate) fleet: Option<(MetricsSnapshot, Journal)>,
 }
 
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -113,10 +113,10 @@ impl Metrics {
     }
 
     /// Looks at a fleet, and counts what its journal has had since the last look.
-    pub(crate) fn look(&self, fleet: &mut Fleet) -> Result<(Figures, Journal), Refusal> {
+    pub(crate) fn look(&self, fleet: &mut Fleet) -> Result<(MetricsSnapshot, Journal), Refusal> {
         let project = fleet.store()?.project().to_owned();
         let known = open(&self.journals).get(&project).cloned();
-        let request = ReadFigures {
+        let request = ReadMetricsSnapshot {
             after: known.and_then(|known| known.counted),
         };
         let figures = fleet

@@ -4,7 +4,7 @@ mod shape;
 
 use flightline::core::event::Event;
 use flightline::event::Cursor;
-use flightline::registry::{Entry, find, operation_names, operations, scopes};
+use flightline::registry::{OperationEntry, find, operation_names, operations, scopes};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -107,7 +107,7 @@ struct Described<'a> {
     /// Whether an answer has a tag.
     tagged: bool,
     /// Whether it is about one thing, which must not have changed if the caller says so.
-    thing: bool,
+    target: bool,
 }
 
 fn describe(it: Described<'_>) -> Value {
@@ -116,7 +116,7 @@ fn describe(it: Described<'_>) -> Value {
     let writes = it.method != "GET";
     if writes {
         parameters.push(common("Idempotency-Key"));
-        if it.thing {
+        if it.target {
             parameters.push(common("If-Match"));
         }
     } else if it.tagged {
@@ -127,7 +127,7 @@ fn describe(it: Described<'_>) -> Value {
     }
     let header = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });
     let mut headers = json!({ "X-Request-Id": header("X-Request-Id") });
-    if it.tagged || it.thing {
+    if it.tagged || it.target {
         headers["ETag"] = header("ETag");
     }
     if writes {
@@ -209,12 +209,12 @@ fn row(route: &Route, path: &str, schemas: &mut SchemaGenerator) -> Value {
         answer,
         written: "application/json",
         tagged: route.method == "GET",
-        thing: route.thing.is_some(),
+        target: route.target.is_some(),
     })
 }
 
 /// An operation by its own name, with what it takes and gives; not what only ends of ours ask one another for.
-fn operation_of(entry: &Entry, schemas: &mut SchemaGenerator) -> Option<Value> {
+fn operation_of(entry: &OperationEntry, schemas: &mut SchemaGenerator) -> Option<Value> {
     let request = json!((entry.request)(schemas));
     let about = request["description"].as_str()?.replace('\n', " ");
     let first = about.split(". ").next().unwrap_or_default();
@@ -231,7 +231,7 @@ fn operation_of(entry: &Entry, schemas: &mut SchemaGenerator) -> Option<Value> {
         answer: json!((entry.outcome)(schemas)),
         written: "application/json",
         tagged: false,
-        thing: false,
+        target: false,
     }))
 }
 
@@ -256,7 +256,7 @@ fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
             .map_or(json!({}), |answer| json!(answer(schemas))),
         written: special.written,
         tagged: special.tagged && special.method == "GET",
-        thing: special.tagged,
+        target: special.tagged,
     });
     match special.id {
         "createCheckpoint" => {

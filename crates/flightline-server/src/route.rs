@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use flightline::core::{Code, Refusal};
 use flightline::event::Cursor;
-use flightline::registry::{Company, Registered};
+use flightline::registry::{Commit, Registered};
 use flightline::remote::header::REPLAYED;
 use flightline::store::clock::IdSource;
 use flightline::{Access, Caller, Done, Fleet};
@@ -182,7 +182,7 @@ impl Shared {
         request: O,
     ) -> Result<Outcome<O::Outcome>, Refusal> {
         let entry = guest.may_call(O::NAME)?;
-        self.with(guest.project(), O::ACCESS, entry.company, move |fleet| {
+        self.with(guest.project(), O::ACCESS, entry.commit, move |fleet| {
             fleet
                 .run_fully(&request, &caller)
                 .map_err(flightline::Error::into_refusal)
@@ -195,10 +195,10 @@ impl Shared {
         &self,
         project: &Arc<Project>,
         access: Access,
-        company: Company,
+        commit: Commit,
         mut f: impl FnMut(&mut Fleet) -> Result<Done<T>, Refusal> + Send + 'static,
     ) -> Result<Outcome<T>, Refusal> {
-        let done = self.lines.run(&project.id, access, company, move |fleet| {
+        let done = self.lines.run(&project.id, access, commit, move |fleet| {
             let done = f(fleet)?;
             Ok(Outcome {
                 value: done.outcome,

@@ -13,7 +13,7 @@ use flightline::core::policy::Policy;
 use flightline::core::{Code, Refusal};
 use flightline::mirror::Mirrors;
 use flightline::mission::ListMissions;
-use flightline::registry::Company;
+use flightline::registry::Commit;
 use flightline::store::clock::IdSource;
 use flightline::store::{Location, OpenOptions};
 use flightline::token::ListTokens;
@@ -449,7 +449,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
 /// A checkpoint of every mission under way. One that fails stops no other, and not the end either.
 fn save(lines: &Lines, project: &Arc<str>, caller: &Caller, say: &Say) {
     let caller = caller.clone();
-    let saved = lines.run_here(project, Access::Write, Company::Alone, move |fleet| {
+    let saved = lines.run_here(project, Access::Write, Commit::Own, move |fleet| {
         let refused = flightline::Error::into_refusal;
         if !fleet.policy().triggers.has(Reason::Shutdown) {
             return Ok(Vec::new());

@@ -8,7 +8,8 @@ pub use flightline::agent::{
 pub use flightline::checkpoint::CheckpointDocument;
 pub use flightline::checkpoint::files::WholeCheckpoint;
 pub use flightline::checkpoint::inspect::{
-    DiffCheckpoints, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
+    CheckpointMark, DiffCheckpoints, ListCheckpoints, MarkCheckpoint, ShowCheckpoint,
+    VerifyCheckpoints,
 };
 pub use flightline::checkpoint::prune::{ApplyPrune, PlanPrune, apply_all, plan_all};
 pub use flightline::checkpoint::take::TakeCheckpoint;
@@ -40,7 +41,7 @@ pub use flightline::mission::{
     UseMission,
 };
 pub use flightline::note::{AddNote, ListNotes};
-pub use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
+pub use flightline::recovery::detect::{Detect, PeekCandidates, RecoveryCandidate};
 pub use flightline::recovery::resume::{Resume, Resumed};
 pub use flightline::recovery::undo::Undo;
 pub use flightline::sortie::add::{AddSorties, NewSortie};

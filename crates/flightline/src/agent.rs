@@ -37,7 +37,7 @@ use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::start::{SessionStart, start_by_itself};
 use crate::remote::Offline;
 
-pub use self::heartbeat::{Beaten, Heartbeat};
+pub use self::heartbeat::{Heartbeat, HeartbeatRecorded};
 
 /// Registers an agent, or brings a known one back in a new session.
 #[derive(Clone, Debug, Serialize, Deserialize)]

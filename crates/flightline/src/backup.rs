@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::checkpoint::backups::settle_and_tell;
 use crate::checkpoint::readable;
-use crate::checkpoint::take::Taking;
+use crate::checkpoint::take::NewCheckpoint;
 use crate::checkpoint::trigger::try_take_anew;
 use crate::desk::{self, Desk};
 use crate::doctor::{Care, examine_backups};
@@ -123,7 +123,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
         Err(StoreError::Corrupt(_)) => fleet.store()?.back_up_as_it_is(keep)?,
         kept => kept?,
     };
-    let seen = Seen::by(fleet.store()?)?;
+    let seen = ReplacedStore::by(fleet.store()?)?;
     let policy = fleet.policy().clone();
     let by_a_person = Caller {
         agent: None,
@@ -209,7 +209,7 @@ pub(crate) fn followed_by(tx: &mut Tx<'_>, history: &str) -> Result<Option<Vec<F
 pub(crate) fn save_every_mission(desk: &mut Desk<'_, '_>, why: &str) -> Result<()> {
     let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
     for mission in &missions {
-        let taking = Taking {
+        let taking = NewCheckpoint {
             mission,
             reason: Reason::AfterRestore,
             details: Some(why.to_owned()),
@@ -265,7 +265,7 @@ const FOLLOWED: usize = 64;
 const FORGOTTEN: u64 = 1_000;
 
 /// What a store that is replaced knew of what must stay over: epochs, and tokens that were taken back.
-pub(crate) struct Seen {
+pub(crate) struct ReplacedStore {
     /// Tokens that open nothing, by id: since when, where that can still be read.
     revoked: BTreeMap<String, Option<Time>>,
     agents: Vec<Agent>,
@@ -274,7 +274,7 @@ pub(crate) struct Seen {
     incomplete: bool,
 }
 
-impl Seen {
+impl ReplacedStore {
     /// Nothing: the store was lost.
     pub(crate) const NOTHING: Self = Self {
         revoked: BTreeMap::new(),
@@ -328,7 +328,7 @@ fn revoked(tx: &mut Tx<'_>) -> Result<BTreeMap<String, Option<Time>>> {
 }
 
 /// Takes back again what was taken back after the backup was made.
-fn void_tokens(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<()> {
+fn void_tokens(tx: &mut Tx<'_>, seen: &ReplacedStore, reason: &str) -> Result<()> {
     for mut token in tx.find::<Token>(Find::All)? {
         let Some(at) = seen.revoked.get(&token.key()) else {
             continue;
@@ -343,7 +343,7 @@ fn void_tokens(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<()> {
 }
 
 /// Ends every session: no epoch of before is accepted any more.
-pub(crate) fn void_epochs(tx: &mut Tx<'_>, seen: &Seen, reason: &str) -> Result<()> {
+pub(crate) fn void_epochs(tx: &mut Tx<'_>, seen: &ReplacedStore, reason: &str) -> Result<()> {
     let mut agents = tx.find::<Agent>(Find::All)?;
     let known = agents.iter().chain(&seen.agents);
     let highest = known.map(|agent| agent.epoch).max().unwrap_or(0);

@@ -108,7 +108,7 @@ pub struct CheckpointDocument {
     pub recovery_analysis: Option<Analysis>,
     /// Every value it names: in files, which must be enough to build the store anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<files::State>,
+    pub state: Option<files::BackedUpState>,
     /// The SHA-256 of the file, with zeros in this place: in files only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_sha256: Option<String>,

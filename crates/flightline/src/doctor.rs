@@ -32,7 +32,7 @@ pub struct Diagnosis {
     /// connected coding agent reaches the fleet.
     pub healthy: bool,
     /// Each check and what it found.
-    pub checks: Vec<Check>,
+    pub checks: Vec<DoctorCheck>,
     /// The damage in the store that was repaired.
     #[serde(default)]
     pub repaired: Vec<String>,
@@ -98,13 +98,13 @@ pub struct Connection {
     /// How long the hook took that was tried, in milliseconds; none when none was tried, or it did not answer.
     pub answered_ms: Option<u64>,
     /// The findings of the checks.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ConnectionFinding>,
 }
 
 /// Something about a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Finding {
+pub struct ConnectionFinding {
     /// The finding as a sentence.
     pub what: String,
     /// What to do about it.
@@ -116,7 +116,7 @@ pub struct Finding {
 /// One check of the doctor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Check {
+pub struct DoctorCheck {
     /// The name of the check.
     pub name: String,
     /// Whether it is well.
@@ -178,14 +178,14 @@ pub fn attend_with(
 
 /// A state folder that the repository tracks can be replaced by a pull, and is handed to everybody who clones it. Nothing
 /// when it is not tracked, or git does not say.
-fn examine_repository(fleet: &Fleet) -> Vec<Check> {
+fn examine_repository(fleet: &Fleet) -> Vec<DoctorCheck> {
     let tracked = fleet.work_tree().is_some_and(WorkTree::tracks_state);
     let found = tracked.then(|| {
         "the repository tracks `.flightline/`, so that a pull can replace it: `git rm -r --cached .flightline`"
             .to_owned()
     });
     // A warning: no repair of the store would help.
-    let told = |found| Check {
+    let told = |found| DoctorCheck {
         name: "repository".to_owned(),
         ok: true,
         findings: vec![found],
@@ -210,14 +210,14 @@ pub fn examine(fleet: &mut Fleet) -> Result<Diagnosis> {
 
 fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagnosis> {
     let repaired = fleet.store()?.repaired().to_vec();
-    let mut checks = vec![Check {
+    let mut checks = vec![DoctorCheck {
         name: "permissions".to_owned(),
         ok: true,
         findings: repaired,
     }];
     let weaknesses = fleet.store()?.weaknesses()?;
     if !weaknesses.is_empty() {
-        checks.push(Check {
+        checks.push(DoctorCheck {
             name: "durability".to_owned(),
             ok: true,
             findings: weaknesses,
@@ -297,8 +297,8 @@ fn few(mut findings: Vec<String>) -> Vec<String> {
     findings
 }
 
-fn check(name: &str, findings: Vec<String>) -> Check {
-    Check {
+fn check(name: &str, findings: Vec<String>) -> DoctorCheck {
+    DoctorCheck {
         name: name.to_owned(),
         ok: findings.is_empty(),
         findings,

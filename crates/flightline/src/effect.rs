@@ -14,7 +14,7 @@ use crate::agent::{Sighting, liveness};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, page, to_json};
-use crate::recovery::settled_fate;
+use crate::recovery::locked_verdict;
 use crate::remote::Offline;
 
 /// Sets out to do something to the world. Refused when it was done, or may have been.
@@ -103,9 +103,9 @@ impl Operation for BeginEffect {
             && let Some(agent) = session_of(desk, begun)?
             && desk.agent_id() != Some(agent.id)
         {
-            let fate = settled_fate(desk, &agent, &self.sightings)?;
-            if !fate.is_gone() {
-                return Err(under_way(&self.key, &agent, &fate.liveness).into());
+            let verdict = locked_verdict(desk, &agent, &self.sightings)?;
+            if !verdict.is_gone() {
+                return Err(under_way(&self.key, &agent, &verdict.liveness).into());
             }
         }
         let (now, by, agent_id) = (desk.now(), desk.actor(), desk.agent_id());

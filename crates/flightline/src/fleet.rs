@@ -1,9 +1,9 @@
 //! A fleet: where operations run.
 
-mod act;
 mod authority;
-mod instead;
-mod thing;
+mod delegation;
+mod erased;
+mod precondition;
 mod window;
 
 use std::path::Path;
@@ -23,20 +23,20 @@ use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::lock::watch::note_waiting;
 use crate::registry::Registered;
-use crate::remote::{Call, Deferred, Offline, Remote, Reply};
+use crate::remote::{Deferred, Offline, Remote, RemoteCall, ServerReply};
 
-pub use self::act::Outcome;
-use self::act::{Act, Acting, Spec, Text};
 pub use self::authority::ActsFor;
-pub use self::thing::{Thing, Unless};
-pub use self::window::{Part, Window};
+pub use self::erased::ErasedOutcome;
+use self::erased::{Acting, ErasedOperation, OutcomeText, Spec};
+pub use self::precondition::{IfUnchanged, Target};
+pub use self::window::{ListPart, Window};
 pub(crate) use self::window::{documents, newest, page, wanted};
 pub use flightline_core::token::Scope;
 
 /// A project's fleet: a store here or elsewhere, the policy it is run by, and the work tree it is run in,
 /// where there is one.
 pub struct Fleet {
-    place: Place,
+    place: Backend,
     policy: Policy,
     work_tree: Option<WorkTree>,
     /// What a store elsewhere said on the way, and what it noticed.
@@ -127,7 +127,7 @@ impl Went {
 }
 
 /// Where the store is.
-enum Place {
+enum Backend {
     Here(Box<Store>),
     There(Box<dyn Remote>),
 }
@@ -156,7 +156,7 @@ pub struct Caller {
     /// Makes a write happen once, however often it is asked for.
     pub idempotency_key: Option<String>,
     /// The thing it is about, and what must not have happened to it.
-    pub thing: Option<Thing>,
+    pub target: Option<Target>,
     /// The place in the journal that it goes on from, when it looks.
     pub place: Option<Cursor>,
     /// Which part of a list it wants. An operation that does not know how to give one gives all.
@@ -165,7 +165,7 @@ pub struct Caller {
     /// that was taken back while its request waited opens nothing.
     pub token: Option<Presented>,
     /// The token that this was said with, which opens nothing any more.
-    pub instead_of: Option<TokenId>,
+    pub on_behalf_of_token: Option<TokenId>,
 }
 
 impl Caller {
@@ -272,7 +272,7 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
 }
 
 /// Something that is done where the store is, with the files beside it: more than one transaction.
-pub trait Errand: Serialize + DeserializeOwned + Send + 'static {
+pub trait StoreJob: Serialize + DeserializeOwned + Send + 'static {
     /// Its name on the wire.
     const NAME: &'static str;
     /// What it does to the store.
@@ -283,24 +283,23 @@ pub trait Errand: Serialize + DeserializeOwned + Send + 'static {
     type Outcome: Serialize + DeserializeOwned + Send + 'static;
 
     /// Does it, with the state folder beside the store.
-    fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller)
-    -> Result<Self::Outcome>;
+    fn run(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Self::Outcome>;
 }
 
 impl Fleet {
     /// The fleet kept in `store`.
     #[must_use]
     pub fn new(store: Store, policy: Policy) -> Self {
-        Self::at(Place::Here(Box::new(store)), policy)
+        Self::at(Backend::Here(Box::new(store)), policy)
     }
 
     /// The fleet whose store is elsewhere.
     #[must_use]
     pub fn elsewhere(remote: Box<dyn Remote>, policy: Policy) -> Self {
-        Self::at(Place::There(remote), policy)
+        Self::at(Backend::There(remote), policy)
     }
 
-    fn at(place: Place, policy: Policy) -> Self {
+    fn at(place: Backend, policy: Policy) -> Self {
         Self {
             place,
             policy,
@@ -313,7 +312,7 @@ impl Fleet {
     /// Whether the store is elsewhere.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
-        matches!(self.place, Place::There(_))
+        matches!(self.place, Backend::There(_))
     }
 
     /// This fleet, run in a work tree, which can be looked at.
@@ -327,7 +326,7 @@ impl Fleet {
 
     /// Turns to another project in the same store, whose work tree is given if it is here.
     pub fn enter(&mut self, project: &str, tree: Option<&WorkTree>) {
-        if let Place::Here(store) = &mut self.place
+        if let Backend::Here(store) = &mut self.place
             && store.project() != project
         {
             store.enter(project);
@@ -392,7 +391,7 @@ impl Fleet {
         operation: &O,
         caller: &Caller,
         rehearse: bool,
-    ) -> Result<Answered<Box<dyn Outcome>>> {
+    ) -> Result<Answered<Box<dyn ErasedOutcome>>> {
         let mut acting = Acting::new(operation, When::NowOrLater);
         let went = match rehearse {
             true => self.show_act(&mut acting, caller)?,
@@ -401,11 +400,11 @@ impl Fleet {
         acting.erased(went)
     }
 
-    fn perform(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
+    fn perform(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<Went> {
         let spec = act.spec();
         let store = match &mut self.place {
-            Place::Here(store) => store,
-            Place::There(_) => return self.ask_for(act, caller, Asked::ToDo),
+            Backend::Here(store) => store,
+            Backend::There(_) => return self.ask_for(act, caller, Asked::ToDo),
         };
         if spec.briefs {
             store.check_trust()?;
@@ -423,9 +422,9 @@ impl Fleet {
                         policy: &policy,
                         agent,
                     };
-                    thing::check_place(desk)?;
+                    precondition::check_place(desk)?;
                     act.decide(desk)?;
-                    thing::since(desk)
+                    precondition::since(desk)
                 })?;
                 Ok(Went::since(since))
             }
@@ -458,9 +457,14 @@ impl Fleet {
     }
 
     /// Asks for an operation where the store is.
-    fn ask_for(&mut self, act: &mut dyn Act, caller: &Caller, asked: Asked) -> Result<Went> {
+    fn ask_for(
+        &mut self,
+        act: &mut dyn ErasedOperation,
+        caller: &Caller,
+        asked: Asked,
+    ) -> Result<Went> {
         let spec = act.spec();
-        let answer = self.ask(&Call {
+        let answer = self.ask(&RemoteCall {
             operation: spec.name,
             access: spec.access,
             rehearse: asked == Asked::ToShow,
@@ -473,14 +477,14 @@ impl Fleet {
             caller,
         })?;
         Ok(answer.map(|reply| match reply {
-            Reply::Outcome(text) => act.take(Text::Received(text)),
-            Reply::Later(later) => act.wait(later),
+            ServerReply::Outcome(text) => act.take(OutcomeText::Received(text)),
+            ServerReply::Later(later) => act.wait(later),
         }))
     }
 
     /// Asks for something where the store is, and gives the outcome as JSON.
-    fn ask(&mut self, call: &Call<'_>) -> Result<Done<Reply>> {
-        let Place::There(remote) = &mut self.place else {
+    fn ask(&mut self, call: &RemoteCall<'_>) -> Result<Done<ServerReply>> {
+        let Backend::There(remote) = &mut self.place else {
             return Err(Refusal::new(Code::Failed, "the store is here").into());
         };
         let answer = remote.call(call);
@@ -494,8 +498,8 @@ impl Fleet {
 
     fn unreadable(&self, operation: &str, error: &serde_json::Error) -> Error {
         let address = match &self.place {
-            Place::Here(_) => "the store",
-            Place::There(remote) => remote.address(),
+            Backend::Here(_) => "the store",
+            Backend::There(remote) => remote.address(),
         };
         let message = format!("the answer of {address} to `{operation}` cannot be read: {error}");
         Refusal::new(Code::Failed, message)
@@ -504,34 +508,34 @@ impl Fleet {
     }
 
     /// Has something done where the store is; `folder` is the state folder beside it, when it is here.
-    pub fn send<E: Errand>(
+    pub fn run_job<E: StoreJob>(
         &mut self,
-        errand: &E,
+        job: &E,
         folder: &Path,
         caller: &Caller,
     ) -> Result<E::Outcome> {
         match self.place {
-            Place::Here(_) => {
+            Backend::Here(_) => {
                 if caller.token.is_some() {
                     self.store()?
-                        .read(|tx| authority::check_errand::<E>(tx, caller))?;
+                        .read(|tx| authority::check_store_job::<E>(tx, caller))?;
                 }
-                errand.carry_out(self, folder, &caller.housekeeping())
+                job.run(self, folder, &caller.housekeeping())
             }
-            Place::There(_) => {
-                let answer = self.ask(&Call {
+            Backend::There(_) => {
+                let answer = self.ask(&RemoteCall {
                     operation: E::NAME,
                     access: E::ACCESS,
                     rehearse: false,
                     offline: Offline::Refused,
-                    request: to_json(errand)?,
-                    later: &|_| to_json(errand),
+                    request: to_json(job)?,
+                    later: &|_| to_json(job),
                     caller,
                 })?;
                 match answer.outcome {
-                    Reply::Outcome(text) => serde_json::from_str(&text)
+                    ServerReply::Outcome(text) => serde_json::from_str(&text)
                         .map_err(|error| self.unreadable(E::NAME, &error)),
-                    Reply::Later(later) => {
+                    ServerReply::Later(later) => {
                         Err(Refusal::new(Code::Unavailable, later.message).into())
                     }
                 }
@@ -539,7 +543,7 @@ impl Fleet {
         }
     }
 
-    fn write(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
+    fn write(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<Went> {
         let spec = act.spec();
         let done = match spec.when_full {
             WhenFull::Refused => self.write_with_room(act, caller),
@@ -568,13 +572,13 @@ impl Fleet {
     }
 
     /// Writes, and leaves the room alone that is kept for what ends trouble.
-    fn write_with_room(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
+    fn write_with_room(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<Went> {
         self.store()?.keep_reserve()?;
         self.write_anyhow(act, caller)
     }
 
     /// Writes, if need be into the room that is kept for that. What a log took of it is given back.
-    fn write_at_last(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
+    fn write_at_last(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<Went> {
         match self.write_anyhow(act, caller) {
             Err(full) if may_use_reserve(act.spec(), &full) && self.store()?.spend_reserve() => {
                 let went = self.write_anyhow(act, caller)?;
@@ -589,7 +593,7 @@ impl Fleet {
     /// Decides what a write would answer, and writes nothing.
     fn answer_unnoted(
         &mut self,
-        act: &mut dyn Act,
+        act: &mut dyn ErasedOperation,
         caller: &Caller,
         full: StoreError,
     ) -> Result<Went> {
@@ -602,7 +606,7 @@ impl Fleet {
         Ok(Went::plain(()))
     }
 
-    fn write_anyhow(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
+    fn write_anyhow(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<Went> {
         if let Some(key) = &caller.idempotency_key {
             return self.run_once(act, caller, key);
         }
@@ -630,7 +634,12 @@ impl Fleet {
         });
     }
 
-    fn run_once(&mut self, act: &mut dyn Act, caller: &Caller, key: &str) -> Result<Went> {
+    fn run_once(
+        &mut self,
+        act: &mut dyn ErasedOperation,
+        caller: &Caller,
+        key: &str,
+    ) -> Result<Went> {
         if key.is_empty() || key.len() > 255 {
             return Err(Refusal::invalid("an idempotency key has 1 to 255 bytes").into());
         }
@@ -645,7 +654,7 @@ impl Fleet {
             authority::check(act, tx, caller)?;
             match past(tx, caller, &actor, key, &request)? {
                 Past::Same(outcome) => {
-                    act.take(Text::Remembered(outcome));
+                    act.take(OutcomeText::Remembered(outcome));
                     Ok(Went {
                         replayed: true,
                         ..Went::plain(())
@@ -685,14 +694,14 @@ impl Fleet {
         Ok(acting.done(self, went)?.now()?.outcome)
     }
 
-    fn show_act(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<Went> {
+    fn show_act(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<Went> {
         match self.is_elsewhere() {
             true => self.ask_for(act, caller, Asked::ToShow),
             false => self.show(act, caller).map(Went::plain),
         }
     }
 
-    fn show(&mut self, act: &mut dyn Act, caller: &Caller) -> Result<()> {
+    fn show(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<()> {
         let policy = self.policy.clone();
         self.store()?
             .rehearse(|tx| decide_write(act, tx, caller, &policy))
@@ -727,22 +736,22 @@ impl Fleet {
     /// When it is elsewhere.
     pub fn store(&mut self) -> Result<&mut Store> {
         match &mut self.place {
-            Place::Here(store) => Ok(store),
-            Place::There(remote) => Err(not_here(remote.address()).into()),
+            Backend::Here(store) => Ok(store),
+            Backend::There(remote) => Err(not_here(remote.address()).into()),
         }
     }
 
     /// Damage that another copy made good, and what is lost and was left out, since the last look.
     pub fn take_noticed(&mut self) -> Vec<String> {
         match &mut self.place {
-            Place::Here(store) => {
+            Backend::Here(store) => {
                 let (noticed, losses) = (store.take_noticed(), store.take_losses());
                 let noticed = noticed.iter().map(ToString::to_string);
                 noticed
                     .chain(losses.iter().map(|loss| format!("{loss}; {}", loss.hint())))
                     .collect()
             }
-            Place::There(_) => std::mem::take(&mut self.noticed),
+            Backend::There(_) => std::mem::take(&mut self.noticed),
         }
     }
 
@@ -755,8 +764,8 @@ impl Fleet {
     #[must_use]
     pub fn steps(&self) -> CrashPoints {
         match &self.place {
-            Place::Here(store) => store.steps(),
-            Place::There(_) => CrashPoints::default(),
+            Backend::Here(store) => store.steps(),
+            Backend::There(_) => CrashPoints::default(),
         }
     }
 
@@ -769,8 +778,8 @@ impl Fleet {
     /// The store's time.
     pub fn now(&mut self) -> Result<Time> {
         match &mut self.place {
-            Place::Here(store) => Ok(store.now()?),
-            Place::There(_) => self.run(&TellTime {}, &Caller::default()),
+            Backend::Here(store) => Ok(store.now()?),
+            Backend::There(_) => self.run(&TellTime {}, &Caller::default()),
         }
     }
 }
@@ -785,7 +794,7 @@ pub fn not_here(address: &str) -> Refusal {
 }
 
 fn decide_write(
-    act: &mut dyn Act,
+    act: &mut dyn ErasedOperation,
     tx: &mut Tx<'_>,
     caller: &Caller,
     policy: &Policy,
@@ -799,9 +808,9 @@ fn decide_write(
         policy,
         agent,
     };
-    thing::check(desk)?;
+    precondition::check(desk)?;
     act.decide(desk)?;
-    thing::since(desk)
+    precondition::since(desk)
 }
 
 /// Decides an operation as a part of another one's transaction, under the same rules as alone.
@@ -837,8 +846,8 @@ fn may_use_reserve(spec: Spec, error: &Error) -> bool {
 
 /// What an earlier request with the same key left behind.
 fn past(tx: &mut Tx<'_>, caller: &Caller, actor: &str, key: &str, request: &str) -> Result<Past> {
-    if let Some(before) = caller.instead_of {
-        match instead::past(tx, (caller, before), key, request)? {
+    if let Some(before) = caller.on_behalf_of_token {
+        match delegation::past(tx, (caller, before), key, request)? {
             Past::Unknown => {}
             known @ (Past::Same(_) | Past::Other) => return Ok(known),
         }

@@ -24,7 +24,7 @@ pub struct ListIds {
 /// Every id of each kind, in byte order, and what each is called.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Ids {
+pub struct IdList {
     /// The ids by kind.
     pub ids: BTreeMap<Kind, Vec<String>>,
 }
@@ -33,19 +33,19 @@ impl Operation for ListIds {
     const NAME: &'static str = "list_ids";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
-    type Outcome = Ids;
+    type Outcome = IdList;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Ids> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<IdList> {
         let ids = self
             .kinds
             .iter()
             .map(|kind| Ok((*kind, desk.tx.ids(*kind)?)))
             .collect::<Result<_>>()?;
-        Ok(Ids { ids })
+        Ok(IdList { ids })
     }
 }
 

@@ -20,7 +20,7 @@ pub struct SettleLeases {}
 /// What had run out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Settled {
+pub struct SettledLeases {
     /// Requests that were forgotten.
     pub requests: u64,
 }
@@ -30,15 +30,15 @@ impl Operation for SettleLeases {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
-    type Outcome = Settled;
+    type Outcome = SettledLeases;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Settled> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SettledLeases> {
         notice_overdue(desk)?;
-        Ok(Settled {
+        Ok(SettledLeases {
             requests: forget_requests(desk.tx)?,
         })
     }

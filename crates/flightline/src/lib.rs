@@ -15,39 +15,39 @@ mod desk;
 pub mod dialect;
 pub mod doctor;
 pub mod effect;
-pub mod errand;
 mod error;
 pub mod event;
-pub mod figures;
 pub mod file;
 mod fleet;
 pub mod hook;
 pub mod ids;
 pub mod inventory;
-pub mod late;
 pub mod lease;
 pub mod lock;
 pub mod mail;
+pub mod metrics_snapshot;
 pub mod mirror;
 pub mod mission;
 pub mod note;
 pub mod rebuild;
 pub mod recovery;
 pub mod registry;
+pub mod rejected_delivery;
 pub mod remote;
 pub mod replay;
 pub mod report;
 pub mod sortie;
 pub mod stats;
 pub mod status;
+pub mod store_job;
 pub mod task;
 pub mod token;
 
 pub use desk::Desk;
 pub use error::{Error, Result};
 pub use fleet::{
-    Access, ActsFor, Answered, Caller, Done, Errand, Fleet, HasSchema, Operation, Outcome, Part,
-    Thing, Unless, When, WhenFull, Window, not_here,
+    Access, ActsFor, Answered, Caller, Done, ErasedOutcome, Fleet, HasSchema, IfUnchanged,
+    ListPart, Operation, StoreJob, Target, When, WhenFull, Window, not_here,
 };
 
 pub use flightline_core as core;

@@ -24,12 +24,12 @@ use crate::fleet::{Caller, Fleet};
 use crate::status::Attention;
 use crate::task::ShowTaskTable;
 
-use folder::Folder;
+use folder::MirrorFolder;
 pub use folder::conflict::Conflict;
 
 /// Something worth knowing of a mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum MirrorNotice {
     /// It was done.
     Done(String),
     /// It was not.
@@ -54,18 +54,18 @@ impl Mirrors {
     #[must_use]
     pub fn places(&self) -> Vec<&'static str> {
         let of = |dialect: &Dialect| match dialect {
-            Dialect::Sitebuilder => vec![Folder::name(*dialect), STATUS_FILE],
-            dialect => vec![Folder::name(*dialect)],
+            Dialect::Sitebuilder => vec![MirrorFolder::name(*dialect), STATUS_FILE],
+            dialect => vec![MirrorFolder::name(*dialect)],
         };
         self.dialects.iter().flat_map(of).collect()
     }
 }
 
 /// Takes in what others wrote since the last look. Says what is worth knowing.
-pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<Vec<Said>> {
+pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<Vec<MirrorNotice>> {
     let (mut said, caller) = (Vec::new(), &of_all_missions(caller));
     for dialect in &mirrors.dialects {
-        match Folder::open(mirrors, *dialect) {
+        match MirrorFolder::open(mirrors, *dialect) {
             Ok(folder) => folder.take_in(fleet, caller, &mut said)?,
             Err(error) => said.push(trouble(*dialect, &error)),
         }
@@ -80,7 +80,8 @@ pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<
 pub fn conflicts(mirrors: &Mirrors) -> Result<Vec<Conflict>> {
     let mut all = Vec::new();
     for dialect in &mirrors.dialects {
-        let folder = Folder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
+        let folder =
+            MirrorFolder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
         all.extend(folder.conflicts());
     }
     Ok(all)
@@ -98,7 +99,8 @@ pub fn take_conflict(
 ) -> Result<ImportedDocument> {
     let caller = &of_all_missions(caller);
     for dialect in &mirrors.dialects {
-        let folder = Folder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
+        let folder =
+            MirrorFolder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
         if let Some(taken) = folder.take_aside(fleet, caller, file)? {
             return Ok(taken);
         }
@@ -112,7 +114,8 @@ pub fn take_conflict(
 /// When there is no such file, or it cannot be deleted.
 pub fn drop_conflict(mirrors: &Mirrors, file: &str) -> Result<()> {
     for dialect in &mirrors.dialects {
-        let folder = Folder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
+        let folder =
+            MirrorFolder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
         if folder.drop_aside(file)? {
             return Ok(());
         }
@@ -128,15 +131,19 @@ fn no_conflict(file: &str) -> Error {
 }
 
 fn unseen(dialect: Dialect, error: &io::Error) -> Refusal {
-    let name = Folder::name(dialect);
+    let name = MirrorFolder::name(dialect);
     Refusal::new(Code::Failed, format!("cannot look at `{name}`: {error}"))
 }
 
 /// Writes what has changed in the store since the last time. Says what is worth knowing.
-pub fn write_out(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<Vec<Said>> {
+pub fn write_out(
+    fleet: &mut Fleet,
+    mirrors: &Mirrors,
+    caller: &Caller,
+) -> Result<Vec<MirrorNotice>> {
     let (mut said, caller) = (Vec::new(), &of_all_missions(caller));
     for dialect in &mirrors.dialects {
-        let folder = match Folder::open(mirrors, *dialect) {
+        let folder = match MirrorFolder::open(mirrors, *dialect) {
             Ok(folder) => folder,
             Err(error) => {
                 said.push(trouble(*dialect, &error));
@@ -187,7 +194,7 @@ fn status_page(
     fleet: &mut Fleet,
     mirrors: &Mirrors,
     caller: &Caller,
-    said: &mut Vec<Said>,
+    said: &mut Vec<MirrorNotice>,
 ) -> Result<()> {
     let table = fleet.run(&ShowTaskTable { mission: None }, caller)?;
     let file = mirrors.inside.join(STATUS_FILE);
@@ -203,15 +210,15 @@ fn status_page(
         root.put(&file, &new, Replacing::Yes, 0o644)
     });
     if let Err(error) = written {
-        said.push(Said::Trouble(format!(
+        said.push(MirrorNotice::Trouble(format!(
             "{STATUS_FILE} is not up to date: {error}"
         )));
     }
     Ok(())
 }
 
-fn trouble(dialect: Dialect, error: &std::io::Error) -> Said {
-    Said::Trouble(format!(
+fn trouble(dialect: Dialect, error: &std::io::Error) -> MirrorNotice {
+    MirrorNotice::Trouble(format!(
         "the mirror `{}` is not kept: {error}",
         dialect.as_str()
     ))

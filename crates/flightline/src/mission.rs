@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::milestone::catch_up;
-use crate::checkpoint::take::Taking;
+use crate::checkpoint::take::NewCheckpoint;
 use crate::checkpoint::trigger::{first_of, try_take};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -565,7 +565,7 @@ fn view(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionView> {
 
 /// Takes the checkpoint of a mission that has ended: its final one, and what says so should the store be lost.
 fn save_end(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<CheckpointId>> {
-    let taking = Taking {
+    let taking = NewCheckpoint {
         mission,
         reason: Reason::MissionEnded,
         details: Some(format!("The mission is {}", mission.status.as_str())),

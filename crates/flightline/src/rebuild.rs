@@ -22,7 +22,7 @@ use serde_json::json;
 use self::history::History;
 pub use self::prospect::{Prospect, prospect};
 pub use self::swap::is_unfinished;
-use crate::backup::{Seen, free_file, void_epochs, void_locks};
+use crate::backup::{ReplacedStore, free_file, void_epochs, void_locks};
 use crate::checkpoint::CheckpointDocument;
 use crate::checkpoint::trigger::trigger;
 use crate::checkpoint::{backups, files};
@@ -251,7 +251,7 @@ fn replace_content(
         return Ok(None);
     }
     // A project that is not there, or whose row cannot be read, tells nothing.
-    let seen = Seen::by(&mut store).unwrap_or(Seen::NOTHING);
+    let seen = ReplacedStore::by(&mut store).unwrap_or(ReplacedStore::NOTHING);
     let stem = format!("before-rebuild-{}", request.stamp);
     let keep = free_file(request.state, &stem)?;
     let kept = match store.back_up(&keep) {
@@ -274,7 +274,7 @@ fn replace_content(
 }
 
 /// Gives a store the content that was built, in one transaction.
-fn fill(store: &mut Store, built: &Built<'_>, seen: &Seen, caller: &Caller) -> Result<()> {
+fn fill(store: &mut Store, built: &Built<'_>, seen: &ReplacedStore, caller: &Caller) -> Result<()> {
     let policy = Policy::default();
     let by_a_person = Caller {
         agent: None,

@@ -34,7 +34,7 @@ use crate::error::Result;
 use crate::mission::short;
 
 /// An agent and whether it is still there.
-pub(crate) struct Fate {
+pub(crate) struct AgentVerdict {
     pub(crate) agent: Agent,
     pub(crate) liveness: Liveness,
     /// Whether its process was seen running.
@@ -43,7 +43,7 @@ pub(crate) struct Fate {
     pulse_at: Option<Time>,
 }
 
-impl Fate {
+impl AgentVerdict {
     /// Whether what it holds may be taken from it. A quiet agent may be thinking, or be the very one
     /// that comes back without its context; it keeps what it has.
     pub(crate) fn is_gone(&self) -> bool {
@@ -61,33 +61,36 @@ impl Fate {
 }
 
 /// Judges every agent; a retired one is dead.
-pub(crate) fn fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<Vec<Fate>> {
+pub(crate) fn verdicts(
+    desk: &mut Desk<'_, '_>,
+    sightings: &[Sighting],
+) -> Result<Vec<AgentVerdict>> {
     let pulses = desk.tx.pulses()?;
     let agents = desk.tx.find::<Agent>(Find::All)?;
-    Ok(fates_of(desk, agents, &pulses, sightings))
+    Ok(verdicts_of(desk, agents, &pulses, sightings))
 }
 
 /// Judges agents that were read already, with their signs of life.
-pub(crate) fn fates_of(
+pub(crate) fn verdicts_of(
     desk: &Desk<'_, '_>,
     agents: Vec<Agent>,
     pulses: &[Pulse],
     sightings: &[Sighting],
-) -> Vec<Fate> {
+) -> Vec<AgentVerdict> {
     let judged = agents.into_iter().map(|agent| {
         let pulse = pulse_of(pulses, agent.id);
-        fate(desk, agent, pulse, sightings)
+        verdict(desk, agent, pulse, sightings)
     });
     judged.collect()
 }
 
 /// Judges an agent. The caller's own is alive: it is calling.
-pub(crate) fn fate(
+pub(crate) fn verdict(
     desk: &Desk<'_, '_>,
     agent: Agent,
     pulse: Option<&Pulse>,
     sightings: &[Sighting],
-) -> Fate {
+) -> AgentVerdict {
     let liveness = if desk.agent_id() == Some(agent.id) {
         Liveness {
             life: Life::Active,
@@ -96,7 +99,7 @@ pub(crate) fn fate(
     } else {
         liveness(desk, &agent, pulse, sightings)
     };
-    Fate {
+    AgentVerdict {
         running: matches!(sight(desk, &agent, sightings), ProcessSight::Alive { .. }),
         pulse_at: pulse.map(|pulse| pulse.at),
         agent,
@@ -104,33 +107,36 @@ pub(crate) fn fate(
     }
 }
 
-/// Like `fates`, but holds each dead agent's pulse row, so that a heartbeat that arrives now either waits or marks the agent
+/// Like `verdicts`, but holds each dead agent's pulse row, so that a heartbeat that arrives now either waits or marks the agent
 /// alive.
-pub(crate) fn settled_fates(desk: &mut Desk<'_, '_>, sightings: &[Sighting]) -> Result<Vec<Fate>> {
-    let mut fates = fates(desk, sightings)?;
-    for fate in &mut fates {
-        settle(desk, fate)?;
+pub(crate) fn locked_verdicts(
+    desk: &mut Desk<'_, '_>,
+    sightings: &[Sighting],
+) -> Result<Vec<AgentVerdict>> {
+    let mut verdicts = verdicts(desk, sightings)?;
+    for verdict in &mut verdicts {
+        settle(desk, verdict)?;
     }
-    Ok(fates)
+    Ok(verdicts)
 }
 
-/// Like `settled_fates`, for one agent.
-pub(crate) fn settled_fate(
+/// Like `locked_verdicts`, for one agent.
+pub(crate) fn locked_verdict(
     desk: &mut Desk<'_, '_>,
     agent: &Agent,
     sightings: &[Sighting],
-) -> Result<Fate> {
+) -> Result<AgentVerdict> {
     let pulse = desk.tx.pulse(agent.id)?;
-    let mut fate = fate(desk, agent.clone(), pulse.as_ref(), sightings);
-    settle(desk, &mut fate)?;
-    Ok(fate)
+    let mut verdict = verdict(desk, agent.clone(), pulse.as_ref(), sightings);
+    settle(desk, &mut verdict)?;
+    Ok(verdict)
 }
 
-fn settle(desk: &mut Desk<'_, '_>, fate: &mut Fate) -> Result<()> {
-    if let Some(at) = fate.pulse_at.filter(|_| fate.is_gone())
-        && !desk.tx.hold_pulse(fate.agent.id, at)?
+fn settle(desk: &mut Desk<'_, '_>, verdict: &mut AgentVerdict) -> Result<()> {
+    if let Some(at) = verdict.pulse_at.filter(|_| verdict.is_gone())
+        && !desk.tx.hold_pulse(verdict.agent.id, at)?
     {
-        fate.liveness = Liveness {
+        verdict.liveness = Liveness {
             life: Life::Active,
             evidence: "it gave a sign of life just now".to_owned(),
         };

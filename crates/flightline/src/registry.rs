@@ -1,8 +1,8 @@
 //! The registry of operations: every operation by its name, from JSON to JSON.
 //!
 //! HTTP, MCP, hooks at a server and `fleet call` are doors to it. A door finds an operation with [`find`], or
-//! runs it with [`call`]; what the operation does to the store ([`Entry::access`]), the narrowest token that may
-//! ask for it over a network ([`Entry::scope`]), how large its request may be ([`Entry::largest`]), and the JSON
+//! runs it with [`call`]; what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
+//! ask for it over a network ([`OperationEntry::scope`]), how large its request may be ([`OperationEntry::largest`]), and the JSON
 //! schemas of its request and outcome are told here, once for all doors. No door holds a rule of its own.
 
 pub mod misfit;
@@ -22,10 +22,11 @@ use serde_json::value::RawValue;
 use crate::checkpoint::serve::{self, ReadsCheckpoints};
 use crate::desk::Desk;
 use crate::remote::{Deferred, Offline};
-use crate::{Access, Answered, Caller, Done, Errand, Fleet, Operation, Outcome, When};
+use crate::{Access, Answered, Caller, Done, ErasedOutcome, Fleet, Operation, StoreJob, When};
 use crate::{
-    agent, checkpoint, clock, context, dialect, effect, errand, event, figures, hook, ids, late,
-    lease, lock, mail, mission, note, recovery, replay, report, sortie, stats, status, task, token,
+    agent, checkpoint, clock, context, dialect, effect, event, hook, ids, lease, lock, mail,
+    metrics_snapshot, mission, note, recovery, rejected_delivery, replay, report, sortie, stats,
+    status, store_job, task, token,
 };
 
 const MIB: usize = 1024 * 1024;
@@ -36,19 +37,19 @@ pub const LARGEST_DOCUMENT: usize = 64 * MIB;
 
 /// Whether a write may share its commit with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Company {
+pub enum Commit {
     /// It may: it is short.
-    Welcome,
+    Grouped,
     /// It takes long, or is more than one transaction.
-    Alone,
+    Own,
 }
 
-type Reader = fn(&str) -> Result<Box<dyn Request>, Refusal>;
+type Reader = fn(&str) -> Result<Box<dyn ErasedRequest>, Refusal>;
 type Decider = fn(&str, &mut Desk<'_, '_>) -> crate::Result<Value>;
 
 /// How something is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct CallContext<'a> {
     /// The caller of the operation.
     pub caller: &'a Caller,
     /// The state folder beside the store.
@@ -59,21 +60,21 @@ pub struct Ask<'a> {
 
 /// A request that was read and cleaned, without its type. It can be run on another thread than the one that read it, and more
 /// than once.
-pub trait Request: Send {
+pub trait ErasedRequest: Send {
     /// Runs the request.
-    fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Ran;
+    fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult;
 }
 
 /// The result of a request that was run. Nothing of it is JSON yet.
-pub struct Ran {
+pub struct RunResult {
     /// The outcome, or why it was refused.
-    pub outcome: Result<Answered<Box<dyn Outcome>>, Refusal>,
+    pub outcome: Result<Answered<Box<dyn ErasedOutcome>>, Refusal>,
     /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
 }
 
-impl From<crate::Result<Answered<Box<dyn Outcome>>>> for Ran {
-    fn from(outcome: crate::Result<Answered<Box<dyn Outcome>>>) -> Self {
+impl From<crate::Result<Answered<Box<dyn ErasedOutcome>>>> for RunResult {
+    fn from(outcome: crate::Result<Answered<Box<dyn ErasedOutcome>>>) -> Self {
         Self {
             outcome: outcome.map_err(crate::Error::into_refusal),
             warnings: Vec::new(),
@@ -90,8 +91,8 @@ pub struct Called {
     pub warnings: Vec<String>,
 }
 
-impl From<Ran> for Called {
-    fn from(ran: Ran) -> Self {
+impl From<RunResult> for Called {
+    fn from(ran: RunResult) -> Self {
         Self {
             outcome: ran.outcome.and_then(|answered| match answered {
                 Answered::Now(done) => done.outcome.text().map(Spoken::Outcome),
@@ -144,7 +145,7 @@ pub fn value_of(outcome: &RawValue) -> Result<Value, Refusal> {
 
 /// An operation, as doors know it.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct OperationEntry {
     /// The operation's name on the wire.
     pub name: &'static str,
     /// What it does to the store.
@@ -152,7 +153,7 @@ pub struct Entry {
     /// The narrowest token that may ask for it over a network.
     pub scope: Scope,
     /// Whether it may share a commit with others.
-    pub company: Company,
+    pub commit: Commit,
     /// The schema of its request.
     #[cfg(feature = "schema")]
     pub request: fn(&mut SchemaGenerator) -> Schema,
@@ -168,17 +169,17 @@ pub struct Entry {
     part: Option<Decider>,
 }
 
-impl Entry {
+impl OperationEntry {
     /// Reads a request for it, and cleans every text in it: the only time that its JSON is read.
     ///
     /// # Errors
     /// When it is not JSON, or does not fit.
-    pub fn read(&self, request: &str) -> Result<Box<dyn Request>, Refusal> {
+    pub fn read(&self, request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
         (self.reader)(request)
     }
 
     /// Runs it, from JSON to JSON.
-    pub fn run(&self, fleet: &mut Fleet, request: &str, ask: &Ask<'_>) -> Called {
+    pub fn run(&self, fleet: &mut Fleet, request: &str, ask: &CallContext<'_>) -> Called {
         match self.read(request) {
             Ok(request) => request.run(fleet, ask).into(),
             Err(refusal) => Err(refusal).into(),
@@ -207,8 +208,8 @@ pub trait Registered: Operation {
     fn run_for_door(
         &self,
         fleet: &mut Fleet,
-        ask: &Ask<'_>,
-    ) -> crate::Result<Answered<Box<dyn Outcome>>>;
+        ask: &CallContext<'_>,
+    ) -> crate::Result<Answered<Box<dyn ErasedOutcome>>>;
 
     /// Shows what it would do. See [`Fleet::rehearse`].
     fn rehearse_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome>;
@@ -216,9 +217,9 @@ pub trait Registered: Operation {
 
 /// Puts operations into the registry, each by what it is to its neighbours, and compiles what runs them.
 macro_rules! register {
-    (operations { $($how:ident $operation:ty),* $(,)? } errands { $($errand:ty),* $(,)? }) => {
+    (operations { $($how:ident $operation:ty),* $(,)? } store_jobs { $($job:ty),* $(,)? }) => {
         // Not a constant: every crate that names one has a copy of everything in it.
-        static OPERATIONS: &[Entry] = &[$($how::<$operation>(),)* $(upkeep::<$errand>(),)*];
+        static OPERATIONS: &[OperationEntry] = &[$($how::<$operation>(),)* $(upkeep::<$job>(),)*];
 
         $(impl Registered for $operation {
             #[inline(never)]
@@ -235,8 +236,8 @@ macro_rules! register {
             fn run_for_door(
                 &self,
                 fleet: &mut Fleet,
-                ask: &Ask<'_>,
-            ) -> crate::Result<Answered<Box<dyn Outcome>>> {
+                ask: &CallContext<'_>,
+            ) -> crate::Result<Answered<Box<dyn ErasedOutcome>>> {
                 fleet.act_for_door(self, ask.caller, ask.rehearse)
             }
 
@@ -302,7 +303,7 @@ register! {
         entry note::ListNotes,
         entry note::end::EndNote,
         entry note::end::ReplaceNote,
-        entry late::RecordLate,
+        entry rejected_delivery::RecordRejected,
         entry effect::BeginEffect,
         entry effect::FinishEffect,
         entry effect::ListEffects,
@@ -314,15 +315,15 @@ register! {
         entry clock::NameHistory,
         entry status::ShowStatus,
         entry stats::ShowStats,
-        entry figures::ReadFigures,
+        entry metrics_snapshot::ReadMetricsSnapshot,
         entry checkpoint::take::TakeCheckpoint,
         entry checkpoint::trigger::RecordFailure,
         entry checkpoint::destructive::BeforeDestructive,
         entry checkpoint::inspect::ListCheckpoints,
-        helped checkpoint::inspect::ShowCheckpoint,
-        helped checkpoint::inspect::VerifyCheckpoints,
+        with_file_repair checkpoint::inspect::ShowCheckpoint,
+        with_file_repair checkpoint::inspect::VerifyCheckpoints,
         entry checkpoint::inspect::MarkCheckpoint,
-        helped checkpoint::inspect::DiffCheckpoints,
+        with_file_repair checkpoint::inspect::DiffCheckpoints,
         entry checkpoint::prune::PlanPrune,
         alone checkpoint::prune::ApplyPrune,
         alone checkpoint::prune::PruneCheckpoints,
@@ -340,8 +341,8 @@ register! {
         alone recovery::detect::Detect,
         entry recovery::detect::PeekCandidates,
         entry recovery::points::ListRecoveryPoints,
-        helped recovery::resume::Resume,
-        helped recovery::undo::Undo,
+        with_file_repair recovery::resume::Resume,
+        with_file_repair recovery::undo::Undo,
         alone recovery::past::UndoRecovery,
         entry recovery::past::ListRecoveries,
         entry recovery::compaction::ReportCompaction,
@@ -372,19 +373,19 @@ register! {
         entry token::RevokeToken,
         entry token::CheckToken,
     }
-    errands {
-        errand::SettleBackups,
-        errand::CompareFiles,
-        errand::AfterWrite,
-        errand::ClearFiles,
-        errand::GiveBack,
-        errand::MendFromFiles,
+    store_jobs {
+        store_job::SettleBackups,
+        store_job::CompareFiles,
+        store_job::AfterWrite,
+        store_job::ClearFiles,
+        store_job::GiveBack,
+        store_job::MendFromFiles,
     }
 }
 
 /// Every operation there is.
 #[must_use]
-pub fn operations() -> &'static [Entry] {
+pub fn operations() -> &'static [OperationEntry] {
     OPERATIONS
 }
 
@@ -410,7 +411,7 @@ pub fn may_wait(name: &str) -> bool {
 }
 
 /// Runs the operation `name` on a request in JSON, and gives its outcome as JSON.
-pub fn call(fleet: &mut Fleet, name: &str, request: &str, ask: &Ask<'_>) -> Called {
+pub fn call(fleet: &mut Fleet, name: &str, request: &str, ask: &CallContext<'_>) -> Called {
     match find(name) {
         Ok(entry) => entry.run(fleet, request, ask),
         Err(refusal) => Err(refusal).into(),
@@ -422,7 +423,7 @@ pub fn call(fleet: &mut Fleet, name: &str, request: &str, ask: &Ask<'_>) -> Call
 /// # Errors
 ///
 /// When there is no operation of this name.
-pub fn find(name: &str) -> Result<Entry, Refusal> {
+pub fn find(name: &str) -> Result<OperationEntry, Refusal> {
     let found = OPERATIONS.iter().find(|known| known.name == name);
     found.copied().ok_or_else(|| {
         Refusal::new(
@@ -436,12 +437,12 @@ pub fn find(name: &str) -> Result<Entry, Refusal> {
     })
 }
 
-const fn entry<O: Registered>() -> Entry {
-    Entry {
+const fn entry<O: Registered>() -> OperationEntry {
+    OperationEntry {
         name: O::NAME,
         access: O::ACCESS,
         scope: O::SCOPE,
-        company: Company::Welcome,
+        commit: Commit::Grouped,
         #[cfg(feature = "schema")]
         request: O::json_schema,
         #[cfg(feature = "schema")]
@@ -454,48 +455,48 @@ const fn entry<O: Registered>() -> Entry {
 }
 
 /// It takes long, or much of the store.
-const fn alone<O: Registered>() -> Entry {
-    Entry {
-        company: Company::Alone,
+const fn alone<O: Registered>() -> OperationEntry {
+    OperationEntry {
+        commit: Commit::Own,
         part: None,
         ..entry::<O>()
     }
 }
 
 /// It takes in whole documents.
-const fn large<O: Registered>() -> Entry {
-    Entry {
+const fn large<O: Registered>() -> OperationEntry {
+    OperationEntry {
         largest: LARGEST_DOCUMENT,
         ..entry::<O>()
     }
 }
 
 /// It takes in whole documents, and long.
-const fn large_alone<O: Registered>() -> Entry {
-    Entry {
-        company: Company::Alone,
+const fn large_alone<O: Registered>() -> OperationEntry {
+    OperationEntry {
+        commit: Commit::Own,
         part: None,
         ..large::<O>()
     }
 }
 
 /// With the help of checkpoints' files, where the store is damaged.
-const fn helped<O: ReadsCheckpoints>() -> Entry {
-    Entry {
-        company: Company::Alone,
-        reader: read_helped::<O>,
+const fn with_file_repair<O: ReadsCheckpoints>() -> OperationEntry {
+    OperationEntry {
+        commit: Commit::Own,
+        reader: read_with_file_repair::<O>,
         part: None,
         ..entry::<O>()
     }
 }
 
-/// An errand: work with the files beside the store.
-const fn upkeep<E: Errand>() -> Entry {
-    Entry {
+/// A store job: work with the files beside the store.
+const fn upkeep<E: StoreJob>() -> OperationEntry {
+    OperationEntry {
         name: E::NAME,
         access: E::ACCESS,
         scope: E::SCOPE,
-        company: Company::Alone,
+        commit: Commit::Own,
         // Only ends of ours ask for one.
         #[cfg(feature = "schema")]
         request: |_| Schema::default(),
@@ -503,14 +504,14 @@ const fn upkeep<E: Errand>() -> Entry {
         outcome: |_| Schema::default(),
         largest: LARGEST,
         offline: Offline::Refused,
-        reader: read_errand::<E>,
+        reader: read_store_job::<E>,
         part: None,
     }
 }
 
 /// An operation that runs others.
-const fn batch<O: Registered>() -> Entry {
-    Entry {
+const fn batch<O: Registered>() -> OperationEntry {
+    OperationEntry {
         part: None,
         ..entry::<O>()
     }
@@ -540,32 +541,34 @@ fn decide<O: Registered>(request: &str, desk: &mut Desk<'_, '_>) -> crate::Resul
 /// A request for an operation.
 struct Plain<O>(O);
 
-fn read_request<O: Registered>(request: &str) -> Result<Box<dyn Request>, Refusal> {
+fn read_request<O: Registered>(request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
     Ok(Box::new(Plain(read::<O>(O::NAME, request)?)))
 }
 
-impl<O: Registered> Request for Plain<O> {
-    fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Ran {
+impl<O: Registered> ErasedRequest for Plain<O> {
+    fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {
         self.0.run_for_door(fleet, ask).into()
     }
 }
 
 /// A request for an operation that reads checkpoints.
-struct Helped<O>(O);
+struct WithFileRepair<O>(O);
 
-fn read_helped<O: ReadsCheckpoints>(request: &str) -> Result<Box<dyn Request>, Refusal> {
-    Ok(Box::new(Helped(read::<O>(O::NAME, request)?)))
+fn read_with_file_repair<O: ReadsCheckpoints>(
+    request: &str,
+) -> Result<Box<dyn ErasedRequest>, Refusal> {
+    Ok(Box::new(WithFileRepair(read::<O>(O::NAME, request)?)))
 }
 
-impl<O: ReadsCheckpoints> Request for Helped<O> {
-    fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Ran {
+impl<O: ReadsCheckpoints> ErasedRequest for WithFileRepair<O> {
+    fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {
         let run = match ask.rehearse {
             true => serve::rehearse::<O>,
             false => serve::serve::<O>,
         };
         let served = run(fleet, ask.folder, ask.caller, &self.0);
         let done = served.done.map(|done| Answered::Now(done.map(erase)));
-        Ran {
+        RunResult {
             warnings: served.warnings,
             ..done.into()
         }
@@ -573,25 +576,25 @@ impl<O: ReadsCheckpoints> Request for Helped<O> {
 }
 
 /// A request for work with the files beside the store.
-struct Beside<E>(E);
+struct JobRequest<E>(E);
 
-fn read_errand<E: Errand>(request: &str) -> Result<Box<dyn Request>, Refusal> {
-    Ok(Box::new(Beside(read::<E>(E::NAME, request)?)))
+fn read_store_job<E: StoreJob>(request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
+    Ok(Box::new(JobRequest(read::<E>(E::NAME, request)?)))
 }
 
-impl<E: Errand> Request for Beside<E> {
-    fn run(&self, fleet: &mut Fleet, ask: &Ask<'_>) -> Ran {
+impl<E: StoreJob> ErasedRequest for JobRequest<E> {
+    fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {
         if ask.rehearse {
             let message = format!("`{}` cannot be rehearsed", E::NAME);
             return Err(Refusal::invalid(message).into()).into();
         }
-        let sent = fleet.send(&self.0, ask.folder, ask.caller);
+        let sent = fleet.run_job(&self.0, ask.folder, ask.caller);
         sent.map(|outcome| Answered::Now(Done::plain(erase(outcome))))
             .into()
     }
 }
 
-fn erase<T: Serialize + Send + 'static>(outcome: T) -> Box<dyn Outcome> {
+fn erase<T: Serialize + Send + 'static>(outcome: T) -> Box<dyn ErasedOutcome> {
     Box::new(outcome)
 }
 

@@ -58,7 +58,7 @@ pub enum Offline {
 }
 
 /// An operation, as it is asked for.
-pub struct Call<'a> {
+pub struct RemoteCall<'a> {
     /// The operation's name on the wire.
     pub operation: &'a str,
     /// What it does to the store.
@@ -77,9 +77,9 @@ pub struct Call<'a> {
 
 /// The answer of a server.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ServerAnswer {
     /// The outcome as JSON, or what becomes of the request.
-    pub reply: std::result::Result<Reply, Refusal>,
+    pub reply: std::result::Result<ServerReply, Refusal>,
     /// Whether it is that of an earlier request with the same key.
     pub replayed: bool,
     /// Warnings, whether or not it succeeded.
@@ -90,7 +90,7 @@ pub struct Answer {
 
 /// What came of a request that was not refused.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub enum ServerReply {
     /// It was done: its outcome, as JSON.
     Outcome(String),
     /// The store cannot be reached now.
@@ -107,10 +107,10 @@ pub struct Deferred {
     pub details: serde_json::Value,
 }
 
-impl From<Deferred> for Answer {
+impl From<Deferred> for ServerAnswer {
     fn from(later: Deferred) -> Self {
         Self {
-            reply: Ok(Reply::Later(later)),
+            reply: Ok(ServerReply::Later(later)),
             replayed: false,
             warnings: Vec::new(),
             noticed: Vec::new(),
@@ -118,7 +118,7 @@ impl From<Deferred> for Answer {
     }
 }
 
-impl From<Refusal> for Answer {
+impl From<Refusal> for ServerAnswer {
     fn from(refusal: Refusal) -> Self {
         Self {
             reply: Err(refusal),
@@ -132,7 +132,7 @@ impl From<Refusal> for Answer {
 /// A way to a store that is elsewhere.
 pub trait Remote: Send {
     /// Asks for an operation.
-    fn call(&mut self, call: &Call<'_>) -> Answer;
+    fn call(&mut self, call: &RemoteCall<'_>) -> ServerAnswer;
 
     /// Where the store is.
     fn address(&self) -> &str;
@@ -141,13 +141,13 @@ pub trait Remote: Send {
 /// A server that was asked, and what could not be brought there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Synced {
+pub struct SyncReport {
     /// Where it is.
     pub server: String,
     /// Requests queued on this machine.
     pub waiting: Vec<Waiting>,
     /// The outcome of the last delivery of queued requests.
-    pub last_delivery: Option<Delivery>,
+    pub last_delivery: Option<QueueDelivery>,
     /// Files with queued requests that cannot be delivered.
     pub damaged: Vec<String>,
 }
@@ -179,7 +179,7 @@ pub struct Waiting {
 /// The outcome of a delivery of queued requests.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Delivery {
+pub struct QueueDelivery {
     /// When it was delivered.
     pub at: Option<Time>,
     /// How many were done.

@@ -34,7 +34,7 @@ pub struct Replay {
     pub to: Option<String>,
     /// Where the page is.
     #[serde(default)]
-    pub place: Place,
+    pub place: PageStart,
     /// Maximum number of events, but at least one whole step.
     pub limit: u64,
     /// With the state after each step.
@@ -49,7 +49,7 @@ pub struct Replay {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum PageStart {
     /// The first steps.
     #[default]
     First,
@@ -116,8 +116,11 @@ impl Operation for Replay {
             .into());
         }
         let at = match &self.place {
-            Place::At { of } => Some(of.as_str()),
-            Place::First | Place::Last | Place::After { .. } | Place::Before { .. } => None,
+            PageStart::At { of } => Some(of.as_str()),
+            PageStart::First
+            | PageStart::Last
+            | PageStart::After { .. }
+            | PageStart::Before { .. } => None,
         };
         let [from, to, at] = [self.from.as_deref(), self.to.as_deref(), at].map(|reference| {
             reference
@@ -147,13 +150,13 @@ impl Operation for Replay {
         };
         let happenings = match (&self.place, &at) {
             (_, Some(at)) => pages.alone(desk, &mission, at)?,
-            (Place::After { rev }, _) => {
+            (PageStart::After { rev }, _) => {
                 let rev = (*rev).max(pages.first.saturating_sub(1));
                 pages.forwards(desk, rev, end)?
             }
-            (Place::Before { step }, _) => pages.backwards(desk, (*step).min(end))?,
-            (Place::Last, _) => pages.backwards(desk, end)?,
-            (Place::First | Place::At { .. }, _) => {
+            (PageStart::Before { step }, _) => pages.backwards(desk, (*step).min(end))?,
+            (PageStart::Last, _) => pages.backwards(desk, end)?,
+            (PageStart::First | PageStart::At { .. }, _) => {
                 pages.forwards(desk, pages.first.saturating_sub(1), end)?
             }
         };

@@ -18,9 +18,9 @@ use crate::doctor::disk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::{ListLocks, LockView};
-use crate::recovery::detect::{Candidate, candidates_among};
-use crate::recovery::fates_of;
-use crate::remote::Synced;
+use crate::recovery::detect::{RecoveryCandidate, candidates_among};
+use crate::recovery::verdicts_of;
+use crate::remote::SyncReport;
 use crate::sortie::{SortieSummary, subtask_progress, summaries};
 
 /// Asks for the state of the fleet. Only looks.
@@ -38,7 +38,7 @@ pub struct ShowStatus {
 /// The state of the fleet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Status {
+pub struct FleetStatus {
     /// The project's name.
     pub project: String,
     /// The current mission, when there is one.
@@ -46,7 +46,7 @@ pub struct Status {
     /// The mission's newest checkpoint.
     pub checkpoint: Option<CheckpointSummary>,
     /// Missions that need recovery.
-    pub recovery: Vec<Candidate>,
+    pub recovery: Vec<RecoveryCandidate>,
     /// Agents that are not retired.
     pub agents: Vec<AgentView>,
     /// Locks that are held.
@@ -61,7 +61,7 @@ pub struct Status {
     pub rev: u64,
     /// The server that was asked, and what could not be brought there; nothing where the store is.
     #[serde(default)]
-    pub synced: Option<Synced>,
+    pub synced: Option<SyncReport>,
 }
 
 /// A mission at a glance.
@@ -132,13 +132,13 @@ impl Operation for ShowStatus {
     const NAME: &'static str = "show_status";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
-    type Outcome = Status;
+    type Outcome = FleetStatus;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Status> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<FleetStatus> {
         let named = self.mission.is_some() || desk.caller.mission.is_some();
         let mission = if named {
             Some(desk.mission(self.mission.as_deref())?)
@@ -150,7 +150,7 @@ impl Operation for ShowStatus {
             None => None,
         };
         let (pulses, mut everybody) = (desk.tx.pulses()?, desk.tx.find::<Agent>(Find::All)?);
-        let fates = fates_of(desk, everybody.clone(), &pulses, &self.sightings);
+        let verdicts = verdicts_of(desk, everybody.clone(), &pulses, &self.sightings);
         everybody.retain(|agent| agent.retired_at.is_none());
         let agents = views(desk, everybody, &pulses, &self.sightings)?;
         let locks = ListLocks { agent: None }.decide(desk)?;
@@ -169,8 +169,8 @@ impl Operation for ShowStatus {
             }
             None => None,
         };
-        let candidates = candidates_among(desk, None, &fates)?.into_iter();
-        let recovery: Vec<Candidate> = candidates.map(|(_, candidate)| candidate).collect();
+        let candidates = candidates_among(desk, None, &verdicts)?.into_iter();
+        let recovery: Vec<RecoveryCandidate> = candidates.map(|(_, candidate)| candidate).collect();
         let mut attention = attention::of_work(desk, mission.as_ref(), &agents, &locks)?;
         attention.extend(recovery.iter().flat_map(attention::of_candidate));
         attention.extend(
@@ -185,7 +185,7 @@ impl Operation for ShowStatus {
         attention.extend(attention::of_damage(&desk.tx.take_noticed()));
         attention.extend(desk.tx.disk()?.iter().flat_map(disk::needs));
         attention.extend(desk.tx.take_losses().iter().map(attention::of_loss));
-        Ok(Status {
+        Ok(FleetStatus {
             project: desk.tx.project_name().to_owned(),
             mission,
             checkpoint: newest.map(|(checkpoint, backup)| summary(checkpoint, &backup)),

@@ -90,7 +90,7 @@ pub struct TaskRow {
 
 /// Everything that the document of a task is made of.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct TaskFacts {
     /// The sortie and its parts.
     pub view: SortieView,
     /// The agent that has it, or had it last.
@@ -219,13 +219,13 @@ fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result
 }
 
 /// A sortie with everything that its document is made of.
-pub(crate) fn load(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Task> {
+pub(crate) fn load(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<TaskFacts> {
     let agent = match sortie.assigned_to {
         Some(id) => desk.tx.get::<Agent>(&id.to_string())?,
         None => last_owner(desk, &sortie)?,
     };
     let view = view(desk, sortie)?;
-    let mut task = Task {
+    let mut task = TaskFacts {
         view,
         agent,
         heard: None,
@@ -302,7 +302,7 @@ pub struct TaskDocument {
     pub checkpoint: DialectDocument,
 }
 
-impl Task {
+impl TaskFacts {
     /// The task as the seed's document; none while work on it has not begun, or when its agent is not known. A
     /// heartbeat brings it up to date when it is due, so that a reader of the file does not take silence for death.
     ///

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::registry::{Ask, Spoken, call, operation_names};
+use flightline::registry::{CallContext, Spoken, call, operation_names};
 
 use super::{Done, typed};
 use crate::app::App;
@@ -29,7 +29,7 @@ pub fn run(args: &CallArgs, app: &mut App) -> Done {
     };
     let request = typed::stdin("request", MAX_REQUEST)?;
     let (caller, folder) = (app.caller()?, app.home()?.state.clone());
-    let ask = Ask {
+    let ask = CallContext {
         caller: &caller,
         folder: &folder,
         rehearse: false,

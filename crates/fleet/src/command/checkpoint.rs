@@ -10,13 +10,14 @@ use clap::{Args, Subcommand};
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::destructive::BeforeDestructive;
 use flightline::checkpoint::inspect::{
-    CheckpointSummary, DiffCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
+    CheckpointMark, CheckpointSummary, DiffCheckpoints, MarkCheckpoint, ShowCheckpoint,
+    VerifyCheckpoints,
 };
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::checkpoint::Reason;
 use flightline::core::text::NoteText;
 use flightline::core::{CheckpointId, Code, Kind, Name, Refusal};
-use flightline::errand::CompareFiles;
+use flightline::store_job::CompareFiles;
 
 use super::plain::Words;
 use super::{ATTENTION, Done, prune, transfer, typed};
@@ -243,17 +244,17 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
         CheckpointsCommand::Prune(args) => prune::run(&args, app),
         CheckpointsCommand::Diff { a, b, exit_code } => diff(a, b, exit_code, app),
         CheckpointsCommand::Verify { id } => verify(id, app),
-        CheckpointsCommand::Pin { id } => mark(id, Mark::Pin, "Pinned", app),
-        CheckpointsCommand::Unpin { id } => mark(id, Mark::Unpin, "Unpinned", app),
+        CheckpointsCommand::Pin { id } => mark(id, CheckpointMark::Pin, "Pinned", app),
+        CheckpointsCommand::Unpin { id } => mark(id, CheckpointMark::Unpin, "Unpinned", app),
         CheckpointsCommand::Note { id, text } => mark(
             id,
-            Mark::Note {
+            CheckpointMark::Note {
                 text: typed::note("note", &text)?,
             },
             "Noted",
             app,
         ),
-        CheckpointsCommand::Archive { id } => mark(id, Mark::Archive, "Archived", app),
+        CheckpointsCommand::Archive { id } => mark(id, CheckpointMark::Archive, "Archived", app),
         CheckpointsCommand::Export(args) => transfer::export(&args, app),
         CheckpointsCommand::Import(args) => transfer::import(&args, app),
         CheckpointsCommand::Delete { id, yes } => {
@@ -265,7 +266,7 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
                     app.asking(),
                 )?;
             }
-            mark(id, Mark::Delete, "Deleted", app)
+            mark(id, CheckpointMark::Delete, "Deleted", app)
         }
     }
 }
@@ -311,7 +312,7 @@ fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
 
 fn verify(id: Option<String>, app: &mut App) -> Done {
     let found = app.serve(&VerifyCheckpoints { checkpoint: id })?;
-    let verifications = app.send(&CompareFiles { found })?;
+    let verifications = app.run_job(&CompareFiles { found })?;
     let short = app.short(&[Kind::Checkpoint], &verifications)?;
     app.ui.answer(&verifications, |page| {
         for verification in &verifications {
@@ -335,8 +336,8 @@ fn verify(id: Option<String>, app: &mut App) -> Done {
     })
 }
 
-fn mark(id: String, mark: Mark, verb: &str, app: &mut App) -> Done {
-    let deleting = matches!(mark, Mark::Delete);
+fn mark(id: String, mark: CheckpointMark, verb: &str, app: &mut App) -> Done {
+    let deleting = matches!(mark, CheckpointMark::Delete);
     let summary: CheckpointSummary = app.run(&MarkCheckpoint {
         checkpoint: id,
         mark,

@@ -6,10 +6,10 @@ mod fire;
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::checkpoint::prune::Space;
+use flightline::checkpoint::prune::FreedSpace;
 use flightline::core::{Code, Kind, Refusal};
 use flightline::doctor::disk::DISK;
-use flightline::doctor::{Care, Check, Connection, Needs, attend_with};
+use flightline::doctor::{Care, Connection, DoctorCheck, Needs, attend_with};
 use flightline::rebuild::{Rebuild, prospect};
 use flightline::recovery::tasks::TaskTrouble;
 use flightline::status::ShowStatus;
@@ -220,13 +220,13 @@ fn needs(app: &mut App) -> Result<Needs, Refusal> {
 }
 
 /// Gives free space back, and says so when there was something to say.
-fn free_space(app: &mut App) -> Result<Option<Check>, Refusal> {
-    let finding = match Space::give_back(app.fleet()?, 0, u64::MAX) {
-        Space::Reusable | Space::Server => return Ok(None),
-        Space::Returned { bytes } => format!("gave {} back to the file system", size(bytes)),
-        Space::Later { why } => format!("not given back to the file system: {why}"),
+fn free_space(app: &mut App) -> Result<Option<DoctorCheck>, Refusal> {
+    let finding = match FreedSpace::give_back(app.fleet()?, 0, u64::MAX) {
+        FreedSpace::Reusable | FreedSpace::Server => return Ok(None),
+        FreedSpace::Returned { bytes } => format!("gave {} back to the file system", size(bytes)),
+        FreedSpace::Later { why } => format!("not given back to the file system: {why}"),
     };
-    Ok(Some(Check {
+    Ok(Some(DoctorCheck {
         name: "free space".to_owned(),
         ok: true,
         findings: vec![finding],

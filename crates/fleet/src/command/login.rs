@@ -7,7 +7,7 @@ use clap::Args;
 use flightline::clock::TellTime;
 use flightline::core::token::Presented;
 use flightline::core::{Code, Refusal};
-use flightline::remote::{Call, Offline, Waiting};
+use flightline::remote::{Offline, RemoteCall, Waiting};
 use flightline::workspace::beneath::Dir;
 use flightline::workspace::repository_root;
 use flightline::{Access, Caller, Operation};
@@ -160,7 +160,7 @@ fn check(address: &Address, token: &Secret, app: &App) -> Result<(), Refusal> {
     let mut client = app.client(address.clone(), token.clone())?;
     let caller = Caller::default();
     let sent = client.send(
-        &Call {
+        &RemoteCall {
             operation: TellTime::NAME,
             access: Access::Read,
             rehearse: false,

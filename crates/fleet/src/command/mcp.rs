@@ -7,7 +7,7 @@ use flightline::Access;
 use flightline::core::agent::Agent;
 use flightline::core::{Code, Refusal};
 use flightline::recovery::claims::ListClaims;
-use flightline::registry::{self, Ask, Called, Spoken};
+use flightline::registry::{self, CallContext, Called, Spoken};
 use flightline::workspace::file_checksum;
 use flightline_mcp::{Call, Loaded, serve_stdio};
 use serde::Deserialize;
@@ -75,7 +75,7 @@ fn attempt(app: &mut App, call: Call) -> Result<Called, Refusal> {
     let entry = registry::find(call.operation)?;
     let caller = app.caller()?;
     let request = complete(app, entry.name, call.request)?.to_string();
-    let ask = Ask {
+    let ask = CallContext {
         caller: &caller,
         folder: &folder,
         rehearse: call.rehearse,

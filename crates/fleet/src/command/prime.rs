@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::core::{Code, Refusal};
-use flightline::status::{ShowStatus, Status};
+use flightline::status::{FleetStatus, ShowStatus};
 use flightline_clients::Client;
 use flightline_clients::setup::{self, SetupScope, agents_md};
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub fn prime(app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn status(app: &mut App) -> Result<Status, Refusal> {
+fn status(app: &mut App) -> Result<FleetStatus, Refusal> {
     let sightings = app.sightings()?;
     app.run(&ShowStatus {
         mission: None,
@@ -120,7 +120,7 @@ fn loop_text() -> String {
 }
 
 /// Who the agent is, its work, and what waits.
-fn standing(agent: Option<&str>, status: &Status) -> String {
+fn standing(agent: Option<&str>, status: &FleetStatus) -> String {
     let mut lines = Vec::new();
     lines.push(match agent {
         Some(agent) => format!("You are `{agent}` in the fleet of {}.", status.project),

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::checkpoint::prune::{
-    PlanPrune, Pruned, PrunedCheckpoint, REWRITTEN_AT_ONCE, Space, apply_all, plan_all,
+    FreedSpace, PlanPrune, Pruned, PrunedCheckpoint, REWRITTEN_AT_ONCE, apply_all, plan_all,
 };
 use flightline::checkpoint::thin::Thinned;
 use flightline::core::retention::{Guard, RetentionRule};
 use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Kind, Refusal};
-use flightline::errand::GiveBack;
+use flightline::store_job::GiveBack;
 
 use super::Done;
 use crate::app::{App, Short};
@@ -61,7 +61,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> Done {
     if plan.is_empty() {
         // A command that died while pruning may have left files behind, and the daily one leaves space free.
         app.clear_files()?;
-        plan.space = app.send(&GiveBack {
+        plan.space = app.run_job(&GiveBack {
             loose: 0,
             most: REWRITTEN_AT_ONCE,
         })?;
@@ -246,17 +246,19 @@ fn span(millis: u64) -> String {
 /// What became of the space in the store, after the fact.
 fn space(done: &Pruned) -> Option<String> {
     match &done.space {
-        Space::Reusable if done.journal.values == 0 => None,
-        Space::Reusable => Some("the store uses that space again".to_owned()),
-        Space::Returned { bytes } => Some(format!(
+        FreedSpace::Reusable if done.journal.values == 0 => None,
+        FreedSpace::Reusable => Some("the store uses that space again".to_owned()),
+        FreedSpace::Returned { bytes } => Some(format!(
             "the store gave {} back to the file system",
             size(*bytes)
         )),
-        Space::Later { why } => Some(format!(
+        FreedSpace::Later { why } => Some(format!(
             "the store uses that space again, and will give it back another time, because {why}"
         )),
-        Space::Server if done.journal.values == 0 => None,
-        Space::Server => Some("PostgreSQL uses that space again after its next vacuum".to_owned()),
+        FreedSpace::Server if done.journal.values == 0 => None,
+        FreedSpace::Server => {
+            Some("PostgreSQL uses that space again after its next vacuum".to_owned())
+        }
     }
 }
 

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::agent::Sighting;
-use flightline::checkpoint::mend::Wanted;
+use flightline::checkpoint::mend::CheckpointsToRead;
 use flightline::core::context::ContextMode;
 use flightline::core::liveness::Life;
 use flightline::core::recovery::{Analysis, RecoveryContext};
 use flightline::core::time::human_span;
 use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::claims::ListClaims;
-use flightline::recovery::detect::{Candidate, Detect, PeekCandidates};
+use flightline::recovery::detect::{Detect, PeekCandidates, RecoveryCandidate};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::recovery::start::SessionStart;
 use flightline::recovery::undo::Undo;
@@ -78,11 +78,11 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
         threshold_ms: args.threshold,
         sightings: sightings.clone(),
     })?;
-    let missions: Vec<&Candidate> = found
+    let missions: Vec<&RecoveryCandidate> = found
         .iter()
         .filter(|candidate| candidate.needs_recovery())
         .collect();
-    let (can, cannot): (Vec<&Candidate>, Vec<&Candidate>) = missions
+    let (can, cannot): (Vec<&RecoveryCandidate>, Vec<&RecoveryCandidate>) = missions
         .iter()
         .partition(|candidate| candidate.checkpoint_available);
     let any_task = found.iter().any(|candidate| !candidate.tasks.is_empty());
@@ -150,7 +150,7 @@ fn mend_candidates(
     };
     for candidate in app.run(&peek)? {
         if candidate.needs_recovery() && !candidate.checkpoint_available {
-            app.mend(&Wanted::Newest {
+            app.mend(&CheckpointsToRead::Newest {
                 mission: Some(candidate.mission_id.to_string()),
             })?;
         }
@@ -165,7 +165,7 @@ fn warn(app: &App, done: &Resumed) {
 }
 
 fn resume_all(
-    candidates: &[&Candidate],
+    candidates: &[&RecoveryCandidate],
     sightings: &[Sighting],
     app: &mut App,
 ) -> (Vec<Resumed>, Vec<Refusal>) {
@@ -204,9 +204,10 @@ fn say_refused(app: &App, refused: &[Refusal]) {
 }
 
 /// What else was found: tasks, what recoveries have left to do, or nothing at all.
-fn say_rest(page: &mut Page, found: &[Candidate]) {
+fn say_rest(page: &mut Page, found: &[RecoveryCandidate]) {
     say_tasks(page, found);
-    let needs = |candidate: &Candidate| candidate.needs_recovery() || !candidate.tasks.is_empty();
+    let needs =
+        |candidate: &RecoveryCandidate| candidate.needs_recovery() || !candidate.tasks.is_empty();
     if !found.iter().any(needs) {
         page.line("Nothing needs recovery.");
     }
@@ -227,7 +228,7 @@ fn say_rest(page: &mut Page, found: &[Candidate]) {
 }
 
 /// Tasks that need a decision, and the command to run next for each.
-fn say_tasks(page: &mut Page, found: &[Candidate]) {
+fn say_tasks(page: &mut Page, found: &[RecoveryCandidate]) {
     for task in found.iter().flat_map(|candidate| &candidate.tasks) {
         page.line(task.line());
         for (at, command) in task.next.iter().enumerate() {
@@ -260,7 +261,7 @@ fn say_nothing_to_resume(app: &App, refusal: Refusal) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn say_candidate(page: &mut Page, candidate: &Candidate, short: &Short) {
+fn say_candidate(page: &mut Page, candidate: &RecoveryCandidate, short: &Short) {
     let can = if candidate.checkpoint_available {
         "can be recovered"
     } else {

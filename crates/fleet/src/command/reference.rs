@@ -162,7 +162,7 @@ mod tests {
         ("briefing", schema_of::<flightline::context::Briefed>),
         (
             "candidate",
-            schema_of::<flightline::recovery::detect::Candidate>,
+            schema_of::<flightline::recovery::detect::RecoveryCandidate>,
         ),
         (
             "resumed",
@@ -211,7 +211,7 @@ mod tests {
         ("effect", schema_of::<flightline::core::effect::Effect>),
         ("event", schema_of::<flightline::core::event::Event>),
         ("error", schema_of::<Refusal>),
-        ("status", schema_of::<flightline::status::Status>),
+        ("status", schema_of::<flightline::status::FleetStatus>),
         ("stats", schema_of::<flightline::stats::Stats>),
         ("report", schema_of::<flightline::report::Report>),
         ("task-table", schema_of::<flightline::task::TaskTable>),

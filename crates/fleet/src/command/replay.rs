@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flightline::core::setting::RecoveryKind;
 use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal};
-use flightline::replay::{Place, Replay, ReplayPage, ReplayStep, StateAt};
+use flightline::replay::{PageStart, Replay, ReplayPage, ReplayStep, StateAt};
 use serde::Serialize;
 
 use super::Done;
@@ -142,7 +142,7 @@ fn alone(step: &str, app: &mut App) -> Done {
 fn at(mission: Option<String>, of: String) -> Replay {
     Replay {
         mission,
-        place: Place::At { of },
+        place: PageStart::At { of },
         limit: PAGE,
         states: true,
         ..Replay::default()
@@ -184,7 +184,7 @@ fn stream(request: Replay, app: &mut App) -> Done {
             steps += 1;
         }
         last = Some(rev);
-        request.place = Place::After { rev };
+        request.place = PageStart::After { rev };
         page = app.run(&request)?;
         asked(&mut page);
         short = shortener(app, &page)?;
@@ -218,8 +218,8 @@ fn browse(request: Replay, app: &mut App) -> Done {
     app.ui.pager = None;
     // From where it opens one can go back as well.
     let opening = match &request.from {
-        Some(of) => Place::At { of: of.clone() },
-        None => Place::First,
+        Some(of) => PageStart::At { of: of.clone() },
+        None => PageStart::First,
     };
     let mut names = BTreeMap::new();
     let mut request = Replay {
@@ -232,10 +232,12 @@ fn browse(request: Replay, app: &mut App) -> Done {
     });
     // A revision at which nothing happened is no place to stand: what follows it is.
     let page = match (first, &opening) {
-        (Err(refusal), Place::At { of }) if refusal.code == Code::NotFound => app.run(&Replay {
-            from: Some(of.clone()),
-            ..request.clone()
-        })?,
+        (Err(refusal), PageStart::At { of }) if refusal.code == Code::NotFound => {
+            app.run(&Replay {
+                from: Some(of.clone()),
+                ..request.clone()
+            })?
+        }
         (page, _) => page?,
     };
     let head = header(&page);

@@ -7,8 +7,8 @@ use flightline::core::checkpoint::CheckpointStatus;
 use flightline::core::time::human_span;
 use flightline::core::{Kind, Refusal};
 use flightline::mirror;
-use flightline::remote::Synced;
-use flightline::status::{Attention, MissionStatusView, ShowStatus, Status};
+use flightline::remote::SyncReport;
+use flightline::status::{Attention, FleetStatus, MissionStatusView, ShowStatus};
 
 use super::Done;
 use crate::app::{App, Short};
@@ -44,10 +44,10 @@ pub fn conflicts(app: &App) -> Result<Vec<Attention>, Refusal> {
 }
 
 /// The server, and what could not be brought there.
-fn synced(app: &App) -> Option<Synced> {
+fn synced(app: &App) -> Option<SyncReport> {
     let server = app.server()?;
     let spool = app.spool();
-    Some(Synced {
+    Some(SyncReport {
         server: server.to_string(),
         waiting: spool.waiting(app.bearer().as_ref()),
         last_delivery: spool.last_delivery(),
@@ -59,7 +59,7 @@ fn synced(app: &App) -> Option<Synced> {
     })
 }
 
-fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
+fn show_synced(page: &Page, synced: &SyncReport, rows: &mut Vec<Vec<Cell>>) {
     for of in &synced.waiting {
         let whose = of.agent.as_deref().unwrap_or("you");
         let elsewhere = of
@@ -112,7 +112,7 @@ fn show_synced(page: &Page, synced: &Synced, rows: &mut Vec<Vec<Cell>>) {
     }
 }
 
-fn show_mission(page: &mut Page, view: &MissionStatusView, status: &Status, short: &Short) {
+fn show_mission(page: &mut Page, view: &MissionStatusView, status: &FleetStatus, short: &Short) {
     let (mission, progress, percent) = (&view.mission, view.progress, view.progress_percent);
     let title = Cell::styled(&mission.title, BOLD);
     page.line(format_args!(
@@ -172,7 +172,7 @@ fn doing(
     parts.join("   ")
 }
 
-fn agent_named<'a>(status: &'a Status, name: &str) -> Option<&'a AgentView> {
+fn agent_named<'a>(status: &'a FleetStatus, name: &str) -> Option<&'a AgentView> {
     status
         .agents
         .iter()
@@ -204,7 +204,7 @@ pub fn settles(page: &Page, attention: &Attention) -> String {
     }
 }
 
-fn show_rest(page: &mut Page, status: &Status, short: &Short) {
+fn show_rest(page: &mut Page, status: &FleetStatus, short: &Short) {
     let mut rows = Vec::new();
     let agents: Vec<String> = status
         .agents

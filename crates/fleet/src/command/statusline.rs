@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use flightline::core::Refusal;
 use flightline::core::time::human_span;
-use flightline::status::{ShowStatus, Status};
+use flightline::status::{FleetStatus, ShowStatus};
 use flightline_clients::usage;
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +55,7 @@ pub fn run(app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn look(app: &mut App) -> Result<Status, Refusal> {
+fn look(app: &mut App) -> Result<FleetStatus, Refusal> {
     let sightings = app.sightings()?;
     let mut seen = app.run(&ShowStatus {
         mission: None,
@@ -65,7 +65,7 @@ fn look(app: &mut App) -> Result<Status, Refusal> {
     Ok(seen)
 }
 
-fn told(seen: &Status) -> Vec<String> {
+fn told(seen: &FleetStatus) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(mission) = &seen.mission {
         let title: String = mission.mission.title.chars().take(40).collect();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueHint};
 use flightline::checkpoint::export::{self, Replacing};
 use flightline::checkpoint::files::WholeCheckpoint;
-use flightline::checkpoint::import::{Arrival, ImportCheckpoint};
+use flightline::checkpoint::import::{ImportArrival, ImportCheckpoint};
 use flightline::checkpoint::inspect::ShowCheckpoint;
 use flightline::core::Kind;
 
@@ -84,15 +84,15 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
     let id = short.id(done.checkpoint.id);
     app.ui.answer(&done, |page| {
         match done.arrival {
-            Arrival::There => page.line(format_args!("{id} is here already, and sound")),
-            Arrival::Returned | Arrival::Copied => {
+            ImportArrival::There => page.line(format_args!("{id} is here already, and sound")),
+            ImportArrival::Returned | ImportArrival::Copied => {
                 page.line(format_args!("Imported {id} ({} values)", done.values));
                 let unpin = page.command(format!("fleet checkpoints unpin {id}"));
                 page.line(format_args!(
                     "It is pinned, so that retention leaves it alone: {unpin}"
                 ));
             }
-            Arrival::Foreign => {
+            ImportArrival::Foreign => {
                 page.line(format_args!(
                     "Imported {id} of another journal ({} values)",
                     done.values

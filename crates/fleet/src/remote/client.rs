@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use flightline::Access;
 use flightline::core::{Code, Refusal};
-use flightline::remote::{ANSWER_TYPE, Answer, Call, OLDEST_API, Reply, VERSION, header};
+use flightline::remote::{
+    ANSWER_TYPE, OLDEST_API, RemoteCall, ServerAnswer, ServerReply, VERSION, header,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -54,7 +56,7 @@ pub struct Client {
 /// The result of a request over the wire.
 pub enum Sent {
     /// The server answered.
-    Answered(Answer),
+    Answered(ServerAnswer),
     /// None, and why.
     Unreachable {
         silence: Silence,
@@ -65,7 +67,7 @@ pub enum Sent {
 
 /// How one attempt ended.
 enum Attempt {
-    Answered(Answer),
+    Answered(ServerAnswer),
     /// It may have been done or not, and is worth asking again, after so long if the server said.
     Again(String, Option<Duration>),
     /// The server says that it was not done, and may be later.
@@ -127,7 +129,7 @@ impl Client {
     }
 
     /// Asks until there is an answer, no server is there, or patience ends.
-    pub fn send(&mut self, call: &Call<'_>, key: Option<&str>) -> Sent {
+    pub fn send(&mut self, call: &RemoteCall<'_>, key: Option<&str>) -> Sent {
         let began = Instant::now();
         let mut pause = PAUSE;
         let (mut knocked, mut perhaps) = (false, false);
@@ -164,7 +166,7 @@ impl Client {
         &self.means.address
     }
 
-    fn attempt(&mut self, call: &Call<'_>, key: Option<&str>) -> Attempt {
+    fn attempt(&mut self, call: &RemoteCall<'_>, key: Option<&str>) -> Attempt {
         let url = self
             .means
             .address
@@ -182,7 +184,7 @@ impl Client {
             .header(header::VERSION, VERSION);
         let caller = call.caller;
         let epoch = caller.epoch.map(|epoch| epoch.to_string());
-        let instead_of = caller.instead_of.map(|token| token.to_string());
+        let on_behalf_of_token = caller.on_behalf_of_token.map(|token| token.to_string());
         let next_id = self.means.test_ids.map(|next| next.to_string());
         let mut unfit = None;
         for (name, value) in [
@@ -190,7 +192,7 @@ impl Client {
             (header::EPOCH, epoch.as_deref()),
             (header::SESSION, caller.session.as_deref()),
             (header::MISSION, caller.mission.as_deref()),
-            (header::INSTEAD_OF, instead_of.as_deref()),
+            (header::INSTEAD_OF, on_behalf_of_token.as_deref()),
             (header::IDEMPOTENCY_KEY, key),
             (header::REHEARSE, call.rehearse.then_some("true")),
             (header::TEST_NOW, self.means.test_now.as_deref()),
@@ -255,10 +257,10 @@ impl Client {
         })
     }
 
-    fn outcome(&self, body: &str, replayed: bool) -> Answer {
+    fn outcome(&self, body: &str, replayed: bool) -> ServerAnswer {
         match serde_json::from_str::<Whole<'_>>(body) {
-            Ok(whole) => Answer {
-                reply: Ok(Reply::Outcome(whole.outcome.get().to_owned())),
+            Ok(whole) => ServerAnswer {
+                reply: Ok(ServerReply::Outcome(whole.outcome.get().to_owned())),
                 replayed,
                 warnings: whole.warnings,
                 noticed: whole.noticed,
@@ -275,7 +277,7 @@ impl Client {
     }
 
     /// The refusal is the operation's own: it reads as it would here.
-    fn problem(&self, status: u16, body: &str) -> Answer {
+    fn problem(&self, status: u16, body: &str) -> ServerAnswer {
         let Ok(problem) = serde_json::from_str::<Problem>(body) else {
             return self.stranger(status).into();
         };
@@ -293,7 +295,7 @@ impl Client {
             }
             _ => problem.hint,
         };
-        Answer {
+        ServerAnswer {
             reply: Err(Refusal {
                 code,
                 message: problem.detail,

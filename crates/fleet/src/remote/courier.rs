@@ -9,9 +9,11 @@ use flightline::core::event::sha256_hex;
 use flightline::core::redact::contains_secret;
 use flightline::core::token::unknown;
 use flightline::core::{Code, Name, Refusal, text};
-use flightline::late::RecordLate;
 use flightline::registry::may_wait;
-use flightline::remote::{Answer, Call, Deferred, Delivery, Late, Offline, Remote};
+use flightline::rejected_delivery::RecordRejected;
+use flightline::remote::{
+    Deferred, Late, Offline, QueueDelivery, Remote, RemoteCall, ServerAnswer,
+};
 use flightline::store::CrashPoints;
 use flightline::store::clock::{Clock, IdSource};
 use flightline::{Access, Caller, Operation};
@@ -73,7 +75,7 @@ impl Courier {
     /// Delivers all queues, each in its order. Returns sentences about it.
     fn deliver(&mut self, asking: &str) -> Vec<String> {
         let mut said = Vec::new();
-        let mut delivery = Delivery::default();
+        let mut delivery = QueueDelivery::default();
         if let Err(refusal) = self.spool.check() {
             said.push(format!(
                 "the queue on this machine is not read: {}",
@@ -125,7 +127,7 @@ impl Courier {
         &mut self,
         name: &str,
         queue: &Queue,
-        delivery: &mut Delivery,
+        delivery: &mut QueueDelivery,
         said: &mut Vec<String>,
     ) -> std::io::Result<Brought> {
         let (Kept { entries, rest, .. }, damaged) = queue.kept()?;
@@ -151,7 +153,8 @@ impl Courier {
             // agent.
             let may = |bearer: &Bearer| {
                 entry.fits(bearer)
-                    || (entry.project == bearer.project && entry.instead_of(bearer).is_some())
+                    || (entry.project == bearer.project
+                        && entry.on_behalf_of_token(bearer).is_some())
             };
             let Some(bearer) = self.bearer.clone().filter(may) else {
                 self.stuck.insert(name.to_owned(), for_another_token());
@@ -248,7 +251,7 @@ impl Courier {
     fn record_late(&mut self, entry: &Entry, refusal: &Refusal) -> Sent {
         let of = |field: &str| entry.request[field].as_str().map(str::to_owned);
         let request = || {
-            Ok::<_, Refusal>(RecordLate {
+            Ok::<_, Refusal>(RecordRejected {
                 note: Some(entry.note()),
                 operation: Name::parse("operation", &entry.operation)?,
                 said: text::NoteText::parse("note", &cut(&what_was_said(&entry.request), TOLD))?,
@@ -269,7 +272,7 @@ impl Courier {
             Err(refusal) => return Sent::Answered(refusal.into()),
         };
         let caller = Caller::default();
-        let call = plain(RecordLate::NAME, &request, &caller);
+        let call = plain(RecordRejected::NAME, &request, &caller);
         // A key may be as long as a key may be: its hash never is.
         let key = format!("late-{}", sha256_hex(&entry.key));
         self.client.send(&call, Some(&key))
@@ -278,11 +281,11 @@ impl Courier {
     /// What becomes of a request that cannot be brought now.
     fn set_aside(
         &mut self,
-        call: &Call<'_>,
+        call: &RemoteCall<'_>,
         key: Option<&str>,
         silence: &Silence,
         perhaps: bool,
-    ) -> Answer {
+    ) -> ServerAnswer {
         match (call.offline, key) {
             (Offline::Kept, Some(key)) => match self.keep(call, key, silence, perhaps) {
                 Ok(later) => later.into(),
@@ -328,7 +331,7 @@ impl Courier {
 
     fn keep(
         &mut self,
-        call: &Call<'_>,
+        call: &RemoteCall<'_>,
         key: &str,
         silence: &Silence,
         perhaps: bool,
@@ -382,7 +385,7 @@ impl Courier {
 }
 
 impl Remote for Courier {
-    fn call(&mut self, call: &Call<'_>) -> Answer {
+    fn call(&mut self, call: &RemoteCall<'_>) -> ServerAnswer {
         let own = self.name_of(call.caller.agent.as_deref());
         let said = match self.begun {
             true => Vec::new(),
@@ -460,7 +463,7 @@ impl Courier {
 }
 
 /// The key of a write: the caller's own, or one that is drawn, so that one whose answer is lost is done once.
-fn key_of(call: &Call<'_>) -> Option<String> {
+fn key_of(call: &RemoteCall<'_>) -> Option<String> {
     match (&call.caller.idempotency_key, call.access) {
         _ if call.rehearse => None,
         (Some(key), _) => Some(wire_key(key)),
@@ -502,8 +505,8 @@ fn for_another_token() -> Refusal {
         .hint("log in with that token (`fleet login URL`); see the queue with `fleet status`")
 }
 
-fn plain<'a>(operation: &'a str, request: &'a str, caller: &'a Caller) -> Call<'a> {
-    Call {
+fn plain<'a>(operation: &'a str, request: &'a str, caller: &'a Caller) -> RemoteCall<'a> {
+    RemoteCall {
         operation,
         access: Access::Write,
         rehearse: false,
@@ -556,7 +559,7 @@ fn waiting(count: usize) -> String {
 pub const DELIVERED: &str = "delivered the queue of this machine";
 
 /// The delivered requests, in one line.
-fn told(delivery: &Delivery) -> String {
+fn told(delivery: &QueueDelivery) -> String {
     let done = format!(
         "{DELIVERED}: {}",
         requests(delivery.delivered + delivery.late.len())

@@ -16,7 +16,7 @@ use flightline::core::event::sha256_hex;
 use flightline::core::redact::{redact, redact_texts};
 use flightline::core::{Code, NoteId, Refusal, Time, TokenId};
 use flightline::file::{Replacing, put};
-use flightline::remote::{Delivery, Waiting};
+use flightline::remote::{QueueDelivery, Waiting};
 use flightline::workspace::beneath::{self, Dir};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ impl Entry {
     }
 
     /// The token that this one would speak for, which the server allows once that is over.
-    pub fn instead_of(&self, bearer: &Bearer) -> Option<TokenId> {
+    pub fn on_behalf_of_token(&self, bearer: &Bearer) -> Option<TokenId> {
         match self.is_own(bearer) {
             true => None,
             false => self.token.parse().ok(),
@@ -146,7 +146,7 @@ impl Entry {
     /// Who asked, as the server is told.
     pub fn caller(&self, bearer: &Bearer) -> Caller {
         Caller {
-            instead_of: self.instead_of(bearer),
+            on_behalf_of_token: self.on_behalf_of_token(bearer),
             agent: self.agent.clone(),
             epoch: self.epoch,
             session: self.session.clone(),
@@ -399,13 +399,13 @@ impl Spool {
     }
 
     /// What became of what waited, the last time.
-    pub fn last_delivery(&self) -> Option<Delivery> {
+    pub fn last_delivery(&self) -> Option<QueueDelivery> {
         let bytes = bytes_of(&self.folder()?.join("last-delivery.json"), LARGEST).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
     /// Remembers what became of what waited.
-    pub fn remember(&self, delivery: &Delivery) -> io::Result<()> {
+    pub fn remember(&self, delivery: &QueueDelivery) -> io::Result<()> {
         let text = serde_json::to_string(delivery).map_err(io::Error::other)?;
         let folder = self.folder().ok_or(ErrorKind::NotFound)?;
         let file = folder.join("last-delivery.json");

@@ -21,7 +21,7 @@ fn crew_that(world: &World, grouped: Grouped) -> Crew {
 }
 
 fn write(lines: &Lines, home: &Arc<str>) -> Result<(), Refusal> {
-    lines.send(home, Access::Write, Company::Welcome, drop, |fleet| {
+    lines.send(home, Access::Write, Commit::Grouped, drop, |fleet| {
         fleet
             .store()?
             .write(|_| Ok::<_, flightline::store::StoreError>(()))
@@ -37,7 +37,7 @@ fn who_finds_the_queue_full_is_told_at_once_and_what_waits_is_done() {
     let (busy, is_busy) = channel();
     let (go, may_go) = channel::<()>();
     lines
-        .send(home, Access::Write, Company::Welcome, drop, move |_| {
+        .send(home, Access::Write, Commit::Grouped, drop, move |_| {
             let _ = busy.send(());
             let _ = may_go.recv();
             Ok(())
@@ -47,7 +47,7 @@ fn who_finds_the_queue_full_is_told_at_once_and_what_waits_is_done() {
     let (done, is_done) = channel();
     for _ in 0..WRITES_WAITING {
         let done = done.clone();
-        let taken = lines.send(home, Access::Write, Company::Welcome, drop, move |_| {
+        let taken = lines.send(home, Access::Write, Commit::Grouped, drop, move |_| {
             let _ = done.send(());
             Ok(())
         });
@@ -59,7 +59,7 @@ fn who_finds_the_queue_full_is_told_at_once_and_what_waits_is_done() {
     // Reading goes on beside it.
     assert!(
         lines
-            .run_here(home, Access::Read, Company::Welcome, |fleet| Ok(fleet
+            .run_here(home, Access::Read, Commit::Grouped, |fleet| Ok(fleet
                 .now()
                 .is_ok()))
             .unwrap()
@@ -75,7 +75,7 @@ fn those_for_whom_there_was_no_time_keep_their_order_and_nobody_else_waiting() {
     let errand = |project: &str| Errand {
         task: Box::new(task::Request::new(|_: &mut Fleet| Ok(()), drop)),
         project: Arc::from(project),
-        company: Company::Welcome,
+        commit: Commit::Grouped,
     };
     let told = |waiting: &std::collections::VecDeque<Errand>| {
         let projects = waiting.iter().map(|errand| errand.project.to_string());
@@ -101,11 +101,11 @@ fn a_panic_fails_its_own_request_only() {
     let world = World::new(Engine::Sqlite);
     let crew = crew(&world);
     let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
-    let failed: Result<(), Refusal> = lines.run_here(home, Access::Write, Company::Welcome, |_| {
+    let failed: Result<(), Refusal> = lines.run_here(home, Access::Write, Commit::Grouped, |_| {
         panic!("a test of ours")
     });
     assert_eq!(failed.unwrap_err().code, Code::CommitUnknown);
-    let written = lines.run_here(home, Access::Write, Company::Welcome, |fleet| {
+    let written = lines.run_here(home, Access::Write, Commit::Grouped, |fleet| {
         fleet
             .store()?
             .write(|_| Ok::<_, flightline::store::StoreError>(()))
@@ -120,7 +120,7 @@ fn hold(lines: &Lines, home: &Arc<str>) -> std::sync::mpsc::Sender<()> {
     let (busy, is_busy) = channel();
     let (go, may_go) = channel::<()>();
     lines
-        .send(home, Access::Write, Company::Alone, drop, move |fleet| {
+        .send(home, Access::Write, Commit::Own, drop, move |fleet| {
             let opened = fleet.now().is_ok();
             let _ = busy.send(opened);
             let _ = may_go.recv();
@@ -174,7 +174,7 @@ flightline_testkit::both_engines! {
             lines.send(
                 home,
                 Access::Write,
-                Company::Welcome,
+                Commit::Grouped,
                 move |result: Result<(), Refusal>| {
                     let _ = told.send((number, result.map_err(|refusal| refusal.code)));
                 },
@@ -219,9 +219,9 @@ flightline_testkit::both_engines! {
         let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
         let go = hold(&lines, home);
         for number in 1..=6 {
-            let company = if number == 4 { Company::Alone } else { Company::Welcome };
+            let commit = if number == 4 { Commit::Own } else { Commit::Grouped };
             lines
-                .send(home, Access::Write, company, drop, move |fleet| learn(fleet, &format!("lesson {number}"), None))
+                .send(home, Access::Write, commit, drop, move |fleet| learn(fleet, &format!("lesson {number}"), None))
                 .unwrap();
         }
         go.send(()).unwrap();

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use flightline::core::Refusal;
-use flightline::registry::Company;
+use flightline::registry::Commit;
 use flightline::store::StoreError;
 use flightline::{Access, Fleet};
 
@@ -73,11 +73,11 @@ pub(super) fn gather(waiting: &mut VecDeque<Errand>) -> Vec<Errand> {
         return group;
     };
     let project = Arc::clone(&first.project);
-    let mut open = first.company == Company::Welcome;
+    let mut open = first.commit == Commit::Grouped;
     let mut later = VecDeque::new();
     for errand in waiting.drain(..) {
         let ours = errand.project == project;
-        if open && ours && errand.company == Company::Welcome && group.len() < TOGETHER {
+        if open && ours && errand.commit == Commit::Grouped && group.len() < TOGETHER {
             group.push(errand);
         } else {
             open &= !ours;
@@ -132,7 +132,7 @@ fn run(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> usize {
 
 /// Whether one alone is a group as well: then it delays no other writer while it is decided.
 fn is_better_a_group(hand: &mut Hand<'_>, group: &[Errand]) -> bool {
-    let welcome = |errand: &Errand| errand.company == Company::Welcome;
+    let welcome = |errand: &Errand| errand.commit == Commit::Grouped;
     let store = hand.kept.as_mut().and_then(|fleet| fleet.store().ok());
     group.first().is_some_and(welcome) && store.is_some_and(|store| store.prefers_groups())
 }

@@ -10,10 +10,10 @@ use flightline::core::Kind;
 use flightline::core::redact::shown;
 use flightline::core::token::{Presented, Scope, too_narrow, unknown};
 use flightline::core::{Code, Name, Refusal};
-use flightline::registry::{self, Entry};
+use flightline::registry::{self, OperationEntry};
 use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, INSTEAD_OF, MISSION, SESSION};
 use flightline::token::TokenView;
-use flightline::{Caller, Thing};
+use flightline::{Caller, Target};
 
 use super::tag;
 use crate::passage;
@@ -57,7 +57,7 @@ impl Guest {
     }
 
     /// The operation of this name, unless the token is too narrow for it. The request is told of by it.
-    pub(crate) fn may_call(&self, name: &str) -> Result<Entry, Refusal> {
+    pub(crate) fn may_call(&self, name: &str) -> Result<OperationEntry, Refusal> {
         let entry = registry::find(name)?;
         passage::operation(entry.name);
         self.must_have(entry.scope)?;
@@ -117,11 +117,11 @@ impl Guest {
                 }
                 key => key,
             },
-            thing: None,
+            target: None,
             place: None,
             window: None,
             token: self.presented.clone(),
-            instead_of: match text(headers, INSTEAD_OF)? {
+            on_behalf_of_token: match text(headers, INSTEAD_OF)? {
                 Some(token) => Some(token.parse()?),
                 None => None,
             },
@@ -134,20 +134,20 @@ impl Guest {
         &self,
         headers: &HeaderMap,
         named: Option<&str>,
-        thing: Option<(Kind, String)>,
+        target: Option<(Kind, String)>,
     ) -> Result<Caller, Refusal> {
         let mut caller = self.who(headers)?;
-        let unless = tag::unless(headers);
-        caller.thing = match (thing, unless) {
+        let if_unchanged = tag::if_unchanged(headers);
+        caller.target = match (target, if_unchanged) {
             (None, None) => None,
             (None, Some(_)) => {
                 return Err(Refusal::invalid("`If-Match` is not supported here")
                     .hint("this request is not about a single record"));
             }
-            (Some((kind, reference)), unless) => Some(Thing {
+            (Some((kind, reference)), if_unchanged) => Some(Target {
                 kind,
                 reference,
-                unless: unless.unwrap_or_default(),
+                if_unchanged: if_unchanged.unwrap_or_default(),
             }),
         };
         match named {

@@ -1,7 +1,7 @@
 //! Tags: since when a thing stands as it does, so that it is not sent twice, and not changed unseen.
 
 use axum::http::{HeaderMap, HeaderValue, header};
-use flightline::Unless;
+use flightline::IfUnchanged;
 use flightline::core::event::sha256_hex;
 use flightline::event::Cursor;
 
@@ -31,14 +31,14 @@ pub(crate) fn is_known(asked: &HeaderMap, tag: Option<&HeaderValue>) -> bool {
 }
 
 /// The precondition of an `If-Match`. A tag that is not ours belongs to something else: then it changed.
-pub(crate) fn unless(asked: &HeaderMap) -> Option<Unless> {
+pub(crate) fn if_unchanged(asked: &HeaderMap) -> Option<IfUnchanged> {
     if !asked.contains_key(header::IF_MATCH) {
         return None;
     }
     let mut places = Vec::new();
     for tag in given(asked, header::IF_MATCH) {
         if tag == "*" {
-            return Some(Unless::Never);
+            return Some(IfUnchanged::NoCondition);
         }
         // One that says itself that it is not exact (`W/`) proves nothing.
         let inner = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
@@ -52,7 +52,7 @@ pub(crate) fn unless(asked: &HeaderMap) -> Option<Unless> {
             });
         }
     }
-    Some(Unless::Changed(places))
+    Some(IfUnchanged::Since(places))
 }
 
 fn given(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {

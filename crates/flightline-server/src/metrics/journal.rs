@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flightline::figures::{Counted, Figures};
+use flightline::metrics_snapshot::{Counted, MetricsSnapshot};
 
 use super::histogram::{Histogram, Scale};
 use super::page::{Kind, Page, seconds};
@@ -38,7 +38,7 @@ impl Default for Journal {
 
 impl Journal {
     /// Adds the figures of one read.
-    pub(super) fn add(&mut self, figures: &Figures) {
+    pub(super) fn add(&mut self, figures: &MetricsSnapshot) {
         self.counted = Some(figures.counted.clone());
         let happened = &figures.happened;
         for taken in &happened.checkpoints {
@@ -111,7 +111,7 @@ impl Journal {
 }
 
 /// How the fleet is now.
-pub(super) fn fleet(page: &mut Page, figures: &Figures) {
+pub(super) fn fleet(page: &mut Page, figures: &MetricsSnapshot) {
     let mut counts = |names, help: &str, counts: &BTreeMap<String, u64>| {
         let figures = counts.iter().map(|(word, count)| (word.as_str(), *count));
         page.by(names, Kind::Gauge, help, figures);

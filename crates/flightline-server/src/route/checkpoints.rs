@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use flightline::agent::look_around;
 use flightline::checkpoint::CheckpointDocument;
 use flightline::checkpoint::inspect::{
-    CheckpointSummary, ListCheckpoints, Mark, MarkCheckpoint, ShowCheckpoint,
+    CheckpointMark, CheckpointSummary, ListCheckpoints, MarkCheckpoint, ShowCheckpoint,
 };
 use flightline::checkpoint::leftovers::clear;
 use flightline::checkpoint::prune::{PlanPrune, PruneCheckpoints, plan_all};
@@ -19,7 +19,7 @@ use flightline::core::checkpoint::{Reason, Trigger};
 use flightline::core::text::NoteText;
 use flightline::core::{Code, Kind, Name, Refusal};
 use flightline::recovery::resume::{Resume, Resumed};
-use flightline::registry::Company;
+use flightline::registry::Commit;
 use flightline::{Access, Caller, Done, Operation};
 use serde::{Deserialize, Serialize};
 
@@ -172,16 +172,11 @@ pub(crate) async fn show(
         // Its file may have what the store has lost: that is put back, which is a write.
         Err(refusal) if refusal.code == Code::Integrity => {
             let state = shared.projects.state_of(&guest.project().id);
-            let served = shared.with(
-                guest.project(),
-                Access::Write,
-                Company::Alone,
-                move |fleet| {
-                    from_files::serve(fleet, &state, &caller, &request)
-                        .done
-                        .map_err(flightline::Error::into_refusal)
-                },
-            );
+            let served = shared.with(guest.project(), Access::Write, Commit::Own, move |fleet| {
+                from_files::serve(fleet, &state, &caller, &request)
+                    .done
+                    .map_err(flightline::Error::into_refusal)
+            });
             served.await?.answer(StatusCode::OK)
         }
         shown => shown?.answer(StatusCode::OK),
@@ -256,36 +251,31 @@ pub(crate) async fn recover(
 ) -> Answer {
     guest.may_call(Resume::NAME)?;
     let asked: Recover = body.read_there()?;
-    let thing = (Kind::Checkpoint, id.clone());
-    let caller = guest.caller_of(&headers, asked.agent_id.as_deref(), Some(thing))?;
+    let target = (Kind::Checkpoint, id.clone());
+    let caller = guest.caller_of(&headers, asked.agent_id.as_deref(), Some(target))?;
     let (state, dry_run) = (shared.projects.state_of(&guest.project().id), asked.dry_run);
-    let done = shared.with(
-        guest.project(),
-        Access::Write,
-        Company::Alone,
-        move |fleet| {
-            let refused = flightline::Error::into_refusal;
-            let request = Resume {
-                mission: None,
-                checkpoint: Some(id.clone()),
-                force: asked.force,
-                reopen: asked.reopen,
-                skip_failed: asked.skip_failed,
-                reset_to: asked.reset_to.clone(),
-                tree: None,
-                // A request that is asked again must be the same, whatever runs here meanwhile.
-                sightings: match caller.idempotency_key {
-                    Some(_) => Vec::new(),
-                    None => look_around(fleet).map_err(refused)?,
-                },
-            };
-            let served = match dry_run {
-                true => from_files::rehearse(fleet, &state, &caller, &request),
-                false => from_files::serve(fleet, &state, &caller, &request),
-            };
-            served.done.map_err(refused)
-        },
-    );
+    let done = shared.with(guest.project(), Access::Write, Commit::Own, move |fleet| {
+        let refused = flightline::Error::into_refusal;
+        let request = Resume {
+            mission: None,
+            checkpoint: Some(id.clone()),
+            force: asked.force,
+            reopen: asked.reopen,
+            skip_failed: asked.skip_failed,
+            reset_to: asked.reset_to.clone(),
+            tree: None,
+            // A request that is asked again must be the same, whatever runs here meanwhile.
+            sightings: match caller.idempotency_key {
+                Some(_) => Vec::new(),
+                None => look_around(fleet).map_err(refused)?,
+            },
+        };
+        let served = match dry_run {
+            true => from_files::rehearse(fleet, &state, &caller, &request),
+            false => from_files::serve(fleet, &state, &caller, &request),
+        };
+        served.done.map_err(refused)
+    });
     done.await?
         .map(|done| Recovered::of(done, dry_run))
         .answer(StatusCode::OK)
@@ -301,26 +291,21 @@ pub(crate) async fn delete(
     let caller = guest.caller_of(&headers, None, Some((Kind::Checkpoint, id.clone())))?;
     let request = MarkCheckpoint {
         checkpoint: id,
-        mark: Mark::Delete,
+        mark: CheckpointMark::Delete,
     };
     let (state, say) = (
         shared.projects.state_of(&guest.project().id),
         Arc::clone(&shared.say),
     );
-    let gone = shared.with(
-        guest.project(),
-        Access::Write,
-        Company::Alone,
-        move |fleet| {
-            let refused = flightline::Error::into_refusal;
-            let deleted = fleet.run_fully(&request, &caller).map_err(refused)?;
-            // It is gone, whatever becomes of its file: that is looked for again with the next one.
-            if let Err(error) = clear(fleet, &state) {
-                say(Said::Warning(error.into_refusal().message));
-            }
-            Ok(deleted)
-        },
-    );
+    let gone = shared.with(guest.project(), Access::Write, Commit::Own, move |fleet| {
+        let refused = flightline::Error::into_refusal;
+        let deleted = fleet.run_fully(&request, &caller).map_err(refused)?;
+        // It is gone, whatever becomes of its file: that is looked for again with the next one.
+        if let Err(error) = clear(fleet, &state) {
+            say(Said::Warning(error.into_refusal().message));
+        }
+        Ok(deleted)
+    });
     let replayed = gone.await?.replayed;
     let mut response = StatusCode::NO_CONTENT.into_response();
     mark(response.headers_mut(), replayed);
@@ -361,43 +346,33 @@ pub(crate) async fn prune(
     };
     let refused = flightline::Error::into_refusal;
     if asked.dry_run {
-        let planned = shared.with(
-            guest.project(),
-            Access::Read,
-            Company::Alone,
-            move |fleet| {
-                plan_all(fleet, &caller, &request)
-                    .map(Done::plain)
-                    .map_err(refused)
-            },
-        );
+        let planned = shared.with(guest.project(), Access::Read, Commit::Own, move |fleet| {
+            plan_all(fleet, &caller, &request)
+                .map(Done::plain)
+                .map_err(refused)
+        });
         return planned.await?.answer(StatusCode::OK);
     }
     let (state, say) = (
         shared.projects.state_of(&guest.project().id),
         Arc::clone(&shared.say),
     );
-    let done = shared.with(
-        guest.project(),
-        Access::Write,
-        Company::Alone,
-        move |fleet| {
-            let plan = request.clone();
-            let pruned = fleet
-                .run_fully(&PruneCheckpoints { plan }, &caller)
-                .map_err(refused)?;
-            // What follows is done again by the next pruning, if it fails now.
-            let keyless = Caller {
-                idempotency_key: None,
-                ..caller.clone()
-            };
-            let rest = thin(fleet, &keyless, &request.thinning()).map(drop);
-            if let Err(error) = rest.and_then(|()| clear(fleet, &state)) {
-                say(Said::Warning(error.into_refusal().message));
-            }
-            Ok(pruned)
-        },
-    );
+    let done = shared.with(guest.project(), Access::Write, Commit::Own, move |fleet| {
+        let plan = request.clone();
+        let pruned = fleet
+            .run_fully(&PruneCheckpoints { plan }, &caller)
+            .map_err(refused)?;
+        // What follows is done again by the next pruning, if it fails now.
+        let keyless = Caller {
+            idempotency_key: None,
+            ..caller.clone()
+        };
+        let rest = thin(fleet, &keyless, &request.thinning()).map(drop);
+        if let Err(error) = rest.and_then(|()| clear(fleet, &state)) {
+            say(Said::Warning(error.into_refusal().message));
+        }
+        Ok(pruned)
+    });
     let pruned = Outcome {
         since: None,
         ..done.await?

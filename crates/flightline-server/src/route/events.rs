@@ -15,7 +15,7 @@ use axum::response::Response;
 use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::event::{Cursor, EventList, ListEvents};
-use flightline::registry::Company;
+use flightline::registry::Commit;
 use flightline::{Access, Caller, Done, Fleet, Operation};
 use hyper::body::{Bytes, Frame};
 use serde::Deserialize;
@@ -141,7 +141,7 @@ impl Reader {
         };
         let listed = self
             .shared
-            .with(&self.project, Access::Read, Company::Welcome, look);
+            .with(&self.project, Access::Read, Commit::Grouped, look);
         Ok(listed.await?.value)
     }
 }
@@ -263,7 +263,7 @@ pub(crate) async fn watch_journals(shared: Arc<Shared>) {
                     .read(|tx| Ok::<_, flightline::store::StoreError>(tx.rev()));
                 rev.map(Done::plain).map_err(Refusal::from)
             };
-            let rev = shared.with(&project, Access::Read, Company::Welcome, look);
+            let rev = shared.with(&project, Access::Read, Commit::Grouped, look);
             if let Ok(rev) = rev.await {
                 project.news.send_if_modified(|last| {
                     let is_new = *last != rev.value;

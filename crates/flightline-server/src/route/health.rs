@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use flightline::Access;
 use flightline::core::token::Scope;
-use flightline::registry::Company;
+use flightline::registry::Commit;
 use serde_json::Value;
 
 use super::{Answer, Outcome, Shared};
@@ -40,7 +40,7 @@ pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> 
     let look = shared.lines.run(
         &guest.project().id,
         Access::Read,
-        Company::Welcome,
+        Commit::Grouped,
         move |fleet| metrics.look(fleet),
     );
     let now = Now {

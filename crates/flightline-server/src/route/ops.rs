@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use flightline::core::{Code, Refusal};
-use flightline::registry::{Ask, Company, Entry, Request};
+use flightline::registry::{CallContext, Commit, ErasedRequest, OperationEntry};
 use flightline::remote::{self, ANSWER_TYPE};
-use flightline::{Access, Caller, Outcome as Unwritten};
+use flightline::{Access, Caller, ErasedOutcome as Unwritten};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -26,10 +26,10 @@ pub(super) struct Said {
 
 /// An operation to be run, as a request asked for it.
 pub(super) struct Order {
-    pub(super) entry: Entry,
+    pub(super) entry: OperationEntry,
     pub(super) caller: Caller,
     /// The operation's request.
-    pub(super) request: Box<dyn Request>,
+    pub(super) request: Box<dyn ErasedRequest>,
     /// Whether it is a rehearsal.
     pub(super) rehearse: bool,
     /// In tests: the time and ids of the request.
@@ -56,19 +56,19 @@ pub(super) async fn run(
         entry.access
     };
     let folder = shared.projects.state_of(&guest.project().id);
-    let company = match rehearse || pretence.is_some() {
-        true => Company::Alone,
-        false => entry.company,
+    let commit = match rehearse || pretence.is_some() {
+        true => Commit::Own,
+        false => entry.commit,
     };
     let said = Arc::new(Mutex::new(Said::default()));
     let on_the_way = Arc::clone(&said);
     let done = shared
-        .with(guest.project(), access, company, move |fleet| {
+        .with(guest.project(), access, commit, move |fleet| {
             let ids = pretence
                 .as_ref()
                 .map(|pretence| pretence.begin(fleet))
                 .transpose()?;
-            let ask = Ask {
+            let ask = CallContext {
                 caller: &caller,
                 folder: &folder,
                 rehearse,
@@ -141,7 +141,7 @@ struct Whole {
 const LONG: usize = 64 * 1024;
 
 /// Reads a request, once, before it waits for its turn.
-async fn read(entry: Entry, body: String) -> Result<Box<dyn Request>, Refusal> {
+async fn read(entry: OperationEntry, body: String) -> Result<Box<dyn ErasedRequest>, Refusal> {
     if body.len() <= LONG {
         return entry.read(&body);
     }

@@ -4,7 +4,7 @@
 use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::event::Cursor;
-use flightline::{Part, Window};
+use flightline::{ListPart, Window};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -100,10 +100,10 @@ impl List {
     pub(crate) fn part(
         self,
         page: &RawValue,
-        part: Part,
+        part: ListPart,
         since: Option<&Cursor>,
     ) -> Result<Box<RawValue>, Refusal> {
-        let Part::Given { total, more } = part else {
+        let ListPart::Given { total, more } = part else {
             return Err(gone());
         };
         let page = things(page)?;

@@ -7,9 +7,9 @@ use axum::Router;
 use axum::extract::{RawPathParams, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::{MethodFilter, on};
-use flightline::Outcome as Unwritten;
+use flightline::ErasedOutcome as Unwritten;
 use flightline::core::{Kind, Refusal};
-use flightline::registry::Ask;
+use flightline::registry::CallContext;
 use serde_json::value::RawValue;
 
 use super::page::{self, Asking};
@@ -39,7 +39,7 @@ pub(crate) struct Route {
     /// What of a request goes where in the operation's.
     pub(crate) takes: &'static [Take],
     /// What `{id}` is, where it can be looked at by itself.
-    pub(crate) thing: Option<Kind>,
+    pub(crate) target: Option<Kind>,
     /// How its answer is given in pages.
     pub(crate) list: Option<page::List>,
 }
@@ -58,7 +58,7 @@ impl Route {
             status: StatusCode::OK,
             about,
             takes,
-            thing: None,
+            target: None,
             list: None,
         }
     }
@@ -66,7 +66,7 @@ impl Route {
     /// It is about the thing that `{id}` names.
     const fn of(self, kind: Kind) -> Self {
         Self {
-            thing: Some(kind),
+            target: Some(kind),
             ..self
         }
     }
@@ -280,16 +280,16 @@ async fn handle(
     };
     asked.must_be_used_up()?;
     let events = asked.events(route.operation);
-    let thing = route.thing.map(|kind| (kind, asked.name("id")));
-    let mut caller = guest.caller_of(headers, asked.acts_as.as_deref(), thing)?;
+    let target = route.target.map(|kind| (kind, asked.name("id")));
+    let mut caller = guest.caller_of(headers, asked.acts_as.as_deref(), target)?;
     caller.place = page.as_ref().and_then(Asking::place);
     let window = page.as_ref().map(Asking::window);
     caller.window.clone_from(&window);
     let request = entry.read(&asked.request()?)?;
     let folder = shared.projects.state_of(&guest.project().id);
     let outcome = shared
-        .with(guest.project(), entry.access, entry.company, move |fleet| {
-            let ask = Ask {
+        .with(guest.project(), entry.access, entry.commit, move |fleet| {
+            let ask = CallContext {
                 caller: &caller,
                 folder: &folder,
                 rehearse: false,

@@ -15,9 +15,9 @@ use flightline::core::{Code, Refusal};
 use flightline::doctor::disk::long_log;
 use flightline::lease::SettleLeases;
 use flightline::mail::relay::relay;
-use flightline::mirror::{Mirrors, Said as MirrorSaid, take_in, write_out};
+use flightline::mirror::{MirrorNotice as MirrorSaid, Mirrors, take_in, write_out};
 use flightline::recovery::detect::Detect;
-use flightline::registry::Company;
+use flightline::registry::Commit;
 use flightline::store::DiskSpace;
 use flightline::store::verify::verify;
 use flightline::{Access, Fleet};
@@ -112,7 +112,7 @@ fn refused(error: flightline::Error) -> Refusal {
 fn write_probe(_: &mut Fleet, means: &Means, project: &Project) -> Result<Again, Refusal> {
     means
         .lines
-        .run_here(&project.id, Access::Write, Company::Welcome, |fleet| {
+        .run_here(&project.id, Access::Write, Commit::Grouped, |fleet| {
             fleet
                 .store()?
                 .write(|_| Ok::<_, flightline::store::StoreError>(()))

@@ -12,7 +12,7 @@ use flightline::core::checkpoint::{Checkpoint, Reason};
 use flightline::core::event::{Event, EventType};
 use flightline::core::sortie::Sortie;
 use flightline::core::{CheckpointId, Refusal, Subject};
-use flightline::recovery::detect::{Candidate, Detect};
+use flightline::recovery::detect::{Detect, RecoveryCandidate};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::store::{Find, StoredEvent};
 
@@ -112,7 +112,7 @@ impl Story<'_> {
     ///
     /// # Panics
     /// When it is refused.
-    pub fn detect(&self, agent: &str, sightings: Vec<Sighting>) -> Vec<Candidate> {
+    pub fn detect(&self, agent: &str, sightings: Vec<Sighting>) -> Vec<RecoveryCandidate> {
         let detect = Detect {
             threshold_ms: None,
             sightings,

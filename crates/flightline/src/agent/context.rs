@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::named_or_acting;
 use crate::checkpoint::readable;
-use crate::checkpoint::take::{Same, Taking, take_for};
+use crate::checkpoint::take::{NewCheckpoint, Same, take_for};
 use crate::desk::{Desk, retired};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
@@ -63,7 +63,7 @@ pub struct FullSync {
 /// What a full sync did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Synced {
+pub struct ContextSynced {
     /// The agent that is in sync again.
     pub agent: Name,
     /// The mode it was in.
@@ -126,18 +126,18 @@ impl Operation for FullSync {
     const NAME: &'static str = "full_sync";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
-    type Outcome = Synced;
+    type Outcome = ContextSynced;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::named(self.agent.as_deref())
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Synced> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ContextSynced> {
         let mut agent = own_or_in_charge(desk, self.agent.as_deref(), "sync")?;
         let from = agent.mode;
         set_mode(desk, &mut agent, ContextMode::Normal, "full_sync")?;
         let (all, _) = readable::<Checkpoint>(desk.tx, Find::All)?;
-        Ok(Synced {
+        Ok(ContextSynced {
             agent: agent.name.clone(),
             from,
             consumed: consume(desk, &agent, all)?,
@@ -308,7 +308,7 @@ pub(super) fn save(desk: &mut Desk<'_, '_>, save: &Save<'_>) -> Result<Saved> {
     for mission in save.missions {
         let taken = desk.attempt(|desk| {
             let of = agent_context(desk, save.agent, mission, save.tokens)?;
-            let taking = Taking {
+            let taking = NewCheckpoint {
                 mission,
                 reason: save.reason,
                 details: Some(details(save)),

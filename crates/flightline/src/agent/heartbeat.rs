@@ -40,7 +40,7 @@ pub struct Heartbeat {
 /// A heartbeat was noted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Beaten {
+pub struct HeartbeatRecorded {
     /// The agent that gave the sign of life.
     pub agent: Name,
     /// The epoch of the agent's session.
@@ -82,31 +82,31 @@ impl Operation for Heartbeat {
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     const OFFLINE: Offline = Offline::Dropped;
-    type Outcome = Beaten;
+    type Outcome = HeartbeatRecorded;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Caller
     }
 
-    fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Beaten>> {
+    fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<HeartbeatRecorded>> {
         let (agent, figures) = self.beat(desk)?;
         if let Some(figures) = figures
             && leads_to(&gauge(desk, &agent, figures)?, figures, desk).is_some()
         {
             return Ok(None);
         }
-        Ok(Some(beaten(desk, &agent, figures)))
+        Ok(Some(heartbeat_recorded(desk, &agent, figures)))
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Beaten> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<HeartbeatRecorded> {
         let (agent, figures) = self.beat(desk)?;
         let Some(figures) = figures else {
-            return Ok(beaten(desk, &agent, None));
+            return Ok(heartbeat_recorded(desk, &agent, None));
         };
         let gauge = gauge(desk, &agent, figures)?;
         match leads_to(&gauge, figures, desk) {
             // Another heartbeat was quicker.
-            None => Ok(beaten(desk, &agent, Some(figures))),
+            None => Ok(heartbeat_recorded(desk, &agent, Some(figures))),
             Some(reason) => cross(desk, agent, gauge, figures, reason),
         }
     }
@@ -150,9 +150,13 @@ impl Heartbeat {
     }
 }
 
-fn beaten(desk: &Desk<'_, '_>, agent: &Agent, figures: Option<ContextUsage>) -> Beaten {
+fn heartbeat_recorded(
+    desk: &Desk<'_, '_>,
+    agent: &Agent,
+    figures: Option<ContextUsage>,
+) -> HeartbeatRecorded {
     let full = figures.is_some_and(|it| it.percent >= desk.policy.token_critical);
-    Beaten {
+    HeartbeatRecorded {
         agent: agent.name.clone(),
         epoch: agent.epoch,
         at: desk.now(),
@@ -193,7 +197,7 @@ fn cross(
     mut gauge: ContextGauge,
     figures: ContextUsage,
     reason: Reason,
-) -> Result<Beaten> {
+) -> Result<HeartbeatRecorded> {
     let crossed = gauge.crosses(figures.percent, desk.policy);
     let mode = agent.mode.after(reason, desk.policy);
     set_mode(desk, &mut agent, mode, reason.as_str())?;
@@ -221,28 +225,28 @@ fn cross(
         });
         desk.tx.set(EventType::ContextFilled, &gauge, &data)?;
     }
-    let mut beaten = Beaten {
+    let mut recorded = HeartbeatRecorded {
         crossed,
         checkpoint_id: saved.checkpoints.first().copied(),
         problem: saved.problem,
-        ..beaten(desk, &agent, Some(figures))
+        ..heartbeat_recorded(desk, &agent, Some(figures))
     };
     if reason == Reason::TokenCritical {
         let sortie = current_sortie(desk, agent.id, None)?;
         let mut task = None;
         if let Some(sortie) = sortie {
             let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
-            beaten.sortie_id = Some(sortie.id);
-            beaten.remaining = remaining_steps(&sortie, &subtasks, Some(&agent));
+            recorded.sortie_id = Some(sortie.id);
+            recorded.remaining = remaining_steps(&sortie, &subtasks, Some(&agent));
             task = Some(match sortie.task_id {
                 Some(_) => task_label(&sortie),
                 None => short(sortie.id),
             });
         }
-        beaten.instructions = Some(match desk.policy.speaks(Dialect::Recovery) {
+        recorded.instructions = Some(match desk.policy.speaks(Dialect::Recovery) {
             true => resume_instructions(task.as_deref()),
             false => words::begin_anew(&agent, task.as_deref()),
         });
     }
-    Ok(beaten)
+    Ok(recorded)
 }

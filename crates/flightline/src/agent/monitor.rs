@@ -72,7 +72,7 @@ pub struct MonitoredAgent {
     /// Whether it reported its work complete: then its silence is fine.
     pub complete: bool,
     /// The notice about its silence that was sent just now.
-    pub told: Option<Told>,
+    pub told: Option<SilenceNotice>,
     /// The line of the report.
     pub line: String,
 }
@@ -81,7 +81,7 @@ pub struct MonitoredAgent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum SilenceNotice {
     /// The agent was warned.
     Warned,
     /// Who coordinates was told, by this name, in these words.
@@ -208,7 +208,11 @@ fn is_looked_at(agent: &Agent) -> bool {
 
 /// Says what is to be said of an agent's silence, and was not said yet. Writers take turns, so of two
 /// monitors one speaks.
-fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Result<Option<Told>> {
+fn tell(
+    desk: &mut Desk<'_, '_>,
+    seen: &Look<'_>,
+    thresholds: &Thresholds,
+) -> Result<Option<SilenceNotice>> {
     let Look {
         agent,
         since,
@@ -234,7 +238,7 @@ fn tell(desk: &mut Desk<'_, '_>, seen: &Look<'_>, thresholds: &Thresholds) -> Re
                 ..before
             };
             warn(desk, seen, &silence, thresholds)?;
-            Some(Told::Warned)
+            Some(SilenceNotice::Warned)
         }
         MonitorLevel::Stale if before.escalated_at.is_none() => {
             let silence = SilenceWarning {
@@ -277,7 +281,11 @@ fn warn(
     Ok(())
 }
 
-fn escalate(desk: &mut Desk<'_, '_>, seen: &Look<'_>, silence: &SilenceWarning) -> Result<Told> {
+fn escalate(
+    desk: &mut Desk<'_, '_>,
+    seen: &Look<'_>,
+    silence: &SilenceWarning,
+) -> Result<SilenceNotice> {
     let (agent, name) = (seen.agent, &seen.agent.name);
     let found = format!("{name} is {}", said(seen.liveness));
     let said = if !desk.policy.speaks(Dialect::Epic) {
@@ -304,7 +312,7 @@ fn escalate(desk: &mut Desk<'_, '_>, seen: &Look<'_>, silence: &SilenceWarning) 
     notice(desk, primary.clone(), &said.status, &body, mission)?;
     let data = json!({ "agent": name, "to": primary.name, "last_checkpoint": silence.since });
     desk.tx.set(EventType::AgentEscalated, silence, &data)?;
-    Ok(Told::Escalated {
+    Ok(SilenceNotice::Escalated {
         to: primary.name,
         notice: said.notice,
     })

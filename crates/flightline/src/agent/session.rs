@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Sighting;
 use crate::desk::{Desk, next_epoch};
 use crate::error::Result;
-use crate::recovery::settled_fate;
+use crate::recovery::locked_verdict;
 
 /// A new session takes the agent's name: the session before is fenced.
 pub(crate) fn begin_session(
@@ -53,23 +53,23 @@ pub(crate) fn refuse_alive(
     if agent.session_ended_at.is_some() {
         return Ok("its session was ended".to_owned());
     }
-    let fate = settled_fate(desk, agent, sightings)?;
-    if force || fate.is_gone() {
-        return Ok(fate.liveness.evidence);
+    let verdict = locked_verdict(desk, agent, sightings)?;
+    if force || verdict.is_gone() {
+        return Ok(verdict.liveness.evidence);
     }
-    let (name, life) = (&agent.name, fate.liveness.life);
+    let (name, life) = (&agent.name, verdict.liveness.life);
     Err(Refusal::new(
         Code::IllegalTransition,
         format!(
             "{name} is not known to be gone: {}",
-            fate.liveness.evidence
+            verdict.liveness.evidence
         ),
     )
     .hint(format!(
         "nothing was changed; ask it with `fleet mail send --to {name} --subject \"Still working?\"`\n\
          to do it anyway: `{command} --force`"
     ))
-    .details(json!({ "agent": name, "life": life, "evidence": fate.liveness.evidence }))
+    .details(json!({ "agent": name, "life": life, "evidence": verdict.liveness.evidence }))
     .into())
 }
 

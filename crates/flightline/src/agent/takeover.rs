@@ -22,8 +22,8 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::move_mail;
 use crate::recovery::follow::{follow, given_in};
+use crate::recovery::locked_verdict;
 use crate::recovery::resume::announce_dispatch;
-use crate::recovery::settled_fate;
 
 /// Gives the work, the locks and the mail of an agent that crashed to another, and retires it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -167,7 +167,7 @@ impl TakeOver {
         is_new: bool,
     ) -> Result<Agent> {
         let there = new.epoch > 0 && new.retired_at.is_none() && new.session_ended_at.is_none();
-        let at_work = there && !settled_fate(desk, &new, &self.sightings)?.is_gone();
+        let at_work = there && !locked_verdict(desk, &new, &self.sightings)?.is_gone();
         let same_session = self.session.is_none() || self.session == new.session_id;
         let begins = !at_work || !same_session;
         if begins {

@@ -13,7 +13,7 @@ use super::takeover::Handoff;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
-use crate::recovery::fate;
+use crate::recovery::verdict;
 
 /// How many things of a kind are named one by one.
 const NAMED: usize = 10;
@@ -69,7 +69,7 @@ fn is_gone(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<bool> {
         return Ok(true);
     }
     let pulse = desk.tx.pulse(agent.id)?;
-    Ok(fate(desk, agent.clone(), pulse.as_ref(), &[]).is_gone())
+    Ok(verdict(desk, agent.clone(), pulse.as_ref(), &[]).is_gone())
 }
 
 /// An agent is back, with what it said of its work and the sorties that it holds.

@@ -226,13 +226,13 @@ fn sound(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Option<Checkpoint> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordBackups {
     /// Of each checkpoint.
-    pub backups: Vec<Settled>,
+    pub backups: Vec<SettledBackup>,
 }
 
 /// What became of a checkpoint's copy in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Settled {
+pub struct SettledBackup {
     /// Of which checkpoint.
     pub checkpoint: CheckpointId,
     /// What became of it.
@@ -249,7 +249,7 @@ impl RecordBackups {
     }
 
     fn add(&mut self, checkpoint: CheckpointId, backup: Backup) {
-        self.backups.push(Settled { checkpoint, backup });
+        self.backups.push(SettledBackup { checkpoint, backup });
     }
 }
 
@@ -284,7 +284,7 @@ fn record(
     desk: &mut Desk<'_, '_>,
     checkpoint: &Checkpoint,
     before: &Backup,
-    settled: &Settled,
+    settled: &SettledBackup,
 ) -> Result<()> {
     // Another process was faster, and wrote its file.
     let is_done = match (before, &settled.backup) {

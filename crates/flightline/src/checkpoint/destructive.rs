@@ -7,7 +7,7 @@ use flightline_core::{Name, Title};
 use serde::{Deserialize, Serialize};
 
 use super::CheckpointDocument;
-use super::take::Taking;
+use super::take::NewCheckpoint;
 use super::trigger::try_take;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -73,7 +73,7 @@ impl Operation for BeforeDestructive {
             Some(target) => TriggerCause::Destructive { operation, target }.reason(),
             None => format!("Before {operation}"),
         };
-        let taking = Taking {
+        let taking = NewCheckpoint {
             mission: &mission,
             reason: Reason::BeforeDestructive,
             details: Some(details),

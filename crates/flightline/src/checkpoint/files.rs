@@ -34,7 +34,7 @@ const UNSEALED: &str = "00000000000000000000000000000000000000000000000000000000
 /// What a backup file holds beside the checkpoint: enough to build the store anew.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct State {
+pub struct BackedUpState {
     /// The id of the project.
     pub project: String,
     /// The unbroken journal it comes from.
@@ -384,7 +384,7 @@ pub(crate) fn whole(
     let mut document = super::document_of(desk, checkpoint, &contents, backup)?;
     let history = desk.tx.history().to_owned();
     let follows = followed_by(desk.tx, &history)?;
-    document.state = Some(State {
+    document.state = Some(BackedUpState {
         project: desk.tx.project_id().to_owned(),
         history,
         follows,

@@ -47,7 +47,7 @@ pub struct ImportedCheckpoint {
     /// The checkpoint as it is here now.
     pub checkpoint: CheckpointSummary,
     /// How it came in.
-    pub arrival: Arrival,
+    pub arrival: ImportArrival,
     /// How many values it names.
     pub values: u64,
     /// Agents that own work in it and were not known here: they came along, retired.
@@ -58,7 +58,7 @@ pub struct ImportedCheckpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Arrival {
+pub enum ImportArrival {
     /// It was here already, and is sound: nothing was changed.
     There,
     /// This journal still has its values: its record is back, pinned.
@@ -113,7 +113,7 @@ impl Operation for ImportCheckpoint {
                 .into());
             }
             if super::load(desk, there).is_ok() {
-                return arriving.report(desk, there.clone(), Arrival::There, Vec::new());
+                return arriving.report(desk, there.clone(), ImportArrival::There, Vec::new());
             }
         }
         arriving.bring_in(desk, before)
@@ -195,12 +195,12 @@ impl<'a> Arriving<'a> {
         let ours = self.history == desk.tx.history()
             || desk.tx.has_place(&self.history, self.original.cut.rev)?;
         let arrival = match (native, ours) {
-            (true, _) => Arrival::Returned,
-            (false, true) => Arrival::Copied,
-            (false, false) => Arrival::Foreign,
+            (true, _) => ImportArrival::Returned,
+            (false, true) => ImportArrival::Copied,
+            (false, false) => ImportArrival::Foreign,
         };
         let agents = self.bring_agents(desk)?;
-        if arrival != Arrival::Returned {
+        if arrival != ImportArrival::Returned {
             checkpoint.imported = Some(Imported {
                 history: self.history.clone(),
                 rev: self.original.cut.rev,
@@ -215,7 +215,7 @@ impl<'a> Arriving<'a> {
             desk.tx
                 .set(EventType::CheckpointValuesImported, &values, &data)?;
         }
-        if arrival == Arrival::Foreign {
+        if arrival == ImportArrival::Foreign {
             // Everything here is ordered by the revisions of this journal.
             checkpoint.cut.rev = rev;
             checkpoint.sha256 = checkpoint.cut.sha256();
@@ -233,8 +233,10 @@ impl<'a> Arriving<'a> {
             .set(EventType::CheckpointImported, &checkpoint, &data)?;
         let backup = match arrival {
             // A store that is built from files takes the newest of each mission, and must not take this one.
-            Arrival::Foreign => Backup::Shared,
-            Arrival::There | Arrival::Returned | Arrival::Copied => Backup::Pending,
+            ImportArrival::Foreign => Backup::Shared,
+            ImportArrival::There | ImportArrival::Returned | ImportArrival::Copied => {
+                Backup::Pending
+            }
         };
         desk.tx.set_backup(checkpoint.id, &backup)?;
         super::tree::bring_in(desk, self.file_system)?;
@@ -288,7 +290,7 @@ impl<'a> Arriving<'a> {
         &self,
         desk: &mut Desk<'_, '_>,
         checkpoint: Checkpoint,
-        arrival: Arrival,
+        arrival: ImportArrival,
         agents: Vec<String>,
     ) -> Result<ImportedCheckpoint> {
         let backup = desk.tx.backup_of(checkpoint.id)?;

@@ -138,14 +138,14 @@ pub struct MarkCheckpoint {
     /// The checkpoint to mark.
     pub checkpoint: String,
     /// The mark to set or take away.
-    pub mark: Mark,
+    pub mark: CheckpointMark,
 }
 
 /// How a checkpoint is marked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Mark {
+pub enum CheckpointMark {
     /// Retention leaves it alone.
     Pin,
     /// Retention may take it.
@@ -199,7 +199,7 @@ impl Operation for ListCheckpoints {
         let mission = desk.mission(self.mission.as_deref())?;
         let archived = CheckpointStatus::Archived.as_str();
         let without = (!self.archived).then_some(archived);
-        let newest: Vec<Listed> =
+        let newest: Vec<ListedCheckpoint> =
             desk.tx
                 .newest_as(Kind::Checkpoint, mission.id, without, self.limit)?;
         let counts = desk
@@ -209,7 +209,11 @@ impl Operation for ListCheckpoints {
             (desk.tx.backups_of_newest(mission.id, without, self.limit)?)
                 .into_iter()
                 .collect();
-        let expired = expired(desk, &mission, newest.iter().map(Listed::candidate));
+        let expired = expired(
+            desk,
+            &mission,
+            newest.iter().map(ListedCheckpoint::candidate),
+        );
         let checkpoints = newest.into_iter().map(|checkpoint| {
             let born = checkpoint.cut.rev;
             let backup = backups.get(&checkpoint.id).unwrap_or(&Backup::Pending);
@@ -313,34 +317,34 @@ impl Operation for MarkCheckpoint {
             }
             found => found?,
         };
-        if !matches!(self.mark, Mark::Delete) {
+        if !matches!(self.mark, CheckpointMark::Delete) {
             super::refuse_newer(&checkpoint)?;
         }
         let data = json!({ "checkpoint_id": checkpoint.id });
         match &self.mark {
-            Mark::Pin => {
+            CheckpointMark::Pin => {
                 let now = desk.now();
                 checkpoint.pinned_at.get_or_insert(now);
                 desk.tx
                     .set(EventType::CheckpointPinned, &checkpoint, &data)?;
             }
-            Mark::Unpin => {
+            CheckpointMark::Unpin => {
                 checkpoint.pinned_at = None;
                 desk.tx
                     .set(EventType::CheckpointUnpinned, &checkpoint, &data)?;
             }
-            Mark::Note { text } => {
+            CheckpointMark::Note { text } => {
                 checkpoint.note = Some(text.clone());
                 desk.tx
                     .set(EventType::CheckpointNoted, &checkpoint, &data)?;
             }
-            Mark::Archive => {
+            CheckpointMark::Archive => {
                 refuse_pinned(&checkpoint, "archive")?;
                 checkpoint.status = CheckpointStatus::Archived;
                 desk.tx
                     .set(EventType::CheckpointArchived, &checkpoint, &data)?;
             }
-            Mark::Delete => {
+            CheckpointMark::Delete => {
                 refuse_pinned(&checkpoint, "delete")?;
                 desk.tx
                     .remove(EventType::CheckpointDeleted, &checkpoint, &data)?;
@@ -416,7 +420,7 @@ impl Operation for DiffCheckpoints {
 /// A checkpoint as a list shows it. Most of a record is its recovery context and the hashes of its sections,
 /// which a list need not read.
 #[derive(Clone, Deserialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedCheckpoint {
     id: CheckpointId,
     cut: ListedCut,
     status: CheckpointStatus,
@@ -436,7 +440,7 @@ struct ListedCut {
     sorties: BTreeMap<String, u64>,
 }
 
-impl From<Checkpoint> for Listed {
+impl From<Checkpoint> for ListedCheckpoint {
     fn from(checkpoint: Checkpoint) -> Self {
         let cut = checkpoint.cut;
         Self {
@@ -458,7 +462,7 @@ impl From<Checkpoint> for Listed {
     }
 }
 
-impl Listed {
+impl ListedCheckpoint {
     fn candidate(&self) -> RetentionCandidate {
         RetentionCandidate {
             id: self.id,
@@ -475,7 +479,10 @@ impl Listed {
     }
 }
 
-pub(crate) fn summary(checkpoint: impl Into<Listed>, backup: &Backup) -> CheckpointSummary {
+pub(crate) fn summary(
+    checkpoint: impl Into<ListedCheckpoint>,
+    backup: &Backup,
+) -> CheckpointSummary {
     let checkpoint = checkpoint.into();
     CheckpointSummary {
         status: checkpoint.status.shown(backup),

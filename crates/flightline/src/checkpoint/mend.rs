@@ -39,7 +39,7 @@ pub(crate) fn heal(desk: &mut Desk<'_, '_>) -> Result<Vec<String>> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Wanted {
+pub enum CheckpointsToRead {
     /// The newest sound one of a mission; the current one when none is named.
     Newest {
         /// The mission; the current one when none is named.
@@ -64,13 +64,13 @@ pub enum Wanted {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExamineCheckpoints {
     /// The checkpoints to examine.
-    pub wanted: Wanted,
+    pub wanted: CheckpointsToRead,
 }
 
 /// How checkpoints stand in the store.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Examined {
+pub struct ExaminedCheckpoints {
     /// Those that were looked at.
     pub checkpoints: Vec<ExaminedCheckpoint>,
     /// The mission all of whose checkpoints matter.
@@ -110,27 +110,27 @@ impl Operation for ExamineCheckpoints {
     const NAME: &'static str = "examine_checkpoints";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
-    type Outcome = Examined;
+    type Outcome = ExaminedCheckpoints;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Examined> {
-        let mut examined = Examined {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ExaminedCheckpoints> {
+        let mut examined = ExaminedCheckpoints {
             history: desk.tx.history().to_owned(),
             before: desk.tx.branches()?.into_iter().map(left).collect(),
-            ..Examined::default()
+            ..ExaminedCheckpoints::default()
         };
         let ids = match &self.wanted {
-            Wanted::Newest { mission } => {
+            CheckpointsToRead::Newest { mission } => {
                 let mission = desk.mission(mission.as_deref())?;
                 examined.mission_id = Some(mission.id);
                 let (sound, passed) = newest_sound(desk, &mission)?;
                 let passed = passed.into_iter().map(|passed| passed.id);
                 passed.chain(sound.map(|sound| sound.id)).collect()
             }
-            Wanted::All => {
+            CheckpointsToRead::All => {
                 let mission = desk.mission(None)?;
                 examined.mission_id = Some(mission.id);
                 let rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
@@ -138,7 +138,7 @@ impl Operation for ExamineCheckpoints {
                     .map(|row| Ok(row.typed_id()?))
                     .collect::<Result<Vec<CheckpointId>>>()?
             }
-            Wanted::Named { checkpoints } => {
+            CheckpointsToRead::Named { checkpoints } => {
                 let mut ids = Vec::new();
                 for reference in checkpoints {
                     match resolve(desk, reference)? {
@@ -148,7 +148,7 @@ impl Operation for ExamineCheckpoints {
                 }
                 ids
             }
-            Wanted::BeforeRewind { mission } => {
+            CheckpointsToRead::BeforeRewind { mission } => {
                 let mission = desk.mission(mission.as_deref())?;
                 let before = before_last_rewind(desk, &mission)?;
                 let id = before.map(|(_, before)| before);

@@ -8,7 +8,7 @@ use flightline_core::{CheckpointId, Kind, MissionId, Subject};
 use flightline_store::Find;
 use serde_json::json;
 
-use super::take::{Taking, take};
+use super::take::{NewCheckpoint, take};
 use super::trigger::trigger;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -74,7 +74,7 @@ pub(crate) fn catch_up(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<()
     if owed.is_empty() {
         return Ok(());
     }
-    let taking = Taking {
+    let taking = NewCheckpoint {
         mission: &mission,
         reason: Reason::Milestone,
         details: Some(details(&owed)),

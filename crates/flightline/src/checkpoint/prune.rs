@@ -22,9 +22,9 @@ use super::clock::{ClockAhead, believed, least_time};
 use super::thin::{PlanThinning, Thinned, plan_thinning, thin};
 use super::{import, load, readable, refuse_newer, tree, unarchived};
 use crate::desk::Desk;
-use crate::errand::GiveBack;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
+use crate::store_job::GiveBack;
 
 /// Plans which checkpoints go. Changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub struct Pruned {
     pub journal: Thinned,
     /// What became of the space that they took in the store.
     #[serde(default)]
-    pub space: Space,
+    pub space: FreedSpace,
     /// The policy it was decided by.
     pub policy: Retention,
     /// That the clock is far ahead, where that decides what goes: then it goes by force only.
@@ -105,7 +105,7 @@ pub struct Pruned {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "state")]
-pub enum Space {
+pub enum FreedSpace {
     /// The store uses it again.
     #[default]
     Reusable,
@@ -123,7 +123,7 @@ pub enum Space {
     Server,
 }
 
-impl Space {
+impl FreedSpace {
     /// Gives free space of a store back, when it is worth it; `loose` bytes are known to be free.
     #[must_use]
     pub fn give_back(fleet: &mut Fleet, loose: u64, most: u64) -> Self {
@@ -327,7 +327,7 @@ impl Decided {
                 .map(|(id, guard)| KeptCheckpoint { id, guard })
                 .collect(),
             journal: Thinned::default(),
-            space: Space::default(),
+            space: FreedSpace::default(),
             policy,
             clock: self.clock,
         }
@@ -615,8 +615,8 @@ pub fn apply_all(
         loose: journal.bytes,
         most: REWRITTEN_AT_ONCE,
     };
-    done.space = fleet.send(&give_back, Path::new(""), &caller)?;
-    if let Space::Returned { bytes } = done.space {
+    done.space = fleet.run_job(&give_back, Path::new(""), &caller)?;
+    if let FreedSpace::Returned { bytes } = done.space {
         done.freed_bytes = done.file_bytes + bytes;
     }
     Ok(done)

@@ -13,7 +13,9 @@ use flightline_workspace::beneath::Dir;
 use super::CheckpointDocument;
 use super::files::{self, StateValue, name_of};
 use super::inspect::{DiffCheckpoints, ShowCheckpoint, VerifyCheckpoints};
-use super::mend::{ExamineCheckpoints, Examined, ExaminedCheckpoint, MendCheckpoint, Wanted};
+use super::mend::{
+    CheckpointsToRead, ExamineCheckpoints, ExaminedCheckpoint, ExaminedCheckpoints, MendCheckpoint,
+};
 use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::fleet::{Access, Caller, Done, Fleet};
@@ -25,7 +27,7 @@ use crate::registry::Registered;
 /// An operation that reads checkpoints.
 pub trait ReadsCheckpoints: Registered + Clone {
     /// The checkpoints that the operation reads.
-    fn wanted(&self) -> Wanted;
+    fn wanted(&self) -> CheckpointsToRead;
 
     /// The request as it is rehearsed: what a real one would only do after a further word is shown all the same.
     #[must_use]
@@ -48,10 +50,10 @@ impl ReadsCheckpoints for Resume {
         }
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> CheckpointsToRead {
         match &self.checkpoint {
             Some(reference) => named([Some(reference)]),
-            None => Wanted::Newest {
+            None => CheckpointsToRead::Newest {
                 mission: self.mission.clone(),
             },
         }
@@ -71,8 +73,8 @@ impl ReadsCheckpoints for Undo {
         }
     }
 
-    fn wanted(&self) -> Wanted {
-        Wanted::BeforeRewind {
+    fn wanted(&self) -> CheckpointsToRead {
+        CheckpointsToRead::BeforeRewind {
             mission: self.mission.clone(),
         }
     }
@@ -84,34 +86,34 @@ impl ReadsCheckpoints for Undo {
 }
 
 impl ReadsCheckpoints for ShowCheckpoint {
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> CheckpointsToRead {
         named([Some(&self.checkpoint)])
     }
 }
 
 impl ReadsCheckpoints for VerifyCheckpoints {
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> CheckpointsToRead {
         match &self.checkpoint {
             Some(reference) => named([Some(reference)]),
-            None => Wanted::All,
+            None => CheckpointsToRead::All,
         }
     }
 }
 
 impl ReadsCheckpoints for DiffCheckpoints {
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> CheckpointsToRead {
         named([Some(&self.a), self.b.as_ref()])
     }
 }
 
-fn named<const N: usize>(references: [Option<&String>; N]) -> Wanted {
-    Wanted::Named {
+fn named<const N: usize>(references: [Option<&String>; N]) -> CheckpointsToRead {
+    CheckpointsToRead::Named {
         checkpoints: references.into_iter().flatten().cloned().collect(),
     }
 }
 
 /// The outcome of an operation, with the warnings on the way to it.
-pub struct Served<T> {
+pub struct OutcomeWithWarnings<T> {
     /// The outcome, and how it came about.
     pub done: Result<Done<T>>,
     /// Warnings, whether or not it succeeded.
@@ -126,20 +128,20 @@ pub fn serve<O: ReadsCheckpoints>(
     folder: &Path,
     caller: &Caller,
     operation: &O,
-) -> Served<O::Outcome> {
+) -> OutcomeWithWarnings<O::Outcome> {
     // Files are where the store is, and are read there.
     if fleet.is_elsewhere() {
         let done = fleet.run_fully(operation, caller);
-        return Served::from_elsewhere(fleet, done, O::ACCESS != Access::Read);
+        return OutcomeWithWarnings::from_elsewhere(fleet, done, O::ACCESS != Access::Read);
     }
     let plan = match gather(fleet, folder, caller, &operation.wanted()) {
         Ok(plan) => plan,
-        Err(error) => return Served::refused(error, files::all(folder).len()),
+        Err(error) => return OutcomeWithWarnings::refused(error, files::all(folder).len()),
     };
     let (warnings, unused) = (apply(fleet, caller, &plan), plan.unused);
     let written = !plan.mends.is_empty() || O::ACCESS != Access::Read;
     let done = fleet.run_fully(operation, caller);
-    Served::of::<O>(done, warnings, unused, written)
+    OutcomeWithWarnings::of::<O>(done, warnings, unused, written)
 }
 
 /// Shows what [`serve`] would do, without doing it.
@@ -148,14 +150,14 @@ pub fn rehearse<O: ReadsCheckpoints>(
     folder: &Path,
     caller: &Caller,
     operation: &O,
-) -> Served<O::Outcome> {
+) -> OutcomeWithWarnings<O::Outcome> {
     if fleet.is_elsewhere() {
         let outcome = fleet.rehearse(operation, caller);
-        return Served::from_elsewhere(fleet, outcome.map(Done::plain), false);
+        return OutcomeWithWarnings::from_elsewhere(fleet, outcome.map(Done::plain), false);
     }
     let plan = match gather(fleet, folder, caller, &operation.wanted()) {
         Ok(plan) => plan,
-        Err(error) => return Served::refused(error, files::all(folder).len()),
+        Err(error) => return OutcomeWithWarnings::refused(error, files::all(folder).len()),
     };
     let mut warnings = plan.warnings.clone();
     let operation = operation.rehearsed();
@@ -170,7 +172,7 @@ pub fn rehearse<O: ReadsCheckpoints>(
         warnings.extend(said.into_iter().map(would));
         Done::plain(outcome)
     });
-    Served::of::<O>(done, warnings, plan.unused, false)
+    OutcomeWithWarnings::of::<O>(done, warnings, plan.unused, false)
 }
 
 /// The sentence about a repair that was only rehearsed.
@@ -188,7 +190,7 @@ pub fn mend(
     fleet: &mut Fleet,
     folder: &Path,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &CheckpointsToRead,
 ) -> Result<Vec<String>> {
     let plan = gather(fleet, folder, caller, wanted)?;
     Ok(apply(fleet, caller, &plan))
@@ -215,7 +217,7 @@ fn apply(fleet: &mut Fleet, caller: &Caller, plan: &Plan) -> Vec<String> {
     said
 }
 
-impl<T> Served<T> {
+impl<T> OutcomeWithWarnings<T> {
     fn from_elsewhere(fleet: &mut Fleet, done: Result<Done<T>>, written: bool) -> Self {
         Self {
             done,
@@ -276,7 +278,12 @@ struct Plan {
     unused: usize,
 }
 
-fn gather(fleet: &mut Fleet, folder: &Path, caller: &Caller, wanted: &Wanted) -> Result<Plan> {
+fn gather(
+    fleet: &mut Fleet,
+    folder: &Path,
+    caller: &Caller,
+    wanted: &CheckpointsToRead,
+) -> Result<Plan> {
     let request = ExamineCheckpoints {
         wanted: wanted.clone(),
     };
@@ -293,7 +300,7 @@ fn gather(fleet: &mut Fleet, folder: &Path, caller: &Caller, wanted: &Wanted) ->
 }
 
 /// What files have for the checkpoints with which something is wrong in the store.
-pub(crate) fn offers(folder: &Path, examined: &Examined) -> Vec<MendCheckpoint> {
+pub(crate) fn offers(folder: &Path, examined: &ExaminedCheckpoints) -> Vec<MendCheckpoint> {
     let known = examined.checkpoints.iter().filter_map(|checkpoint| {
         match (&checkpoint.problem, checkpoint.mendable) {
             (Some(_), _) => Some(offer(folder, checkpoint)),
@@ -401,7 +408,7 @@ fn from_others(folder: &Path, mission: MissionId, lacks: &[u64]) -> Vec<StateVal
 
 /// The files of checkpoints that were asked for and that the store does not know, not even as deleted.
 /// It takes in those that were written in its own history; before a restore or a rebuild there was another.
-fn strangers(folder: &Path, examined: &Examined) -> Vec<PathBuf> {
+fn strangers(folder: &Path, examined: &ExaminedCheckpoints) -> Vec<PathBuf> {
     let home = examined.mission_id.map(files::home_of);
     let is_stranger = |path: &PathBuf| {
         files::id_of(path).is_some_and(|id| {

@@ -87,7 +87,7 @@ impl Operation for TakeCheckpoint {
             .as_ref()
             .or(self.note.as_ref())
             .map(ToString::to_string);
-        let taking = Taking {
+        let taking = NewCheckpoint {
             mission: &mission,
             reason,
             details: details.clone(),
@@ -142,7 +142,7 @@ fn just_taken(
 }
 
 /// What a checkpoint is to say.
-pub(crate) struct Taking<'a> {
+pub(crate) struct NewCheckpoint<'a> {
     pub(crate) mission: &'a Mission,
     pub(crate) reason: Reason,
     pub(crate) details: Option<String>,
@@ -152,13 +152,13 @@ pub(crate) struct Taking<'a> {
 
 /// Takes a checkpoint of the state as it is in this transaction. Nothing has changed since the last one
 /// for the same reason: that one is returned.
-pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &Taking<'_>) -> Result<Checkpoint> {
+pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &NewCheckpoint<'_>) -> Result<Checkpoint> {
     take_for(desk, taking, None, Same::State)
 }
 
 /// Takes the checkpoint that a caller wants together with another act.
 pub(crate) fn take_asked(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Checkpoint> {
-    let taking = Taking {
+    let taking = NewCheckpoint {
         mission,
         reason: Reason::Manual,
         details: None,
@@ -180,7 +180,7 @@ pub(crate) enum Same {
 /// Takes a checkpoint for an agent's context that is full, or ends, if `of` is given.
 pub(crate) fn take_for(
     desk: &mut Desk<'_, '_>,
-    taking: &Taking<'_>,
+    taking: &NewCheckpoint<'_>,
     of: Option<AgentContext>,
     sameness: Same,
 ) -> Result<Checkpoint> {
@@ -241,7 +241,7 @@ pub(crate) fn take_for(
 /// Takes a checkpoint that has its id already, whether or not another holds the same.
 pub(crate) fn take_as(
     desk: &mut Desk<'_, '_>,
-    taking: &Taking<'_>,
+    taking: &NewCheckpoint<'_>,
     id: CheckpointId,
 ) -> Result<Checkpoint> {
     let sections = desk.tx.sections(taking.mission.id)?;
@@ -250,7 +250,7 @@ pub(crate) fn take_as(
 
 fn record(
     desk: &mut Desk<'_, '_>,
-    taking: &Taking<'_>,
+    taking: &NewCheckpoint<'_>,
     id: CheckpointId,
     of: Option<AgentContext>,
     sections: BTreeMap<String, SectionDigest>,

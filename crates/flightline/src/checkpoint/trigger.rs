@@ -10,11 +10,11 @@ use flightline_core::{AgentId, CheckpointId, Code, NoteId, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::take::{Taking, take, take_as};
+use super::take::{NewCheckpoint, take, take_as};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
-use crate::note::failure::{Whose, note_failure};
+use crate::note::failure::{FailureAuthor, note_failure};
 
 /// One checkpoint per cause and this long.
 const API_ERROR_PAUSE: Millis = 60_000;
@@ -31,7 +31,7 @@ pub(crate) fn trigger(
     if !desk.policy.triggers.has(reason) {
         return Ok(None);
     }
-    let taking = Taking {
+    let taking = NewCheckpoint {
         mission,
         reason,
         details: Some(details),
@@ -44,7 +44,7 @@ pub(crate) fn trigger(
 /// Takes a checkpoint if that can be done. If not, that alone is undone and noted, and said why.
 pub(crate) fn try_take(
     desk: &mut Desk<'_, '_>,
-    taking: &Taking<'_>,
+    taking: &NewCheckpoint<'_>,
 ) -> Result<std::result::Result<Checkpoint, String>> {
     attempt(desk, taking, take)
 }
@@ -53,7 +53,7 @@ pub(crate) fn try_take(
 /// went on from here.
 pub(crate) fn try_take_anew(
     desk: &mut Desk<'_, '_>,
-    taking: &Taking<'_>,
+    taking: &NewCheckpoint<'_>,
 ) -> Result<std::result::Result<Checkpoint, String>> {
     attempt(desk, taking, |desk, taking| {
         let id = CheckpointId::new(desk.tx.uuid());
@@ -63,8 +63,8 @@ pub(crate) fn try_take_anew(
 
 fn attempt(
     desk: &mut Desk<'_, '_>,
-    taking: &Taking<'_>,
-    take: impl FnOnce(&mut Desk<'_, '_>, &Taking<'_>) -> Result<Checkpoint>,
+    taking: &NewCheckpoint<'_>,
+    take: impl FnOnce(&mut Desk<'_, '_>, &NewCheckpoint<'_>) -> Result<Checkpoint>,
 ) -> Result<std::result::Result<Checkpoint, String>> {
     let taken = desk.attempt(|desk| take(desk, taking))?;
     match taken {
@@ -169,7 +169,7 @@ impl Operation for RecordFailure {
         let Some(mission) = mission else {
             return Ok(FailureRecorded { note_id: None });
         };
-        let whose = Whose {
+        let whose = FailureAuthor {
             author: desk.actor(),
             id: desk.agent_id(),
         };

@@ -8,7 +8,7 @@ use flightline_store::{Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::inspect::{CheckpointSummary, Mark, unreadable};
+use super::inspect::{CheckpointMark, CheckpointSummary, unreadable};
 use super::{readable, tree};
 use crate::desk::Desk;
 use crate::error::Result;
@@ -44,7 +44,7 @@ impl Subject for Nameless {
 pub(super) fn mark(
     desk: &mut Desk<'_, '_>,
     reference: &str,
-    mark: &Mark,
+    mark: &CheckpointMark,
 ) -> Result<CheckpointSummary> {
     let typed = Typed::parse(reference, CheckpointId::PREFIX)?;
     let ids = desk
@@ -59,7 +59,7 @@ pub(super) fn mark(
         )
         .into());
     };
-    if !matches!(mark, Mark::Delete) {
+    if !matches!(mark, CheckpointMark::Delete) {
         let id = short(&row.id);
         return Err(Refusal::new(Code::Integrity, unreadable(&row.id))
             .hint(format!(

@@ -20,7 +20,7 @@ use flightline_core::{Code, JsonData, Kind, Name, Refusal, Time, file_system};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::checkpoint::files::State;
+use crate::checkpoint::files::BackedUpState;
 use crate::error::Result;
 use crate::mission::PastState;
 
@@ -41,7 +41,7 @@ pub struct DocumentExtras<'a> {
 /// # Errors
 /// When a value of the checkpoint cannot be read, or its mission is not in it.
 pub fn orchestrator_document(
-    state: &State,
+    state: &BackedUpState,
     beside: &DocumentExtras<'_>,
 ) -> Result<DialectDocument> {
     let (checkpoint, cut) = (&state.checkpoint, &state.checkpoint.cut);
@@ -88,7 +88,7 @@ pub fn orchestrator_document(
     Ok(document)
 }
 
-fn values<T: DeserializeOwned>(state: &State, kind: Kind) -> Result<Vec<T>> {
+fn values<T: DeserializeOwned>(state: &BackedUpState, kind: Kind) -> Result<Vec<T>> {
     let of_kind = state.values.iter().filter(|value| value.kind == kind);
     of_kind
         .map(|value| {
@@ -160,7 +160,7 @@ fn record(data: &JsonData) -> Value {
 }
 
 fn context(
-    state: &State,
+    state: &BackedUpState,
     mission: &Mission,
     sorties: &[Sortie],
     agents: &[Agent],
@@ -206,7 +206,7 @@ fn context(
 }
 
 /// The mission in parts: each sortie, what it waits for, and its own parts.
-fn breakdown(state: &State, mission: &Mission, sorties: &[Sortie]) -> Result<Value> {
+fn breakdown(state: &BackedUpState, mission: &Mission, sorties: &[Sortie]) -> Result<Value> {
     let mut parts: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for part in values::<Subtask>(state, Kind::Subtask)? {
         parts
@@ -286,7 +286,7 @@ fn seen_files(seen: &file_system::FileSystem) -> Value {
 
 /// Why the checkpoint was taken, in the seed's words where it has some.
 fn reason(
-    state: &State,
+    state: &BackedUpState,
     mission: &Mission,
     sorties: &[Sortie],
     names: &[String],

@@ -19,7 +19,7 @@ use super::{ExportDocuments, Stored, Thing, filled};
 use crate::agent::context::{stack_of, synced_by};
 use crate::checkpoint::load;
 use crate::checkpoint::milestone::{catch_up, milestones};
-use crate::checkpoint::take::{Taking, take};
+use crate::checkpoint::take::{NewCheckpoint, take};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::Operation;
@@ -214,7 +214,7 @@ pub(super) fn store(
         ));
         reason = Reason::Manual;
     }
-    let taking = Taking {
+    let taking = NewCheckpoint {
         mission: &mission,
         reason,
         details: Some(format!(

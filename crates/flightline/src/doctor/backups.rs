@@ -9,7 +9,7 @@ use flightline_core::event::Change;
 use flightline_store::Find;
 use flightline_workspace::beneath::Dir;
 
-use super::{Care, Check, check};
+use super::{Care, DoctorCheck, check};
 use crate::checkpoint::files::{self, LATEST, name_of, rewrite};
 use crate::checkpoint::inspect::{VerifyCheckpoint, unreadable};
 use crate::checkpoint::readable;
@@ -19,7 +19,7 @@ use crate::mission::short;
 
 /// Checks every checkpoint in the store and in its file. With [`Care::Repair`], a file that is missing or
 /// damaged is written anew from the store.
-pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<Check>> {
+pub fn examine_backups(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<DoctorCheck>> {
     let ((checkpoints, damaged), backups) = fleet.store()?.read(|tx| {
         let backups: BTreeMap<CheckpointId, Backup> = tx.backups()?.into_iter().collect();
         Ok::<_, crate::Error>((readable::<Checkpoint>(tx, Find::All)?, backups))
@@ -97,7 +97,7 @@ fn file_trouble(folder: &Path, checkpoint: &Checkpoint, backup: Option<&Backup>)
 
 /// Files that belong to no checkpoint of the store. A sound one is a spare copy, as after a restore: reported, and no
 /// error; so is the leftover of a checkpoint that was deleted.
-fn orphans(fleet: &mut Fleet, folder: &Path, known: &[String], care: Care) -> Result<Check> {
+fn orphans(fleet: &mut Fleet, folder: &Path, known: &[String], care: Care) -> Result<DoctorCheck> {
     let (mut sound, mut strange) = (Vec::new(), Vec::new());
     let (state, found) = match (Dir::private_if_there(folder), files::each(folder)) {
         (Ok(Some(state)), Ok(found)) => (state, found),

@@ -3,7 +3,7 @@
 use flightline_store::{DiskSpace, Location};
 use flightline_workspace::holders;
 
-use super::{Check, check};
+use super::{DoctorCheck, check};
 use crate::error::Result;
 use crate::fleet::Fleet;
 use crate::status::Attention;
@@ -40,7 +40,7 @@ pub fn long_log(disk: &DiskSpace) -> String {
 }
 
 /// Checks the disk. Nothing when it is well, or a server's.
-pub fn examine_disk(fleet: &mut Fleet) -> Result<Vec<Check>> {
+pub fn examine_disk(fleet: &mut Fleet) -> Result<Vec<DoctorCheck>> {
     let store = fleet.store()?;
     let Some(disk) = store.disk()? else {
         return Ok(Vec::new());

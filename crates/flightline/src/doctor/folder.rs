@@ -8,7 +8,7 @@ use flightline_core::{CheckpointId, MissionId, Time};
 use flightline_store::{CrashPoints, Find};
 use flightline_workspace::beneath::{Dir, EntryKind};
 
-use super::{Care, Check, check};
+use super::{Care, DoctorCheck, check};
 use crate::checkpoint::files::{self, HOME, LATEST, home_of, name_of};
 use crate::checkpoint::leftovers::is_unfinished;
 use crate::checkpoint::readable;
@@ -20,7 +20,7 @@ const LEFT_AFTER_MS: u64 = 3_600_000;
 
 /// Checks the state folder. With [`Care::Repair`], modes and `latest.json` are put right, and what processes
 /// that died left behind is removed when it is older than an hour.
-pub fn examine_folder(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<Check>> {
+pub fn examine_folder(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Vec<DoctorCheck>> {
     let state = match Dir::make_private(folder) {
         Ok(state) => state,
         Err(error) => {
@@ -84,7 +84,7 @@ fn has_file(state: &Dir, name: PathBuf) -> bool {
 }
 
 /// Files are 0600 and folders 0700, or stricter; and no link is in the place of one.
-fn private(state: &Dir, care: Care) -> Check {
+fn private(state: &Dir, care: Care) -> DoctorCheck {
     let (mut wrong, mut repaired) = (Vec::new(), Vec::new());
     for name in names_below(state, &mut wrong) {
         let shown = name.display();
@@ -173,7 +173,7 @@ fn latest(
     newest: &BTreeMap<MissionId, Newest>,
     care: Care,
     steps: &CrashPoints,
-) -> Check {
+) -> DoctorCheck {
     let (mut wrong, mut repaired) = (Vec::new(), Vec::new());
     for (
         mission,
@@ -228,7 +228,7 @@ fn same_text(state: &Dir, one: &Path, other: &Path) -> bool {
 
 /// The half-written file of a backup, a restore or a checkpoint whose process died. It does no harm, so it is reported
 /// and no error.
-fn left_behind(state: &Dir, now: Time, care: Care) -> Check {
+fn left_behind(state: &Dir, now: Time, care: Care) -> DoctorCheck {
     let mut found = Vec::new();
     for place in ["", "backups"] {
         let inside = state.names_in(place).unwrap_or_default().into_iter();
@@ -260,7 +260,7 @@ fn left_behind(state: &Dir, now: Time, care: Care) -> Check {
             }
         }
     });
-    Check {
+    DoctorCheck {
         name: "nothing is left behind".to_owned(),
         ok: true,
         findings: said.collect(),

@@ -14,7 +14,7 @@ use flightline_store::verify;
 use super::tables;
 use crate::backup::free_file;
 use crate::checkpoint::files;
-use crate::checkpoint::mend::{ExamineCheckpoints, MendCheckpoint, Wanted};
+use crate::checkpoint::mend::{CheckpointsToRead, ExamineCheckpoints, MendCheckpoint};
 use crate::checkpoint::serve;
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
@@ -121,7 +121,7 @@ fn ailing(fleet: &mut Fleet, folder: &Path) -> Result<Vec<MendCheckpoint>> {
         };
         let examined = match fleet.run(
             &ExamineCheckpoints {
-                wanted: Wanted::All,
+                wanted: CheckpointsToRead::All,
             },
             &caller,
         ) {

@@ -5,8 +5,8 @@ use flightline_core::token::{Scope, Token};
 use flightline_core::{Code, Refusal};
 use flightline_store::Tx;
 
-use super::act::Act;
-use super::{Caller, Errand};
+use super::erased::ErasedOperation;
+use super::{Caller, StoreJob};
 use crate::desk::{agent_named, find_agent_by_id};
 use crate::error::Result;
 use crate::token;
@@ -31,7 +31,7 @@ impl<'a> ActsFor<'a> {
 }
 
 /// The scope of the caller for this operation. A caller without a token is on the fleet's own machine, and has all rights.
-pub(super) fn check(act: &dyn Act, tx: &mut Tx<'_>, caller: &Caller) -> Result<Scope> {
+pub(super) fn check(act: &dyn ErasedOperation, tx: &mut Tx<'_>, caller: &Caller) -> Result<Scope> {
     let spec = act.spec();
     let Some(token) = admitted(tx, caller)? else {
         return Ok(Scope::Admin);
@@ -56,8 +56,8 @@ pub(super) fn check(act: &dyn Act, tx: &mut Tx<'_>, caller: &Caller) -> Result<S
     Ok(token.scope)
 }
 
-/// Refuses an errand that the caller's token does not reach.
-pub(super) fn check_errand<E: Errand>(tx: &mut Tx<'_>, caller: &Caller) -> Result<()> {
+/// Refuses a store job that the caller's token does not reach.
+pub(super) fn check_store_job<E: StoreJob>(tx: &mut Tx<'_>, caller: &Caller) -> Result<()> {
     match admitted(tx, caller)? {
         Some(token) => must_reach(&token, E::SCOPE),
         None => Ok(()),

@@ -17,12 +17,12 @@ pub struct Window {
     /// After the one that is known by this.
     after: Option<String>,
     /// All copies of the window hear of it.
-    given: Arc<Mutex<Option<Part>>>,
+    given: Arc<Mutex<Option<ListPart>>>,
 }
 
 /// Which part of a list was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ListPart {
     /// The one that it was to go on after is not in the list any more.
     Gone,
     /// These, of so many.
@@ -47,12 +47,12 @@ impl Window {
 
     /// Which part was given by the operation that was asked through this window; none when it gave all there is.
     #[must_use]
-    pub fn given(&self) -> Option<Part> {
+    pub fn given(&self) -> Option<ListPart> {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A second decision gives its part a second time, and the last one counts.
-    fn give(&self, part: Part) {
+    fn give(&self, part: ListPart) {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
     }
 
@@ -70,7 +70,7 @@ impl Window {
         let row = desk.tx.row(kind, after)?;
         let listed = row.filter(|row| without != Some(row.status.as_str()));
         if listed.is_none() {
-            self.give(Part::Gone);
+            self.give(ListPart::Gone);
         }
         Ok(listed.map(|row| Some(row.born)))
     }
@@ -82,12 +82,12 @@ impl Window {
             None => 0,
             Some(Some(at)) => at + 1,
             Some(None) => {
-                self.give(Part::Gone);
+                self.give(ListPart::Gone);
                 return Vec::new();
             }
         };
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        self.give(Part::Given {
+        self.give(ListPart::Given {
             total: rows.len() as u64,
             more: rows.len() - from > limit,
         });
@@ -109,7 +109,7 @@ impl Window {
         let counted = counts
             .iter()
             .filter(|(status, _)| without != Some(status.as_str()));
-        self.give(Part::Given {
+        self.give(ListPart::Given {
             total: counted.map(|(_, count)| count).sum(),
             more: rows.len() as u64 > self.limit,
         });

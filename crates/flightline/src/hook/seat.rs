@@ -10,7 +10,7 @@ use crate::agent::{RegisterAgent, RetireAgent, held_sorties};
 use crate::desk::{Desk, agent_named};
 use crate::error::Result;
 use crate::fleet::Operation;
-use crate::recovery::settled_fate;
+use crate::recovery::locked_verdict;
 
 /// So many sessions of one client can be at work.
 const MOST: usize = 1_000;
@@ -123,7 +123,7 @@ fn is_free(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<bo
     if agent.retired_at.is_some() || agent.session_ended_at.is_some() || was_cleared {
         return Ok(true);
     }
-    Ok(settled_fate(desk, agent, &hook.sightings)?.is_gone())
+    Ok(locked_verdict(desk, agent, &hook.sightings)?.is_gone())
 }
 
 /// A subagent is named after the agent that started it.

@@ -20,7 +20,7 @@ use crate::checkpoint::trigger::trigger;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
-use crate::note::failure::{Whose, note_failure};
+use crate::note::failure::{FailureAuthor, note_failure};
 
 /// So many messages are told of at once; the rest by the next command.
 const AT_ONCE: usize = 20;
@@ -131,7 +131,7 @@ fn fail(
     };
     // A mission that is over needs no way back.
     if let Some(mission) = mission.filter(|mission| mission.status.is_open()) {
-        let whose = Whose {
+        let whose = FailureAuthor {
             author: message.from.clone(),
             id: message.from_id,
         };

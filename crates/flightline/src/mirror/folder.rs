@@ -19,7 +19,7 @@ use flightline_core::dialect::{self, Dialect, MAX_BYTES, sitebuilder};
 use flightline_store::CrashPoints;
 use flightline_workspace::beneath::{Dir, Replacing};
 
-use super::{Mirrors, Said};
+use super::{MirrorNotice, Mirrors};
 use crate::clock::NameHistory;
 use crate::dialect::orchestrator::files::packed;
 use crate::dialect::{GivenOut, Outgoing};
@@ -41,7 +41,7 @@ const LONGEST_SEEN: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One dialect's folder. While there is one, no other process has it.
-pub(super) struct Folder {
+pub(super) struct MirrorFolder {
     dialect: Dialect,
     /// The folder that its files are below.
     root: Dir,
@@ -54,7 +54,7 @@ pub(super) struct Folder {
     _turn: File,
 }
 
-impl Folder {
+impl MirrorFolder {
     pub(super) fn open(mirrors: &Mirrors, dialect: Dialect) -> io::Result<Self> {
         let name = Self::name(dialect);
         // Where a server keeps the fleet, nothing may have been kept here yet.
@@ -96,12 +96,12 @@ impl Folder {
         given: &GivenOut,
         now: Time,
         steps: &CrashPoints,
-        said: &mut Vec<Said>,
+        said: &mut Vec<MirrorNotice>,
     ) {
         let (mut taken, troubles) = (BTreeSet::new(), said.len());
         for ended in &given.ended {
             if let Err(error) = self.archive(&ended.file, &ended.archive) {
-                said.push(Said::Trouble(format!(
+                said.push(MirrorNotice::Trouble(format!(
                     "{}/{} is not in the archive: {error}",
                     self.name, ended.file
                 )));
@@ -109,7 +109,7 @@ impl Folder {
         }
         for document in &given.documents {
             if !taken.insert(&document.file) {
-                said.push(Said::Trouble(format!(
+                said.push(MirrorNotice::Trouble(format!(
                     "{} has no file of its own: {}/{} is another's",
                     document.of, self.name, document.file
                 )));
@@ -122,7 +122,7 @@ impl Folder {
                 }
             };
             if let Err(error) = written {
-                said.push(Said::Trouble(format!(
+                said.push(MirrorNotice::Trouble(format!(
                     "{}/{} is not up to date: {error}",
                     self.name, document.file
                 )));
@@ -131,7 +131,7 @@ impl Folder {
         if self.dialect == Dialect::Recovery
             && let Err(error) = self.clean_up(now)
         {
-            said.push(Said::Trouble(format!("{}: {error}", self.name)));
+            said.push(MirrorNotice::Trouble(format!("{}: {error}", self.name)));
         }
         if self.dialect == Dialect::Orchestrator {
             self.tidy(given, now, steps, said);

@@ -17,7 +17,7 @@ use crate::desk::Desk;
 use crate::error::Result;
 
 /// Whose failure it is.
-pub(crate) struct Whose {
+pub(crate) struct FailureAuthor {
     pub(crate) author: String,
     pub(crate) id: Option<AgentId>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Whose {
 pub(crate) fn note_failure(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    whose: Whose,
+    whose: FailureAuthor,
     told: &text::NoteText,
     failure: Option<Failure>,
 ) -> Result<NoteId> {

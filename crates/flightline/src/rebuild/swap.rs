@@ -7,7 +7,7 @@ use flightline_store::{Location, Store, aside};
 use flightline_workspace::beneath::{Dir, Replacing};
 
 use super::{Built, Rebuild, Rebuilt, SIDE, fill};
-use crate::backup::Seen;
+use crate::backup::ReplacedStore;
 use crate::error::Result;
 use crate::fleet::Caller;
 
@@ -116,7 +116,7 @@ fn put_in_place(request: &Rebuild<'_>, folder: &Path, side: &Path, done: &Rebuil
 
 /// What an old store could still tell.
 struct Old {
-    seen: Seen,
+    seen: ReplacedStore,
     rev: u64,
 }
 
@@ -127,12 +127,12 @@ fn salvage(request: &Rebuild<'_>, new: &mut Store, done: &mut Rebuilt) -> Old {
         Location::Postgres(_) => 0,
     };
     let mut old = Old {
-        seen: Seen::NOTHING,
+        seen: ReplacedStore::NOTHING,
         rev: acknowledged,
     };
     let opened = Store::open(request.location, request.project, request.options.clone());
     let Ok(mut store) = opened else { return old };
-    old.seen = Seen::by(&mut store).unwrap_or(Seen::NOTHING);
+    old.seen = ReplacedStore::by(&mut store).unwrap_or(ReplacedStore::NOTHING);
     let rev = store.title(request.project).map_or(0, |(rev, _)| rev);
     old.rev = old.rev.max(rev);
     for other in store.projects().unwrap_or_default() {

@@ -11,7 +11,7 @@ use flightline_core::{Kind, Subject, Time};
 use flightline_store::{EventFilter, Find};
 use serde::{Deserialize, Serialize};
 
-use super::Fate;
+use super::AgentVerdict;
 use super::resume::RestoredCounts;
 use crate::desk::Desk;
 use crate::error::Result;
@@ -68,18 +68,18 @@ pub(super) fn changed_since(desk: &mut Desk<'_, '_>, rev: u64) -> Result<Restore
 pub(super) fn in_doubt(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
 ) -> Result<Vec<DoubtfulEffect>> {
     let mut doubtful = Vec::new();
     for effect in desk.tx.find::<Effect>(Find::Mission(mission.id))? {
         let EffectState::Intent { at } = effect.state else {
             continue;
         };
-        let owner = fates
+        let owner = verdicts
             .iter()
-            .find(|fate| Some(fate.agent.id) == effect.agent_id);
-        let at_it = owner.is_some_and(|fate| {
-            fate.liveness.life == Life::Active && effect.epoch == Some(fate.agent.epoch)
+            .find(|verdict| Some(verdict.agent.id) == effect.agent_id);
+        let at_it = owner.is_some_and(|verdict| {
+            verdict.liveness.life == Life::Active && effect.epoch == Some(verdict.agent.epoch)
         });
         if !at_it {
             doubtful.push(DoubtfulEffect {
@@ -96,7 +96,7 @@ pub(super) fn in_doubt(
 pub(super) fn what_is_left(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
     doubtful: &[DoubtfulEffect],
     rewound: bool,
 ) -> Result<Vec<Attention>> {
@@ -112,7 +112,7 @@ pub(super) fn what_is_left(
             otherwise: Some(format!("fleet effect begin {} --again {of}", effect.key)),
         })
         .collect();
-    left.extend(agents_to_start(desk, mission, fates)?);
+    left.extend(agents_to_start(desk, mission, verdicts)?);
     if rewound {
         left.push(Attention::new("to undo this", format!("fleet undo {of}")));
     }
@@ -123,7 +123,7 @@ pub(super) fn what_is_left(
 pub(super) fn agents_to_start(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
 ) -> Result<Vec<Attention>> {
     let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
     let status = |word: &str| SortieStatus::from_word(word);
@@ -134,19 +134,19 @@ pub(super) fn agents_to_start(
         return Ok(Vec::new());
     }
     let (mut left, mut at_work) = (Vec::new(), false);
-    for fate in fates.iter().filter(|fate| !fate.is_gone()) {
-        let key = fate.agent.key();
+    for verdict in verdicts.iter().filter(|verdict| !verdict.is_gone()) {
+        let key = verdict.agent.key();
         let held: Vec<String> = rows
             .iter()
             .filter(|row| row.agent.as_ref() == Some(&key))
             .filter(|row| status(&row.status).is_some_and(SortieStatus::is_held))
             .map(|row| short(&row.id))
             .collect();
-        let dispatches = mission.dispatch == Some(fate.agent.id);
+        let dispatches = mission.dispatch == Some(verdict.agent.id);
         if held.is_empty() && !dispatches {
             continue;
         }
-        let (name, life) = (&fate.agent.name, fate.liveness.life);
+        let (name, life) = (&verdict.agent.name, verdict.liveness.life);
         at_work |= life == Life::Active;
         let has = match held.is_empty() {
             true => "coordinates it".to_owned(),
@@ -157,7 +157,7 @@ pub(super) fn agents_to_start(
             _ => format!(
                 "{name} {has}, and is {} ({}): start it again",
                 life.as_str(),
-                fate.liveness.evidence
+                verdict.liveness.evidence
             ),
         };
         left.push(Attention::new(

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::aftermath::agents_to_start;
 use super::tasks::{TaskTrouble, troubled};
-use super::{Fate, fates, newest_sound};
+use super::{AgentVerdict, newest_sound, verdicts};
 use crate::agent::Sighting;
 use crate::agent::holdings::InHand;
 use crate::checkpoint::take::last_act;
@@ -66,7 +66,7 @@ pub struct PeekCandidates {
 /// A mission that needs recovery.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Candidate {
+pub struct RecoveryCandidate {
     /// The mission that needs recovery.
     pub mission_id: MissionId,
     /// What it is called.
@@ -100,7 +100,7 @@ pub struct Candidate {
     pub left: Vec<Attention>,
 }
 
-impl Candidate {
+impl RecoveryCandidate {
     /// Whether the mission itself is to be recovered, and not only some of its tasks.
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
@@ -136,13 +136,13 @@ impl Operation for PeekCandidates {
     const NAME: &'static str = "peek_candidates";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
-    type Outcome = Vec<Candidate>;
+    type Outcome = Vec<RecoveryCandidate>;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Candidate>> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<RecoveryCandidate>> {
         let found = candidates(desk, self.threshold_ms, &self.sightings)?;
         Ok(found.into_iter().map(|(_, candidate)| candidate).collect())
     }
@@ -152,13 +152,13 @@ impl Operation for Detect {
     const NAME: &'static str = "detect";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
-    type Outcome = Vec<Candidate>;
+    type Outcome = Vec<RecoveryCandidate>;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Candidate>> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<RecoveryCandidate>> {
         notice_overdue(desk)?;
         let found = candidates(desk, self.threshold_ms, &self.sightings)?;
         let mut told = Vec::new();
@@ -179,17 +179,17 @@ fn candidates(
     desk: &mut Desk<'_, '_>,
     threshold: Option<Millis>,
     sightings: &[Sighting],
-) -> Result<Vec<(Option<Mission>, Candidate)>> {
-    let fates = fates(desk, sightings)?;
-    candidates_among(desk, threshold, &fates)
+) -> Result<Vec<(Option<Mission>, RecoveryCandidate)>> {
+    let verdicts = verdicts(desk, sightings)?;
+    candidates_among(desk, threshold, &verdicts)
 }
 
 /// The missions that need recovery, where all agents were judged already.
 pub(crate) fn candidates_among(
     desk: &mut Desk<'_, '_>,
     threshold: Option<Millis>,
-    fates: &[Fate],
-) -> Result<Vec<(Option<Mission>, Candidate)>> {
+    verdicts: &[AgentVerdict],
+) -> Result<Vec<(Option<Mission>, RecoveryCandidate)>> {
     let patience = Patience {
         mission: threshold.unwrap_or(desk.policy.quiet_ms),
         // While others go on, one of them may think for a while.
@@ -203,7 +203,7 @@ pub(crate) fn candidates_among(
     }
     let all = Looking {
         patience,
-        fates,
+        verdicts,
         // One that is damaged is found with its mission, and only there.
         in_hand: match InHand::of_all(desk) {
             Err(Error::Store(StoreError::Corrupt(_))) => None,
@@ -224,7 +224,7 @@ pub(crate) fn candidates_among(
 /// What every mission is judged by.
 struct Looking<'a> {
     patience: Patience,
-    fates: &'a [Fate],
+    verdicts: &'a [AgentVerdict],
     /// None: something of it cannot be read.
     in_hand: Option<InHand>,
 }
@@ -242,7 +242,7 @@ fn judge(
     desk: &mut Desk<'_, '_>,
     id: &str,
     all: &Looking<'_>,
-) -> Result<Option<(Mission, Candidate)>> {
+) -> Result<Option<(Mission, RecoveryCandidate)>> {
     let Some(mission) = desk.tx.get::<Mission>(id)? else {
         return Ok(None);
     };
@@ -251,8 +251,8 @@ fn judge(
 }
 
 /// A mission whose records cannot be read: `fleet doctor` says which.
-fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
-    Ok(Candidate {
+fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<RecoveryCandidate> {
+    Ok(RecoveryCandidate {
         mission_id: row.typed_id()?,
         title: row.name.clone().unwrap_or_default(),
         evidence: "damaged".to_owned(),
@@ -270,8 +270,8 @@ fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<Candidate> {
 }
 
 /// What an agent has locked for a mission, or for none.
-fn locked(in_hand: &InHand, mission: &Mission, fate: &Fate) -> Vec<String> {
-    let own = in_hand.locks.get(&fate.agent.id).into_iter().flatten();
+fn locked(in_hand: &InHand, mission: &Mission, verdict: &AgentVerdict) -> Vec<String> {
+    let own = in_hand.locks.get(&verdict.agent.id).into_iter().flatten();
     let ours = own.filter(|lock| lock.mission_id.is_none_or(|it| it == mission.id));
     ours.map(|lock| lock.file.to_string()).collect()
 }
@@ -280,8 +280,8 @@ fn candidate(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
     all: &Looking<'_>,
-) -> Result<Option<Candidate>> {
-    let (patience, fates) = (all.patience, all.fates);
+) -> Result<Option<RecoveryCandidate>> {
+    let (patience, verdicts) = (all.patience, all.verdicts);
     let threshold = patience.mission;
     let (mut agents, mut running) = (Vec::new(), false);
     let apart = match &all.in_hand {
@@ -296,20 +296,20 @@ fn candidate(
     let last_act = last_act(desk, mission)?.map(|event| event.happened_at());
     let mut signs = vec![last_act];
     let mut news = News::of(recovered.as_ref(), last_act);
-    for fate in fates {
-        let ours = held.iter().filter(|(owner, _)| *owner == fate.agent.id);
+    for verdict in verdicts {
+        let ours = held.iter().filter(|(owner, _)| *owner == verdict.agent.id);
         let sorties: Vec<String> = ours.map(|(_, sortie)| sortie.clone()).collect();
-        let locks = locked(in_hand, mission, fate);
-        let is_needed = !sorties.is_empty() || mission.dispatch == Some(fate.agent.id);
+        let locks = locked(in_hand, mission, verdict);
+        let is_needed = !sorties.is_empty() || mission.dispatch == Some(verdict.agent.id);
         // One that is gone may have left nothing but a lock.
-        if !is_needed && (locks.is_empty() || !fate.is_gone()) {
+        if !is_needed && (locks.is_empty() || !verdict.is_gone()) {
             continue;
         }
         if !is_needed {
             agents.push(CandidateAgent {
-                name: fate.agent.name.to_string(),
-                life: fate.liveness.life,
-                evidence: fate.liveness.evidence.clone(),
+                name: verdict.agent.name.to_string(),
+                life: verdict.liveness.life,
+                evidence: verdict.liveness.evidence.clone(),
                 silent_ms: None,
                 keeps: false,
                 sorties,
@@ -320,28 +320,28 @@ fn candidate(
         }
         // The caller is there, and may be the very agent that came back without its context.
         let mut silent_ms = None;
-        if desk.agent_id() != Some(fate.agent.id) {
-            let pulse = desk.tx.pulse(fate.agent.id)?;
-            let sign = crate::agent::last_sign(desk, &fate.agent, pulse.as_ref());
-            if !sorties.is_empty() && !fate.running {
+        if desk.agent_id() != Some(verdict.agent.id) {
+            let pulse = desk.tx.pulse(verdict.agent.id)?;
+            let sign = crate::agent::last_sign(desk, &verdict.agent, pulse.as_ref());
+            if !sorties.is_empty() && !verdict.running {
                 let silence = sign.map(|sign| desk.now().since(sign));
                 silent_ms = silence
                     .filter(|silence| *silence > patience.agent)
-                    .filter(|_| News::is_new(recovered.as_ref(), fate, sign));
+                    .filter(|_| News::is_new(recovered.as_ref(), verdict, sign));
             }
-            news.hear(recovered.as_ref(), fate, sign);
+            news.hear(recovered.as_ref(), verdict, sign);
             signs.push(sign);
-            running |= fate.running;
+            running |= verdict.running;
         }
         agents.push(CandidateAgent {
-            name: fate.agent.name.to_string(),
-            life: fate.liveness.life,
-            evidence: fate.liveness.evidence.clone(),
+            name: verdict.agent.name.to_string(),
+            life: verdict.liveness.life,
+            evidence: verdict.liveness.evidence.clone(),
             silent_ms,
-            keeps: !fate.is_gone(),
+            keeps: !verdict.is_gone(),
             sorties,
             locks,
-            dispatches: mission.dispatch == Some(fate.agent.id),
+            dispatches: mission.dispatch == Some(verdict.agent.id),
         });
     }
     // The workflow is complete, and no agent is at work: there is nothing to recover.
@@ -359,7 +359,7 @@ fn candidate(
     // A process that is gone is proof at once; mere silence only after a while, and never while a
     // process of the mission is seen running.
     let tasks = match desk.policy.find_tasks {
-        true => troubled(desk, mission, threshold, fates)?,
+        true => troubled(desk, mission, threshold, verdicts)?,
         false => Vec::new(),
     };
     // One that is silent is not hidden by another that goes on.
@@ -379,7 +379,10 @@ fn candidate(
     };
     // The causes of the last recovery are settled; a new owner is missing while no agent goes on.
     let (recovered_at, left) = match recovered.filter(|_| evidence == UNATTENDED) {
-        Some(recovered) => (Some(recovered.at), agents_to_start(desk, mission, fates)?),
+        Some(recovered) => (
+            Some(recovered.at),
+            agents_to_start(desk, mission, verdicts)?,
+        ),
         None => (None, Vec::new()),
     };
     let (checkpoint, _) = newest_sound(desk, mission)?;
@@ -388,7 +391,7 @@ fn candidate(
         Some(checkpoint) => work_since(desk, mission, checkpoint.cut.rev)?,
         None => 0,
     };
-    Ok(Some(Candidate {
+    Ok(Some(RecoveryCandidate {
         mission_id: mission.id,
         title: mission.title.to_string(),
         evidence: evidence.to_owned(),
@@ -440,18 +443,18 @@ impl News {
     }
 
     /// Takes in an agent that holds work of the mission or coordinates it, and its last sign of life.
-    fn hear(&mut self, recovered: Option<&Recovery>, fate: &Fate, sign: Option<Time>) {
+    fn hear(&mut self, recovered: Option<&Recovery>, verdict: &AgentVerdict, sign: Option<Time>) {
         self.activity |= recovered.is_some_and(|recovered| was_heard(recovered, sign));
-        if fate.is_gone() && Self::is_new(recovered, fate, sign) {
+        if verdict.is_gone() && Self::is_new(recovered, verdict, sign) {
             self.loss = true;
-            self.death |= fate.liveness.life == Life::Dead;
+            self.death |= verdict.liveness.life == Life::Dead;
         }
     }
 
     /// Whether the silence of an agent is more than the last recovery knew: it was heard of since, or is gone by now.
-    fn is_new(recovered: Option<&Recovery>, fate: &Fate, sign: Option<Time>) -> bool {
+    fn is_new(recovered: Option<&Recovery>, verdict: &AgentVerdict, sign: Option<Time>) -> bool {
         recovered.is_none_or(|recovered| {
-            let lost = fate.is_gone() && !recovered.gone.contains(&fate.agent.id);
+            let lost = verdict.is_gone() && !recovered.gone.contains(&verdict.agent.id);
             lost || was_heard(recovered, sign)
         })
     }
@@ -462,7 +465,11 @@ fn was_heard(recovered: &Recovery, sign: Option<Time>) -> bool {
 }
 
 /// One event per silence, and one per death: while others go on working, the dead stay dead.
-fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Result<bool> {
+fn already_told(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    candidate: &RecoveryCandidate,
+) -> Result<bool> {
     // What an agent's client said of its context is neither a silence nor a death.
     let of_mission = desk.tx.events_of(Kind::Mission, &mission.key(), 200)?;
     let last = of_mission
@@ -483,7 +490,7 @@ fn already_told(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidat
 }
 
 /// Those whose process is gone, as an event names them; nothing when there is none.
-fn gone(candidate: &Candidate) -> Option<serde_json::Value> {
+fn gone(candidate: &RecoveryCandidate) -> Option<serde_json::Value> {
     let names = candidate
         .agents
         .iter()
@@ -494,7 +501,7 @@ fn gone(candidate: &Candidate) -> Option<serde_json::Value> {
 }
 
 /// Those who are silent, and what they hold, as an event names them; nothing when there is none.
-fn silent(candidate: &Candidate) -> Option<serde_json::Value> {
+fn silent(candidate: &RecoveryCandidate) -> Option<serde_json::Value> {
     let silent = candidate
         .agents
         .iter()
@@ -506,7 +513,7 @@ fn silent(candidate: &Candidate) -> Option<serde_json::Value> {
 }
 
 /// The silent agents, with the verb.
-fn names(candidate: &Candidate) -> String {
+fn names(candidate: &RecoveryCandidate) -> String {
     let silent = candidate.agents.iter();
     let silent = silent.filter(|agent| agent.silent_ms.is_some());
     let names: Vec<&str> = silent.map(|agent| agent.name.as_str()).collect();
@@ -514,7 +521,7 @@ fn names(candidate: &Candidate) -> String {
     format!("{} {verb}", names.join(", "))
 }
 
-fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &Candidate) -> Result<()> {
+fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &RecoveryCandidate) -> Result<()> {
     let before = desk.tx.actor().clone();
     desk.tx.act_as(flightline_store::Actor::flightline());
     let mut data = json!({

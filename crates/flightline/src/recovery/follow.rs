@@ -20,7 +20,7 @@ use crate::error::Result;
 const LOST_LOOKED_AT: u64 = 1_000;
 
 /// The sorties, locks and mail that came along.
-pub(crate) struct Followed {
+pub(crate) struct CarriedWork {
     pub(crate) sorties: Vec<Sortie>,
     pub(crate) locks: Vec<Lock>,
     /// Locks that were lost meanwhile, and what became of them.
@@ -35,9 +35,9 @@ pub(crate) fn follow(
     from: &Agent,
     to: &Agent,
     since: Option<Time>,
-) -> Result<Followed> {
+) -> Result<CarriedWork> {
     let held = desk.tx.find::<Lock>(Find::Agent(from.id))?;
-    let mut followed = Followed {
+    let mut followed = CarriedWork {
         sorties: Vec::new(),
         locks: Vec::new(),
         blockers: Vec::new(),
@@ -116,7 +116,7 @@ fn take_again(
     from: &Agent,
     to: &Agent,
     since: Option<Time>,
-    followed: &mut Followed,
+    followed: &mut CarriedWork,
 ) -> Result<()> {
     if followed.sorties.is_empty() {
         return Ok(());

@@ -11,7 +11,7 @@ use flightline_core::{AgentId, Kind, LockId, MissionId, RepoPath, Subject};
 use flightline_store::{Actor, Find, StoreError};
 use serde_json::json;
 
-use super::Fate;
+use super::AgentVerdict;
 use crate::agent::last_sign;
 use crate::checkpoint::readable;
 use crate::desk::Desk;
@@ -34,17 +34,17 @@ pub(super) fn locked_for(sortie: &Sortie, held: &[Lock]) -> Vec<RepoPath> {
 
 pub(super) fn release_locks(
     desk: &mut Desk<'_, '_>,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
     taken_from: &mut BTreeSet<AgentId>,
 ) -> Result<Vec<String>> {
     let mut released = Vec::new();
-    for fate in fates.iter().filter(|fate| fate.is_gone()) {
+    for verdict in verdicts.iter().filter(|verdict| verdict.is_gone()) {
         // One that cannot be read stays, and the doctor names it.
-        let (locks, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
+        let (locks, _) = readable::<Lock>(desk.tx, Find::Agent(verdict.agent.id))?;
         for lock in locks {
-            let data = json!({ "file": lock.file, "fence": lock.fence, "from": fate.agent.name, "sortie": lock.sortie_id, "reason": fate.liveness.evidence });
+            let data = json!({ "file": lock.file, "fence": lock.fence, "from": verdict.agent.name, "sortie": lock.sortie_id, "reason": verdict.liveness.evidence });
             desk.tx.remove(EventType::LockReleased, &lock, &data)?;
-            taken_from.insert(fate.agent.id);
+            taken_from.insert(verdict.agent.id);
             released.push(lock.file.to_string());
         }
     }
@@ -59,7 +59,7 @@ pub(super) fn regrant(
     desk: &mut Desk<'_, '_>,
     mission: MissionId,
     mut wanted: Vec<Lock>,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
     kind: RecoveryKind,
 ) -> Result<(u64, Vec<String>)> {
     wanted.sort_by_key(|lock| lock.fence);
@@ -70,13 +70,13 @@ pub(super) fn regrant(
             .iter()
             .any(|(file, by)| file.is_same(&old.file) && *by == old.held_by)
         {
-            blockers.extend(renew_lapsed(desk, &old, fates)?);
+            blockers.extend(renew_lapsed(desk, &old, verdicts)?);
             count += 1;
             continue;
         }
-        let Some(fate) = fates
+        let Some(verdict) = verdicts
             .iter()
-            .find(|fate| fate.agent.id == old.held_by && !fate.is_gone())
+            .find(|verdict| verdict.agent.id == old.held_by && !verdict.is_gone())
         else {
             if kind == RecoveryKind::Rewind {
                 blockers.extend(without_holder(desk, &old, &held)?);
@@ -105,7 +105,7 @@ pub(super) fn regrant(
         }
         let lock = Lock {
             id: LockId::new(desk.tx.uuid()),
-            epoch: fate.agent.epoch,
+            epoch: verdict.agent.epoch,
             fence: desk.tx.next_rev(),
             acquired_at: desk.now(),
             ..old
@@ -116,7 +116,7 @@ pub(super) fn regrant(
             &json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" }),
         )?;
         if lapsed {
-            blockers.push(holds_again(&lock, &fate.agent));
+            blockers.push(holds_again(&lock, &verdict.agent));
         }
         held.push((lock.file, lock.held_by));
         count += 1;
@@ -125,30 +125,36 @@ pub(super) fn regrant(
 }
 
 /// Grants a lapsed lock of its holder anew: any agent that asked for it would have got it. Says so.
-fn renew_lapsed(desk: &mut Desk<'_, '_>, old: &Lock, fates: &[Fate]) -> Result<Option<String>> {
+fn renew_lapsed(
+    desk: &mut Desk<'_, '_>,
+    old: &Lock,
+    verdicts: &[AgentVerdict],
+) -> Result<Option<String>> {
     // One that cannot be read stays as it is, and the doctor names it.
     let (held, _) = readable::<Lock>(desk.tx, Find::Agent(old.held_by))?;
     let held = held.into_iter().find(|lock| lock.file.is_same(&old.file));
-    let fate = fates.iter().find(|fate| fate.agent.id == old.held_by);
-    let (Some(lock), Some(fate)) = (held, fate.filter(|fate| !fate.is_gone())) else {
+    let verdict = verdicts
+        .iter()
+        .find(|verdict| verdict.agent.id == old.held_by);
+    let (Some(lock), Some(verdict)) = (held, verdict.filter(|verdict| !verdict.is_gone())) else {
         return Ok(None);
     };
     let pulse = desk.tx.pulse(old.held_by)?;
-    let sign = last_sign(desk, &fate.agent, pulse.as_ref());
+    let sign = last_sign(desk, &verdict.agent, pulse.as_ref());
     let since = silent_since(desk, &lock, sign)?;
-    if !lock.has_lapsed(since, desk.now()) || fate.running {
+    if !lock.has_lapsed(since, desk.now()) || verdict.running {
         return Ok(None);
     }
     desk.tx.end_watch(lock.id)?;
     let lock = Lock {
-        epoch: fate.agent.epoch,
+        epoch: verdict.agent.epoch,
         fence: desk.tx.next_rev(),
         acquired_at: desk.now(),
         ..lock
     };
     let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" });
     desk.tx.set(EventType::LockAcquired, &lock, &data)?;
-    Ok(Some(holds_again(&lock, &fate.agent)))
+    Ok(Some(holds_again(&lock, &verdict.agent)))
 }
 
 fn holds_again(lock: &Lock, holder: &Agent) -> String {

@@ -26,11 +26,11 @@ use super::locks::{locked_for, regrant, release_locks};
 use super::options::{Choices, Chosen};
 use super::rewind::rewind;
 use super::start::{SessionStart, start_from};
-use super::{Fate, PassedOver, newest_sound, settled_fates};
+use super::{AgentVerdict, PassedOver, locked_verdicts, newest_sound};
 use crate::agent::Sighting;
 use crate::agent::session::end_session;
 use crate::checkpoint::mend::heal;
-use crate::checkpoint::take::{Taking, context};
+use crate::checkpoint::take::{NewCheckpoint, context};
 use crate::checkpoint::trigger::try_take;
 use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
 use crate::desk::Desk;
@@ -172,11 +172,18 @@ impl Operation for Resume {
         }
         let contents = load(desk, &checkpoint)?;
         warnings.extend(heal(desk)?);
-        let fates = settled_fates(desk, &self.sightings)?;
+        let verdicts = locked_verdicts(desk, &self.sightings)?;
         let found = context(desk, &mission, Vec::new())?;
         let rewinding = self.checkpoint.is_some();
         let (mut mission, before, lost) = if rewinding {
-            let rewound = rewind(desk, &mission, &checkpoint, &contents, &fates, self.force)?;
+            let rewound = rewind(
+                desk,
+                &mission,
+                &checkpoint,
+                &contents,
+                &verdicts,
+                self.force,
+            )?;
             warnings.extend(rewound.warnings);
             (rewound.mission, Some(rewound.before), rewound.lost)
         } else {
@@ -196,7 +203,7 @@ impl Operation for Resume {
         // A caller that goes back to a checkpoint has looked at it; a session that finds one has to.
         let mut started = None;
         if !rewinding {
-            let agent = going_on(desk, &checkpoint, &fates);
+            let agent = going_on(desk, &checkpoint, &verdicts);
             started = start_from(desk, &mission, (&checkpoint, &contents), agent)?;
             warnings.extend(started.as_ref().and_then(SessionStart::warning));
         }
@@ -206,7 +213,7 @@ impl Operation for Resume {
                 mission,
                 checkpoint,
                 contents,
-                fates,
+                verdicts,
                 before,
                 lost,
                 warnings,
@@ -222,12 +229,18 @@ impl Operation for Resume {
 
 /// The agent that goes on from a checkpoint: the one whose context it was taken for, unless that is gone; the caller,
 /// where it was taken for no agent's context.
-fn going_on(desk: &Desk<'_, '_>, checkpoint: &Checkpoint, fates: &[Fate]) -> Option<Agent> {
+fn going_on(
+    desk: &Desk<'_, '_>,
+    checkpoint: &Checkpoint,
+    verdicts: &[AgentVerdict],
+) -> Option<Agent> {
     let Some(of) = &checkpoint.cut.agent_context else {
         return desk.agent.clone();
     };
-    let fate = fates.iter().find(|fate| fate.agent.id == of.agent_id)?;
-    (!fate.is_gone()).then(|| fate.agent.clone())
+    let verdict = verdicts
+        .iter()
+        .find(|verdict| verdict.agent.id == of.agent_id)?;
+    (!verdict.is_gone()).then(|| verdict.agent.clone())
 }
 
 impl Resume {
@@ -334,7 +347,7 @@ pub(super) struct Settling {
     pub(super) mission: Mission,
     pub(super) checkpoint: Checkpoint,
     pub(super) contents: Contents,
-    pub(super) fates: Vec<Fate>,
+    pub(super) verdicts: Vec<AgentVerdict>,
     pub(super) before: Option<CheckpointId>,
     pub(super) lost: Vec<String>,
     pub(super) warnings: Vec<String>,
@@ -354,7 +367,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         mut mission,
         checkpoint,
         contents,
-        fates,
+        verdicts,
         before,
         lost,
         mut warnings,
@@ -378,12 +391,13 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         RecoveryKind::Rewind => then.as_slice(),
         RecoveryKind::RollForward => &[],
     };
-    let requeued_sorties = requeue_sorties(desk, &mission, &fates, gone_back_to, &mut taken_from)?;
-    let released_locks = release_locks(desk, &fates, &mut taken_from)?;
-    let (_, mut blockers) = regrant(desk, mission.id, then, &fates, kind)?;
-    requeue_mail(desk, &mission, &fates)?;
-    taken_from.extend(take_dispatch(desk, &mut mission, &fates)?);
-    fence(desk, &fates, &taken_from)?;
+    let requeued_sorties =
+        requeue_sorties(desk, &mission, &verdicts, gone_back_to, &mut taken_from)?;
+    let released_locks = release_locks(desk, &verdicts, &mut taken_from)?;
+    let (_, mut blockers) = regrant(desk, mission.id, then, &verdicts, kind)?;
+    requeue_mail(desk, &mission, &verdicts)?;
+    taken_from.extend(take_dispatch(desk, &mut mission, &verdicts)?);
+    fence(desk, &verdicts, &taken_from)?;
     if matches!(
         mission.status,
         MissionStatus::Paused | MissionStatus::Failed
@@ -416,8 +430,8 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     }
     let restored_state = mission.workflow.current.as_ref().map(ToString::to_string);
     let restored = changed_since(desk, since)?;
-    let in_doubt = in_doubt(desk, &mission, &fates)?;
-    let next = what_is_left(desk, &mission, &fates, &in_doubt, before.is_some())?;
+    let in_doubt = in_doubt(desk, &mission, &verdicts)?;
+    let next = what_is_left(desk, &mission, &verdicts, &in_doubt, before.is_some())?;
     let recovery = Recovery {
         id: RecoveryId::new(desk.tx.uuid()),
         mission_id: mission.id,
@@ -430,7 +444,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         undone_at: None,
         skipped: chosen.sorties.clone(),
         reset_to: chosen.reset_to,
-        gone: gone_from(&mission, &fates, &taken_from),
+        gone: gone_from(&mission, &verdicts, &taken_from),
         lost: lost.iter().take(Recovery::MOST_LOST).cloned().collect(),
     };
     let mut data = json!({
@@ -449,7 +463,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     }
     if before.is_some() {
         // Of the files of checkpoints the newest counts, should the store be lost: it must not be of what was left.
-        let taking = Taking {
+        let taking = NewCheckpoint {
             mission: &mission,
             reason: Reason::AfterRestore,
             details: Some(format!("After going back to {}", short(checkpoint.id))),
@@ -494,17 +508,17 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
 fn requeue_sorties(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
     then: &[Lock],
     taken_from: &mut BTreeSet<AgentId>,
 ) -> Result<Vec<String>> {
     let mut requeued = Vec::new();
-    for fate in fates.iter().filter(|fate| fate.is_gone()) {
+    for verdict in verdicts.iter().filter(|verdict| verdict.is_gone()) {
         // Of other missions not even the documents are read: one that is damaged is no reason to stop.
-        let (mut held, _) = readable::<Lock>(desk.tx, Find::Agent(fate.agent.id))?;
-        let held_then = then.iter().filter(|lock| lock.held_by == fate.agent.id);
+        let (mut held, _) = readable::<Lock>(desk.tx, Find::Agent(verdict.agent.id))?;
+        let held_then = then.iter().filter(|lock| lock.held_by == verdict.agent.id);
         held.extend(held_then.cloned());
-        let mut rows = desk.tx.rows(Kind::Sortie, Find::Agent(fate.agent.id))?;
+        let mut rows = desk.tx.rows(Kind::Sortie, Find::Agent(verdict.agent.id))?;
         rows.retain(|row| row.mission.as_deref() == Some(&*mission.key()));
         for row in rows {
             let Some(mut sortie) = desk.tx.get::<Sortie>(&row.id)? else {
@@ -519,14 +533,14 @@ fn requeue_sorties(
             sortie.assigned_at = None;
             sortie.updated_at = desk.now();
             sortie.interrupted = Some(Interruption {
-                owner: fate.agent.name.clone(),
+                owner: verdict.agent.name.clone(),
                 at: desk.now(),
                 locks: locked_for(&sortie, &held),
                 blocked_reason: sortie.blocked_reason.take(),
             });
-            let data = json!({ "from": fate.agent.name, "reason": fate.liveness.evidence, "attempt": sortie.attempts + 1 });
+            let data = json!({ "from": verdict.agent.name, "reason": verdict.liveness.evidence, "attempt": sortie.attempts + 1 });
             desk.tx.set(EventType::SortieRequeued, &sortie, &data)?;
-            taken_from.insert(fate.agent.id);
+            taken_from.insert(verdict.agent.id);
             requeued.push(sortie.id.to_string());
         }
     }
@@ -535,7 +549,11 @@ fn requeue_sorties(
 
 /// Mail that was read and not acknowledged comes again, for everybody who may have lost it. What was
 /// acknowledged is never queued again, and an offer to recover is taken by recovering.
-fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> Result<()> {
+fn requeue_mail(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    verdicts: &[AgentVerdict],
+) -> Result<()> {
     let find = Find::Mission(mission.id);
     let messages = desk.tx.rows(Kind::Message, find)?;
     let offers: BTreeSet<String> = messages
@@ -557,9 +575,9 @@ fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> R
         match delivery.state {
             DeliveryState::Pending => {}
             DeliveryState::Delivered { .. } => {
-                let active = fates.iter().any(|fate| {
-                    fate.agent.id == delivery.to
-                        && fate.liveness.life == flightline_core::liveness::Life::Active
+                let active = verdicts.iter().any(|verdict| {
+                    verdict.agent.id == delivery.to
+                        && verdict.liveness.life == flightline_core::liveness::Life::Active
                 });
                 if !active {
                     delivery.state = DeliveryState::Pending;
@@ -578,24 +596,33 @@ fn requeue_mail(desk: &mut Desk<'_, '_>, mission: &Mission, fates: &[Fate]) -> R
 
 /// The agents whose absence this recovery has dealt with: those from whom something was taken, and the mission's
 /// coordinator if it is gone.
-fn gone_from(mission: &Mission, fates: &[Fate], taken_from: &BTreeSet<AgentId>) -> Vec<AgentId> {
-    let dealt_with = |fate: &&Fate| {
-        fate.is_gone()
-            && (taken_from.contains(&fate.agent.id) || mission.dispatch == Some(fate.agent.id))
+fn gone_from(
+    mission: &Mission,
+    verdicts: &[AgentVerdict],
+    taken_from: &BTreeSet<AgentId>,
+) -> Vec<AgentId> {
+    let dealt_with = |verdict: &&AgentVerdict| {
+        verdict.is_gone()
+            && (taken_from.contains(&verdict.agent.id)
+                || mission.dispatch == Some(verdict.agent.id))
     };
-    let gone = fates.iter().filter(dealt_with);
-    gone.map(|fate| fate.agent.id).collect()
+    let gone = verdicts.iter().filter(dealt_with);
+    gone.map(|verdict| verdict.agent.id).collect()
 }
 
 /// Agents from whom something was taken are fenced: should one wake after all, its old epoch is refused.
-fn fence(desk: &mut Desk<'_, '_>, fates: &[Fate], taken_from: &BTreeSet<AgentId>) -> Result<()> {
-    for fate in fates
+fn fence(
+    desk: &mut Desk<'_, '_>,
+    verdicts: &[AgentVerdict],
+    taken_from: &BTreeSet<AgentId>,
+) -> Result<()> {
+    for verdict in verdicts
         .iter()
-        .filter(|fate| taken_from.contains(&fate.agent.id) && fate.agent.epoch > 0)
+        .filter(|verdict| taken_from.contains(&verdict.agent.id) && verdict.agent.epoch > 0)
     {
-        let mut agent = fate.agent.clone();
+        let mut agent = verdict.agent.clone();
         end_session(desk.tx, &mut agent)?;
-        let data = json!({ "reason": fate.liveness.evidence, "epoch": agent.epoch });
+        let data = json!({ "reason": verdict.liveness.evidence, "epoch": agent.epoch });
         desk.tx.set(EventType::AgentSessionEnded, &agent, &data)?;
     }
     Ok(())
@@ -606,7 +633,7 @@ fn fence(desk: &mut Desk<'_, '_>, fates: &[Fate], taken_from: &BTreeSet<AgentId>
 fn take_dispatch(
     desk: &mut Desk<'_, '_>,
     mission: &mut Mission,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
 ) -> Result<Option<AgentId>> {
     let Some(me) = desk
         .agent
@@ -618,10 +645,10 @@ fn take_dispatch(
     if mission.dispatch == Some(me.id) {
         return Ok(None);
     }
-    let theirs = fates
+    let theirs = verdicts
         .iter()
-        .find(|fate| Some(fate.agent.id) == mission.dispatch);
-    if theirs.is_some_and(|fate| !fate.is_gone()) {
+        .find(|verdict| Some(verdict.agent.id) == mission.dispatch);
+    if theirs.is_some_and(|verdict| !verdict.is_gone()) {
         return Ok(None);
     }
     let before = mission.dispatch.replace(me.id);
@@ -634,8 +661,8 @@ fn take_dispatch(
     if let Some(before) = before {
         hand_over(desk, mission.id, before, &me)?;
     }
-    let alive = fates.iter().filter(|fate| !fate.is_gone());
-    announce_dispatch(desk, mission, &me, alive.map(|fate| &fate.agent))?;
+    let alive = verdicts.iter().filter(|verdict| !verdict.is_gone());
+    announce_dispatch(desk, mission, &me, alive.map(|verdict| &verdict.agent))?;
     Ok(theirs.and(before))
 }
 

@@ -12,9 +12,9 @@ use flightline_core::{CheckpointId, Code, Kind, Refusal, Subject};
 use flightline_store::{Actor, Find};
 use serde_json::json;
 
-use super::Fate;
+use super::AgentVerdict;
 use crate::checkpoint::mend::heal;
-use crate::checkpoint::take::{Taking, take};
+use crate::checkpoint::take::{NewCheckpoint, take};
 use crate::checkpoint::{Contents, load};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
@@ -35,19 +35,19 @@ pub(super) fn rewind(
     mission: &Mission,
     checkpoint: &Checkpoint,
     contents: &Contents,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
     force: bool,
 ) -> Result<Rewound> {
     let then: Vec<Sortie> = contents.of()?;
     let now = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
     let mut warnings = Vec::new();
-    match unfinishing(desk, checkpoint, &then, &now, fates)? {
+    match unfinishing(desk, checkpoint, &then, &now, verdicts)? {
         Some(refusal) if !force => return Err(refusal.into()),
         undone => warnings.extend(
             undone.map(|refusal| format!("{}; that is refused without `--force`", refusal.message)),
         ),
     }
-    match refuse_unfinishing_parts(desk, checkpoint, contents, &now, fates) {
+    match refuse_unfinishing_parts(desk, checkpoint, contents, &now, verdicts) {
         Err(error @ Error::Refused(_)) if force => warnings.push(format!(
             "{}; that is refused without `--force`",
             error.into_refusal().message
@@ -55,7 +55,7 @@ pub(super) fn rewind(
         checked => checked?,
     }
     let details = format!("Before going back to {}", short(checkpoint.id));
-    let taking = Taking {
+    let taking = NewCheckpoint {
         mission,
         reason: Reason::BeforeRestore,
         details: Some(details),
@@ -245,7 +245,7 @@ fn refuse_unfinishing_parts(
     checkpoint: &Checkpoint,
     contents: &Contents,
     sorties: &[Sortie],
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
 ) -> Result<()> {
     let then: Vec<Subtask> = contents.of()?;
     let was_done = |part: &Subtask| {
@@ -259,9 +259,9 @@ fn refuse_unfinishing_parts(
         .find_those::<Subtask>(Find::Mission(checkpoint.cut.mission_id), done)?
     {
         let sortie = sorties.iter().find(|sortie| sortie.id == part.sortie_id);
-        let alive = fates.iter().find(|fate| {
+        let alive = verdicts.iter().find(|verdict| {
             let owner = sortie.and_then(|sortie| sortie.assigned_to);
-            owner == Some(fate.agent.id) && fate.is_alive()
+            owner == Some(verdict.agent.id) && verdict.is_alive()
         });
         let (Some(sortie), Some(owner)) = (sortie.filter(|it| it.status.is_held()), alive) else {
             continue;
@@ -304,15 +304,15 @@ fn unfinishing(
     checkpoint: &Checkpoint,
     then: &[Sortie],
     now: &[Sortie],
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
 ) -> Result<Option<Refusal>> {
     let mut finished = Vec::new();
     for sortie in now {
         let before = then.iter().find(|old| old.id == sortie.id);
         let alive = sortie.assigned_to.is_some_and(|owner| {
-            fates
+            verdicts
                 .iter()
-                .any(|fate| fate.agent.id == owner && fate.is_alive())
+                .any(|verdict| verdict.agent.id == owner && verdict.is_alive())
         });
         let touched = sortie.status == SortieStatus::Completed
             && before.is_none_or(|old| old.status != SortieStatus::Completed);

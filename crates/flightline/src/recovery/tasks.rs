@@ -11,7 +11,7 @@ use flightline_core::{Kind, MissionId, Name, SortieId, Subject, Time};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
-use super::Fate;
+use super::AgentVerdict;
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
@@ -72,7 +72,7 @@ pub(super) fn troubled(
     desk: &mut Desk<'_, '_>,
     mission: &Mission,
     timeout: Millis,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
 ) -> Result<Vec<TaskTrouble>> {
     let mut found = Vec::new();
     for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
@@ -85,7 +85,7 @@ pub(super) fn troubled(
             | SortieStatus::Skipped => false,
         };
         if looked_at {
-            found.extend(judge(desk, sortie, timeout, fates)?);
+            found.extend(judge(desk, sortie, timeout, verdicts)?);
         }
     }
     Ok(found)
@@ -104,21 +104,21 @@ fn judge(
     desk: &mut Desk<'_, '_>,
     sortie: Sortie,
     timeout: Millis,
-    fates: &[Fate],
+    verdicts: &[AgentVerdict],
 ) -> Result<Option<TaskTrouble>> {
-    let fate = fates
+    let verdict = verdicts
         .iter()
-        .find(|fate| Some(fate.agent.id) == sortie.assigned_to);
-    let last = last_activity(desk, &sortie, fate)?;
+        .find(|verdict| Some(verdict.agent.id) == sortie.assigned_to);
+    let last = last_activity(desk, &sortie, verdict)?;
     let task = load(desk, sortie)?;
     let Some(mut document) = task.document()? else {
         return Ok(None);
     };
     document.checkpoint.set("updated_at", last.to_shortest());
     // A process that is gone is proof at once, and one that is seen running is at it, however quiet.
-    let gone = fate.is_some_and(|fate| fate.liveness.life == Life::Dead);
-    let timeout = match fate {
-        Some(fate) if fate.running => Millis::MAX,
+    let gone = verdict.is_some_and(|verdict| verdict.liveness.life == Life::Dead);
+    let timeout = match verdict {
+        Some(verdict) if verdict.running => Millis::MAX,
         Some(_) if gone => 0,
         Some(_) | None => timeout,
     };
@@ -152,8 +152,8 @@ fn judge(
         Scenario::SessionTimeout { .. } => {
             let quiet = now.since(last);
             trouble.quiet_ms = Some(quiet);
-            if let Some(fate) = fate.filter(|_| gone) {
-                let why = &fate.liveness.evidence;
+            if let Some(verdict) = verdict.filter(|_| gone) {
+                let why = &verdict.liveness.evidence;
                 trouble.evidence = format!("in progress, {why}, silent for {}", human_span(quiet));
             }
             trouble.next = match sortie.resumable {
@@ -181,14 +181,18 @@ fn judge(
 
 /// When a sortie was last worked on, or its owner gave a sign of life. The caller is there, and may be the very agent
 /// that came back without its context.
-fn last_activity(desk: &mut Desk<'_, '_>, sortie: &Sortie, fate: Option<&Fate>) -> Result<Time> {
+fn last_activity(
+    desk: &mut Desk<'_, '_>,
+    sortie: &Sortie,
+    verdict: Option<&AgentVerdict>,
+) -> Result<Time> {
     let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
     let acts = events.iter().filter(|event| event.is_work());
     let act = acts.map(Event::happened_at).max();
-    let sign = match fate.filter(|fate| desk.agent_id() != Some(fate.agent.id)) {
-        Some(fate) => {
-            let pulse = desk.tx.pulse(fate.agent.id)?;
-            crate::agent::last_sign(desk, &fate.agent, pulse.as_ref())
+    let sign = match verdict.filter(|verdict| desk.agent_id() != Some(verdict.agent.id)) {
+        Some(verdict) => {
+            let pulse = desk.tx.pulse(verdict.agent.id)?;
+            crate::agent::last_sign(desk, &verdict.agent, pulse.as_ref())
         }
         None => None,
     };

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::options::Chosen;
 use super::resume::{Resumed, Settling, settle};
 use super::rewind::rewind;
-use super::{before_last_rewind, settled_fates};
+use super::{before_last_rewind, locked_verdicts};
 use crate::agent::Sighting;
 use crate::checkpoint::load;
 use crate::checkpoint::mend::heal;
@@ -63,9 +63,16 @@ impl Operation for Undo {
             })?;
         let contents = load(desk, &checkpoint)?;
         let mut warnings = heal(desk)?;
-        let fates = settled_fates(desk, &self.sightings)?;
+        let verdicts = locked_verdicts(desk, &self.sightings)?;
         let found = context(desk, &mission, Vec::new())?;
-        let rewound = rewind(desk, &mission, &checkpoint, &contents, &fates, self.force)?;
+        let rewound = rewind(
+            desk,
+            &mission,
+            &checkpoint,
+            &contents,
+            &verdicts,
+            self.force,
+        )?;
         warnings.extend(rewound.warnings);
         recovery.undone_at = Some(desk.now());
         desk.tx.set(
@@ -79,7 +86,7 @@ impl Operation for Undo {
                 mission: rewound.mission,
                 checkpoint,
                 contents,
-                fates,
+                verdicts,
                 before: Some(rewound.before),
                 lost: rewound.lost,
                 warnings,

@@ -51,7 +51,7 @@ pub fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
             "{what} is {is}, and must be an object"
         )));
     }
-    settle_numbers(&mut value);
+    normalise_integers(&mut value);
     let text = value.to_string();
     serde_json::from_str(&text).map_err(|error| misfit(what, &text, &error))
 }
@@ -153,7 +153,7 @@ impl Scan<'_> {
 }
 
 /// JSON has one kind of number: `5.0` is 5.
-fn settle_numbers(value: &mut Value) {
+fn normalise_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {
             let text = number.to_string();
@@ -164,8 +164,8 @@ fn settle_numbers(value: &mut Value) {
                 *number = whole.into();
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
-        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
+        Value::Array(items) => items.iter_mut().for_each(normalise_integers),
+        Value::Object(fields) => fields.values_mut().for_each(normalise_integers),
         Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::SortieView;
 use super::change::{check_move, refuse_open_errors};
-use super::queue::{Obstacle, Queue, rank};
+use super::queue::{ClaimObstacle, WorkQueue, rank};
 use super::recovered::{Locking, taken_up};
 use crate::checkpoint::milestone::catch_up;
 use crate::desk::Desk;
@@ -110,7 +110,7 @@ impl Operation for ClaimNext {
             .collect();
         // One query for all of them: a round trip for each would make a large mission wait.
         let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-        let queue = Queue::new(&sorties, &others, Some(agent));
+        let queue = WorkQueue::new(&sorties, &others, Some(agent));
         let ready = sorties.iter().filter(|sortie| queue.is_ready(sortie));
         let best = ready.max_by_key(|sortie| rank(sortie));
         match best {
@@ -159,7 +159,11 @@ pub fn claim_next(
 const NAMED: usize = 10;
 
 /// Why nothing is ready: everything is done, or what each of the rest waits for.
-fn nothing_ready(desk: &mut Desk<'_, '_>, mission: &Mission, queue: &Queue<'_>) -> Result<Refusal> {
+fn nothing_ready(
+    desk: &mut Desk<'_, '_>,
+    mission: &Mission,
+    queue: &WorkQueue<'_>,
+) -> Result<Refusal> {
     let (id, all) = (short(mission.id), queue.sorties.len());
     let name = format!("{id} (\"{}\")", mission.title);
     if all == 0 {
@@ -191,10 +195,12 @@ fn nothing_ready(desk: &mut Desk<'_, '_>, mission: &Mission, queue: &Queue<'_>) 
     for sortie in open {
         let obstacle = queue.obstacle(sortie);
         match obstacle {
-            Obstacle::Waits(_) => waiting += 1,
-            Obstacle::Locked(_) => locked += 1,
-            Obstacle::Held | Obstacle::Mine => moves |= sortie.status != SortieStatus::Blocked,
-            Obstacle::Failed => {}
+            ClaimObstacle::Waits(_) => waiting += 1,
+            ClaimObstacle::Locked(_) => locked += 1,
+            ClaimObstacle::Held | ClaimObstacle::Mine => {
+                moves |= sortie.status != SortieStatus::Blocked
+            }
+            ClaimObstacle::Failed => {}
         }
         let why = obstacle.told(desk, sortie)?;
         told.push(json!({ "id": sortie.id, "title": sortie.title, "status": sortie.status.as_str(), "why": why }));

@@ -65,7 +65,7 @@ impl Operation for ListQueue {
         locks.retain(|lock| Some(lock.held_by) != me);
         let mut sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
         sorties.sort_by_key(|sortie| sortie.position);
-        let queue = Queue::new(&sorties, &locks, me);
+        let queue = WorkQueue::new(&sorties, &locks, me);
         let mut found: Vec<&Sortie> = sorties.iter().collect();
         if self.ready {
             found.retain(|sortie| queue.is_ready(sortie));
@@ -110,7 +110,7 @@ pub(crate) fn rank(sortie: &Sortie) -> (bool, i32, bool, Reverse<u64>) {
 }
 
 /// The sorties of a mission, as an agent sees them that looks for work.
-pub(crate) struct Queue<'a> {
+pub(crate) struct WorkQueue<'a> {
     pub(crate) sorties: &'a [Sortie],
     by_id: HashMap<SortieId, &'a Sortie>,
     settled: HashSet<SortieId>,
@@ -120,7 +120,7 @@ pub(crate) struct Queue<'a> {
 }
 
 /// The reason why a sortie cannot be claimed.
-pub(crate) enum Obstacle<'a> {
+pub(crate) enum ClaimObstacle<'a> {
     /// Others have to be done first.
     Waits(Vec<&'a Sortie>),
     /// Others have locked its files.
@@ -133,7 +133,7 @@ pub(crate) enum Obstacle<'a> {
     Failed,
 }
 
-impl<'a> Queue<'a> {
+impl<'a> WorkQueue<'a> {
     pub(crate) fn new(sorties: &'a [Sortie], locks: &'a [Lock], me: Option<AgentId>) -> Self {
         let settled = sorties.iter().filter(|sortie| sortie.status.is_settled());
         Self {
@@ -157,17 +157,17 @@ impl<'a> Queue<'a> {
     }
 
     /// What keeps a sortie that is not ready from being claimed.
-    pub(crate) fn obstacle(&self, sortie: &'a Sortie) -> Obstacle<'a> {
+    pub(crate) fn obstacle(&self, sortie: &'a Sortie) -> ClaimObstacle<'a> {
         if !self.is_free(sortie) {
             return match sortie.status {
-                SortieStatus::Failed => Obstacle::Failed,
-                _ if self.me.is_some() && sortie.assigned_to == self.me => Obstacle::Mine,
-                _ => Obstacle::Held,
+                SortieStatus::Failed => ClaimObstacle::Failed,
+                _ if self.me.is_some() && sortie.assigned_to == self.me => ClaimObstacle::Mine,
+                _ => ClaimObstacle::Held,
             };
         }
         match self.missing(sortie) {
-            missing if missing.is_empty() => Obstacle::Locked(self.locked(sortie)),
-            missing => Obstacle::Waits(missing),
+            missing if missing.is_empty() => ClaimObstacle::Locked(self.locked(sortie)),
+            missing => ClaimObstacle::Waits(missing),
         }
     }
 
@@ -199,7 +199,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-impl Obstacle<'_> {
+impl ClaimObstacle<'_> {
     /// The end of a sentence that begins with the sortie.
     pub(crate) fn told(&self, desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<String> {
         Ok(match self {

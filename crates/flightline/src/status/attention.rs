@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::lock::LockView;
 use crate::mission::short;
 use crate::note::of_mission;
-use crate::recovery::detect::Candidate;
+use crate::recovery::detect::RecoveryCandidate;
 
 /// The most things of one kind that are named one by one.
 const NAMED: usize = 5;
@@ -378,7 +378,7 @@ fn of_mission_done(view: &MissionStatusView) -> Option<Attention> {
 }
 
 /// What a candidate for recovery needs, and its tasks.
-pub(super) fn of_candidate(candidate: &Candidate) -> Vec<Attention> {
+pub(super) fn of_candidate(candidate: &RecoveryCandidate) -> Vec<Attention> {
     let mission = candidate.needs_recovery().then(|| recovery(candidate));
     let tasks = candidate.tasks.iter().map(|task| {
         let next = task.next.first().cloned();
@@ -388,7 +388,7 @@ pub(super) fn of_candidate(candidate: &Candidate) -> Vec<Attention> {
     mission.into_iter().chain(tasks).chain(left).collect()
 }
 
-fn recovery(candidate: &Candidate) -> Attention {
+fn recovery(candidate: &RecoveryCandidate) -> Attention {
     let quiet = human_span(candidate.inactivity_duration_ms);
     match candidate.checkpoint_available {
         true => Attention::new(

@@ -10,7 +10,7 @@ use flightline::checkpoint::files::name_of;
 use flightline::checkpoint::{backups, leftovers};
 use flightline::core::checkpoint::Backup;
 use flightline::core::event::sha256_hex;
-use flightline::doctor::{Care, Check, examine_backups};
+use flightline::doctor::{Care, DoctorCheck, examine_backups};
 use flightline_testkit::prelude::*;
 use flightline_testkit::read_checkpoint;
 use flightline_testkit::value::lesson;
@@ -67,7 +67,7 @@ fn latest(story: &Story<'_>, taken: &CheckpointDocument) -> String {
 }
 
 /// What the doctor finds, and what he did about it.
-fn examine(story: &Story<'_>, care: Care) -> Vec<Check> {
+fn examine(story: &Story<'_>, care: Care) -> Vec<DoctorCheck> {
     let folder = story.state_folder();
     story
         .with_fleet(|fleet| examine_backups(fleet, &folder, care))
@@ -303,7 +303,7 @@ both_engines! {
         let spare = story.file_of(&taken[0]).with_file_name("chk-00000000-0000-4000-8000-000000000000.json");
         fs::copy(story.file_of(&taken[0]), &spare).unwrap();
         let delete = |one: &CheckpointDocument| {
-            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: Mark::Delete };
+            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: CheckpointMark::Delete };
             story.run("", &request).unwrap();
         };
         let clear = || story.with_fleet(|fleet| leftovers::clear(fleet, &story.state_folder())).unwrap();
@@ -317,7 +317,7 @@ both_engines! {
         let next = latest(&story, &taken[0]);
         assert!(read_checkpoint(&story.file_of(&taken[0]).with_file_name(next)).unwrap().rev >= taken[1].rev);
         for one in story.checkpoints() {
-            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: Mark::Delete };
+            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: CheckpointMark::Delete };
             story.run("", &request).unwrap();
         }
         assert!(spare.exists(), "a file that the store never knew is nobody's to remove");

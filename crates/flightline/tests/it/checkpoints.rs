@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 
-use flightline::checkpoint::files::{State, StateValue};
+use flightline::checkpoint::files::{BackedUpState, StateValue};
 use flightline::core::checkpoint::section_of;
 use flightline::core::event::sha256_hex;
 use flightline_testkit::outside;
@@ -44,7 +44,7 @@ fn busy(world: &World) -> Story<'_> {
     story
 }
 
-fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> State {
+fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> BackedUpState {
     story
         .run("", &WholeCheckpoint { checkpoint })
         .unwrap()

@@ -16,11 +16,11 @@ fn working(world: &World) -> Story<'_> {
     story
 }
 
-fn evidence(found: &[Candidate]) -> Vec<&str> {
+fn evidence(found: &[RecoveryCandidate]) -> Vec<&str> {
     found.iter().map(|one| one.evidence.as_str()).collect()
 }
 
-fn peek(story: &Story<'_>) -> Vec<Candidate> {
+fn peek(story: &Story<'_>) -> Vec<RecoveryCandidate> {
     let peek = PeekCandidates {
         threshold_ms: None,
         sightings: vec![],
@@ -44,7 +44,7 @@ fn inbox(story: &Story<'_>, agent: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-fn ids(found: &[Candidate]) -> Vec<MissionId> {
+fn ids(found: &[RecoveryCandidate]) -> Vec<MissionId> {
     found.iter().map(|one| one.mission_id).collect()
 }
 

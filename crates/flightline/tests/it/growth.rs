@@ -3,11 +3,11 @@
 
 use flightline::agent::ListProcesses;
 use flightline::core::Name;
-use flightline::errand::AfterWrite;
 use flightline::ids::ShortenIds;
-use flightline::registry::{Ask, Registered, call, value_of};
+use flightline::registry::{CallContext, Registered, call, value_of};
 use flightline::store::{CrashPoints, OpenOptions, Reads, Store, StoreError};
-use flightline::{Part, Window};
+use flightline::store_job::AfterWrite;
+use flightline::{ListPart, Window};
 use flightline_testkit::prelude::*;
 use flightline_testkit::value::{agent_id, mission};
 use serde_json::json;
@@ -196,7 +196,7 @@ both_engines! {
             let read = |counted: &mut Counted, after: Option<String>| {
                 let window = Window::new(4, after);
                 let caller = Caller { window: Some(window.clone()), ..caller("") };
-                let ask = Ask { caller: &caller, folder: world.folder(), rehearse: false };
+                let ask = CallContext { caller: &caller, folder: world.folder(), rehearse: false };
                 let _ = counted.steps.take_reads();
                 let called = call(&mut counted.fleet, operation, &request.to_string(), &ask);
                 let given = value_of(&called.outcome.unwrap().now().unwrap()).unwrap();
@@ -205,12 +205,12 @@ both_engines! {
             let (first, part, _) = read(&mut counted, None);
             let last = &first.as_array().unwrap()[3];
             let key = ["/id", "/lock/id", "/message/id"].into_iter().find_map(|at| last.pointer(at)?.as_str());
-            assert_eq!(part, Part::Given { total: 40, more: true }, "{operation}");
+            assert_eq!(part, ListPart::Given { total: 40, more: true }, "{operation}");
             let (second, part, reads) = read(&mut counted, key.map(str::to_owned));
-            assert_eq!((second.as_array().unwrap().len(), part), (4, Part::Given { total: 40, more: true }), "{operation}");
+            assert_eq!((second.as_array().unwrap().len(), part), (4, ListPart::Given { total: 40, more: true }), "{operation}");
             assert_ne!(first, second, "{operation}");
             let (_, part, _) = read(&mut counted, Some("gone".to_owned()));
-            assert_eq!(part, Part::Gone, "{operation}");
+            assert_eq!(part, ListPart::Gone, "{operation}");
             // Four documents and what is said beside each, not forty.
             assert!(reads.queries <= 30, "{operation}: {reads:?}");
         };
@@ -232,12 +232,12 @@ both_engines! {
         let mut counted = Counted::new(world);
         // The file of the checkpoint is written, and dispatch is told of it.
         for _ in 0..2 {
-            let followed = counted.fleet.send(&after, &folder, &caller("ada")).unwrap();
+            let followed = counted.fleet.run_job(&after, &folder, &caller("ada")).unwrap();
             assert!(followed.told.is_empty() && followed.failed.is_empty(), "{followed:?}");
         }
         let rev = story.rev();
         let _ = counted.steps.take_reads();
-        counted.fleet.send(&after, &folder, &caller("ada")).unwrap();
+        counted.fleet.run_job(&after, &folder, &caller("ada")).unwrap();
         let read = counted.steps.take_read();
         assert_eq!(story.rev(), rev, "nothing was to be done");
         // Of the project, the backups that wait, the last retention, and what was told and happened since.

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use flightline::checkpoint::import::{Arrival, ImportCheckpoint};
+use flightline::checkpoint::import::{ImportArrival, ImportCheckpoint};
 use flightline::checkpoint::thin::thin;
 use flightline::core::history::LEFT_OUT;
 use flightline::event::EventList;
-use flightline::figures::{Counted, ReadFigures};
-use flightline::{Thing, Unless};
+use flightline::metrics_snapshot::{Counted, ReadMetricsSnapshot};
+use flightline::{IfUnchanged, Target};
 use flightline_testkit::prelude::*;
 
 fn world() -> World {
@@ -149,11 +149,11 @@ fn what_was_looked_at_before_it_can_still_be_changed() {
         .mission
         .id
         .to_string();
-    let about = |unless: Unless| Caller {
-        thing: Some(Thing {
+    let about = |if_unchanged: IfUnchanged| Caller {
+        target: Some(Target {
             kind: Kind::Mission,
             reference: mission.clone(),
-            unless,
+            if_unchanged,
         }),
         ..caller("")
     };
@@ -161,7 +161,9 @@ fn what_was_looked_at_before_it_can_still_be_changed() {
         mission: Some(mission.clone()),
     };
     let mut fleet = world.fleet();
-    let shown = fleet.run_fully(&show, &about(Unless::Never)).unwrap();
+    let shown = fleet
+        .run_fully(&show, &about(IfUnchanged::NoCondition))
+        .unwrap();
     let seen = shown.since.unwrap();
     fail_over(&world, &story);
     let rename = |text: &str| UpdateMission {
@@ -173,15 +175,15 @@ fn what_was_looked_at_before_it_can_still_be_changed() {
         rev: seen.rev + 1,
         ..seen.clone()
     };
-    let refused = fleet.run(&rename("Lost"), &about(Unless::Changed(vec![lost])));
+    let refused = fleet.run(&rename("Lost"), &about(IfUnchanged::Since(vec![lost])));
     assert_eq!(refused.unwrap_err().into_refusal().code, Code::Changed);
     fleet
         .run(
             &rename("Found"),
-            &about(Unless::Changed(vec![seen.clone()])),
+            &about(IfUnchanged::Since(vec![seen.clone()])),
         )
         .unwrap();
-    let late = fleet.run(&rename("Late"), &about(Unless::Changed(vec![seen])));
+    let late = fleet.run(&rename("Late"), &about(IfUnchanged::Since(vec![seen])));
     assert_eq!(late.unwrap_err().into_refusal().code, Code::Changed);
 }
 
@@ -192,7 +194,7 @@ fn what_was_left_out_is_passed_over() {
     story.mission("Add login", &["Model", "Docs"]);
     story.finish("ada", &["Docs"]);
     story.claim("ada", "Model").unwrap();
-    let count = |after: Option<Counted>| story.run("", &ReadFigures { after }).unwrap();
+    let count = |after: Option<Counted>| story.run("", &ReadMetricsSnapshot { after }).unwrap();
     let counted = count(None).counted;
     story.checkpoint();
     fail_over(&world, &story);
@@ -265,7 +267,7 @@ fn checkpoints_of_before_are_its_own() {
         .unwrap();
     let delete = MarkCheckpoint {
         checkpoint: deleted.id.to_string(),
-        mark: Mark::Delete,
+        mark: CheckpointMark::Delete,
     };
     story.run("", &delete).unwrap();
     fail_over(&world, &story);
@@ -301,5 +303,5 @@ fn checkpoints_of_before_are_its_own() {
         .run("", &ImportCheckpoint { document })
         .unwrap()
         .arrival;
-    assert_eq!(arrival, Arrival::Copied);
+    assert_eq!(arrival, ImportArrival::Copied);
 }

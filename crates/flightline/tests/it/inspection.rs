@@ -31,7 +31,7 @@ fn listed(list: &CheckpointList) -> Vec<CheckpointId> {
     list.checkpoints.iter().map(|one| one.id).collect()
 }
 
-fn mark(story: &Story<'_>, id: CheckpointId, mark: Mark) -> Result<(), Refusal> {
+fn mark(story: &Story<'_>, id: CheckpointId, mark: CheckpointMark) -> Result<(), Refusal> {
     let request = MarkCheckpoint {
         checkpoint: id.to_string(),
         mark,
@@ -100,24 +100,24 @@ both_engines! {
 
     fn a_pinned_checkpoint_is_neither_deleted_nor_archived(world: &World) {
         let (story, ids) = working(world);
-        mark(&story, ids[0], Mark::Pin).unwrap();
-        for wish in [Mark::Delete, Mark::Archive] {
+        mark(&story, ids[0], CheckpointMark::Pin).unwrap();
+        for wish in [CheckpointMark::Delete, CheckpointMark::Archive] {
             let refused = mark(&story, ids[0], wish).unwrap_err();
             assert_eq!(refused.code, Code::Unfinished);
             assert!(refused.message.ends_with("it is pinned") && refused.hint.unwrap().contains("unpin"), "{}", refused.message);
         }
-        mark(&story, ids[0], Mark::Unpin).unwrap();
-        mark(&story, ids[0], Mark::Delete).unwrap();
+        mark(&story, ids[0], CheckpointMark::Unpin).unwrap();
+        mark(&story, ids[0], CheckpointMark::Delete).unwrap();
         assert_eq!(story.checkpoints().len(), 3);
     }
 
     fn every_mark_has_its_event(world: &World) {
         let (story, ids) = working(world);
         let rev = story.rev();
-        for wish in [Mark::Pin, Mark::Unpin, Mark::Note { text: note("look here") }, Mark::Archive] {
+        for wish in [CheckpointMark::Pin, CheckpointMark::Unpin, CheckpointMark::Note { text: note("look here") }, CheckpointMark::Archive] {
             mark(&story, ids[0], wish).unwrap();
         }
-        mark(&story, ids[1], Mark::Delete).unwrap();
+        mark(&story, ids[1], CheckpointMark::Delete).unwrap();
         assert_eq!(story.kinds_after(rev), ["checkpoint_pinned", "checkpoint_unpinned", "checkpoint_noted", "checkpoint_archived", "checkpoint_deleted"]);
         assert!(story.events_after(rev).iter().all(|event| event.data["checkpoint_id"].is_string() && event.actor == "user:tester"));
         assert_eq!(story.checkpoints()[0].note, Some(note("look here")));
@@ -126,8 +126,8 @@ both_engines! {
     fn marks_do_not_touch_what_a_checkpoint_names(world: &World) {
         let (story, ids) = working(world);
         let before = story.checkpoints()[3].clone();
-        mark(&story, ids[3], Mark::Pin).unwrap();
-        mark(&story, ids[3], Mark::Note { text: note("x") }).unwrap();
+        mark(&story, ids[3], CheckpointMark::Pin).unwrap();
+        mark(&story, ids[3], CheckpointMark::Note { text: note("x") }).unwrap();
         let after = story.checkpoints()[3].clone();
         assert_eq!((after.sha256, &after.cut), (before.sha256, &before.cut));
         assert_eq!(problems(&story), []);
@@ -135,7 +135,7 @@ both_engines! {
 
     fn an_archived_checkpoint_is_out_of_the_way_and_not_gone(world: &World) {
         let (story, ids) = working(world);
-        mark(&story, ids[3], Mark::Archive).unwrap();
+        mark(&story, ids[3], CheckpointMark::Archive).unwrap();
         assert_eq!(listed(&list(&story, 10, false)), [ids[2], ids[1], ids[0]]);
         let with = list(&story, 10, true);
         assert_eq!((with.total, with.checkpoints[0].status), (4, CheckpointStatus::Archived));
@@ -203,7 +203,7 @@ both_engines! {
         newer.sha256 = newer.cut.sha256();
         forge(&story, &newer);
         assert_eq!(problems(&story), []);
-        let pin = MarkCheckpoint { checkpoint: newer.id.to_string(), mark: Mark::Pin };
+        let pin = MarkCheckpoint { checkpoint: newer.id.to_string(), mark: CheckpointMark::Pin };
         assert_eq!(story.run("", &pin).unwrap_err().code, Code::NewerStore, "read, and not written over");
         newer.cut.version = "2.0.0".to_owned();
         newer.sha256 = newer.cut.sha256();

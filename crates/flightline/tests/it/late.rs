@@ -3,11 +3,11 @@
 use flightline::Operation;
 use flightline::core::NoteId;
 use flightline::core::note::Note;
-use flightline::late::RecordLate;
+use flightline::rejected_delivery::RecordRejected;
 use flightline_testkit::prelude::*;
 
-fn late(sortie: Option<String>, mission: Option<&str>) -> RecordLate {
-    RecordLate {
+fn late(sortie: Option<String>, mission: Option<&str>) -> RecordRejected {
+    RecordRejected {
         note: None,
         operation: name("update_sortie"),
         said: note("nearly done"),
@@ -20,7 +20,7 @@ fn late(sortie: Option<String>, mission: Option<&str>) -> RecordLate {
     }
 }
 
-fn record(story: &Story<'_>, key: &str, request: &RecordLate) -> Result<Note, Refusal> {
+fn record(story: &Story<'_>, key: &str, request: &RecordRejected) -> Result<Note, Refusal> {
     let caller = Caller {
         user: "grace".to_owned(),
         idempotency_key: Some(key.to_owned()),
@@ -59,18 +59,18 @@ both_engines! {
         story.mission("Add login", &["Model"]);
         story.claim("ada", "Model").unwrap();
         let id: NoteId = "nte-00000000-0000-4000-8000-00000000000a".parse().unwrap();
-        let request = RecordLate { note: Some(id), ..late(Some(story.sortie_id("Model")), None) };
+        let request = RecordRejected { note: Some(id), ..late(Some(story.sortie_id("Model")), None) };
         let first = record(&story, "late-1", &request).unwrap();
         assert_eq!(first.id, id);
         // The answer was lost; another token brings it, under another key, and words of why may differ.
         let rev = story.rev();
         let caller = Caller { user: "eve".to_owned(), idempotency_key: Some("late-2".to_owned()), ..Caller::default() };
-        let again = RecordLate { why: note("epoch 2 of ada is over"), ..request.clone() };
+        let again = RecordRejected { why: note("epoch 2 of ada is over"), ..request.clone() };
         assert_eq!(story.run_as(&caller, &again).unwrap(), first);
         assert_eq!((story.rev(), told(&story)), (rev, 1));
         // It takes the place of no other note.
         let other = story.run("ada", &AddNote::of(NoteKind::Lesson, note("x"))).unwrap().id;
-        let refused = record(&story, "late-3", &RecordLate { note: Some(other), ..request }).unwrap_err();
+        let refused = record(&story, "late-3", &RecordRejected { note: Some(other), ..request }).unwrap_err();
         assert_eq!(refused.code, Code::InvalidInput);
     }
 

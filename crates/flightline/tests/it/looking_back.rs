@@ -6,7 +6,7 @@ use flightline::lock::held::StealHeldLock;
 use flightline::mail::list::ListMessages;
 use flightline::recovery::past::{ListRecoveries, UndoRecovery};
 use flightline::replay::state::ShowState;
-use flightline::{Thing, Unless};
+use flightline::{IfUnchanged, Target};
 use flightline_testkit::prelude::*;
 
 fn state(story: &Story<'_>, at: Option<&str>) -> Result<Vec<SortieStatus>, Code> {
@@ -18,12 +18,12 @@ fn state(story: &Story<'_>, at: Option<&str>) -> Result<Vec<SortieStatus>, Code>
     Ok(state.sorties.iter().map(|sortie| sortie.status).collect())
 }
 
-fn about(kind: Kind, reference: &str, unless: Unless) -> Caller {
+fn about(kind: Kind, reference: &str, if_unchanged: IfUnchanged) -> Caller {
     Caller {
-        thing: Some(Thing {
+        target: Some(Target {
             kind,
             reference: reference.to_owned(),
-            unless,
+            if_unchanged,
         }),
         ..caller("")
     }
@@ -209,7 +209,7 @@ both_engines! {
         let sortie = story.sortie_id("Model");
         let mut fleet = world.fleet();
         let look = |fleet: &mut Fleet, kind, reference: &str| {
-            let caller = about(kind, reference, Unless::Never);
+            let caller = about(kind, reference, IfUnchanged::NoCondition);
             fleet.run_fully(&ShowMission { mission: Some(mission.clone()) }, &caller).unwrap().since.unwrap()
         };
         let rename = |text: &str| UpdateMission {
@@ -223,7 +223,7 @@ both_engines! {
         // Something else changes: the mission's own record does not.
         story.claim("ada", "Model").unwrap();
         let if_unchanged = |places: &[&Cursor]| {
-            about(Kind::Mission, &mission, Unless::Changed(places.iter().copied().cloned().collect()))
+            about(Kind::Mission, &mission, IfUnchanged::Since(places.iter().copied().cloned().collect()))
         };
         let now = fleet.run_fully(&rename("First"), &if_unchanged(&[&seen])).unwrap().since.unwrap();
         assert!(now.rev > seen.rev && now.history == seen.history);

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use flightline::core::dialect::{Dialect, Json};
 use flightline::dialect::{ExportDocuments, ImportDocuments, ImportedDocument, Incoming};
-use flightline::mirror::{Mirrors, Said, take_in, write_out};
+use flightline::mirror::{MirrorNotice, Mirrors, take_in, write_out};
 use flightline_testkit::prelude::*;
 
 fn import(story: &Story<'_>, dialect: Dialect, file: &str, text: &str) -> ImportedDocument {
@@ -76,7 +76,7 @@ impl<'s, 'w> Mirror<'s, 'w> {
     }
 
     /// What a command does: takes in, then writes out.
-    fn pass(&self) -> Vec<Said> {
+    fn pass(&self) -> Vec<MirrorNotice> {
         self.story.with_fleet(|fleet| {
             let mut said = take_in(fleet, &self.mirrors, &caller("")).unwrap();
             said.extend(write_out(fleet, &self.mirrors, &caller("")).unwrap());
@@ -87,7 +87,7 @@ impl<'s, 'w> Mirror<'s, 'w> {
     /// Nobody writes for a while: the files are looked at once and left alone, and then time passes.
     fn settle(&self) {
         let said = self.pass();
-        let aside = |said: &Said| matches!(said, Said::Trouble(said) if said.contains(".conflict"));
+        let aside = |said: &MirrorNotice| matches!(said, MirrorNotice::Trouble(said) if said.contains(".conflict"));
         assert!(
             !said.iter().any(aside),
             "what may be being written is left alone: {said:?}"

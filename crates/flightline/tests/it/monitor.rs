@@ -5,7 +5,7 @@ use std::thread;
 
 use expect_test::expect;
 use flightline::Operation;
-use flightline::agent::monitor::{MonitorAgents, Told};
+use flightline::agent::monitor::{MonitorAgents, SilenceNotice};
 use flightline::recovery::compaction::{CompactionEvidence, ReportCompaction};
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::epic::epic;
@@ -63,7 +63,7 @@ both_engines! {
         let story = epic(world);
         story.send("Agent-Primary", &["Secondary-A"], "Hello").unwrap();
         story.pass_minutes(31);
-        assert_eq!(story.monitor("Agent-Primary").agents[0].told, Some(Told::Warned));
+        assert_eq!(story.monitor("Agent-Primary").agents[0].told, Some(SilenceNotice::Warned));
         for _ in 0..3 {
             story.pass_minutes(9);
             assert_eq!(story.monitor("Agent-Primary").agents[0].told, None);
@@ -90,7 +90,7 @@ both_engines! {
         story.pass_minutes(30);
         let told = story.monitor("").agents.remove(0).told;
         let notice = "Secondary-A hasn't updated checkpoint in 61 minutes".to_owned();
-        assert_eq!(told, Some(Told::Escalated { to: name("Agent-Primary"), notice: notice.clone() }));
+        assert_eq!(told, Some(SilenceNotice::Escalated { to: name("Agent-Primary"), notice: notice.clone() }));
         for _ in 0..3 {
             story.pass_minutes(60);
             assert_eq!(story.monitor("").agents[0].told, None);
@@ -237,12 +237,12 @@ both_engines! {
         let story = Story::under(world, Preset::Epic.policy());
         story.register("ada", Role::Specialist);
         story.pass_minutes(61);
-        let Some(Told::Escalated { to, .. }) = story.monitor("").agents.remove(0).told else { panic!() };
+        let Some(SilenceNotice::Escalated { to, .. }) = story.monitor("").agents.remove(0).told else { panic!() };
         assert_eq!(to.as_str(), "dispatch", "a mailbox, until somebody coordinates");
         story.register("lead", Role::Dispatch);
         story.beat("ada").unwrap();
         story.pass_minutes(61);
-        let Some(Told::Escalated { to, .. }) = story.monitor("").agents.remove(0).told else { panic!() };
+        let Some(SilenceNotice::Escalated { to, .. }) = story.monitor("").agents.remove(0).told else { panic!() };
         assert_eq!(to.as_str(), "lead");
     }
 

@@ -360,7 +360,7 @@ both_engines! {
         let shown = story.run("", &ShowCheckpoint { checkpoint: newest.id.to_string() }).unwrap();
         let Analysis { can_resume, blockers, suggestions, .. } = shown.recovery_analysis.unwrap();
         assert_eq!((can_resume, &blockers, &suggestions), (false, &newest.blockers, &newest.suggestions));
-        story.run("", &MarkCheckpoint { checkpoint: newest.id.to_string(), mark: Mark::Archive }).unwrap();
+        story.run("", &MarkCheckpoint { checkpoint: newest.id.to_string(), mark: CheckpointMark::Archive }).unwrap();
         assert_eq!(points(&story).len(), 3, "archived ones are no points");
         let few = ListRecoveryPoints { mission: None, limit: 1 };
         let few = story.run("", &few).unwrap();

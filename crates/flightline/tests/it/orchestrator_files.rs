@@ -108,7 +108,7 @@ fn status_of(story: &Story<'_>, id: &str) -> Option<CheckpointStatus> {
 fn archive(story: &Story<'_>, id: &str) {
     let mark = MarkCheckpoint {
         checkpoint: id.to_owned(),
-        mark: Mark::Archive,
+        mark: CheckpointMark::Archive,
     };
     story.run("", &mark).unwrap();
 }
@@ -368,7 +368,7 @@ both_engines! {
         let story = Story::new(world);
         import(&story, RUNNING).unwrap();
         assert!(kept(&story, FIRST).is_some());
-        let delete = MarkCheckpoint { checkpoint: format!("chk-{FIRST}"), mark: Mark::Delete };
+        let delete = MarkCheckpoint { checkpoint: format!("chk-{FIRST}"), mark: CheckpointMark::Delete };
         story.run("", &delete).unwrap();
         assert_eq!((kept(&story, FIRST), export(&story).documents.len()), (None, 0));
         assert!(import(&story, RUNNING).unwrap().changed, "and can come again");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::destructive::{BeforeDestructive, Prepared};
 use flightline::checkpoint::due::take_due;
-use flightline::checkpoint::files::State;
+use flightline::checkpoint::files::BackedUpState;
 use flightline::core::JsonData;
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::verify;
@@ -142,7 +142,7 @@ fn archived(story: &Story<'_>) -> Vec<CheckpointId> {
     all.into_iter().map(|it| it.id).collect()
 }
 
-fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> State {
+fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> BackedUpState {
     let whole = WholeCheckpoint { checkpoint };
     story.run("", &whole).unwrap().state.unwrap()
 }
@@ -262,7 +262,7 @@ both_engines! {
     fn what_is_guarded_is_not_archived(world: &World) {
         let story = working(world, Policy { retention: flightline::core::retention::Retention { most: 4, ..orchestrator().retention }, ..orchestrator() });
         let first = take(&story, 2);
-        story.run("", &MarkCheckpoint { checkpoint: first[0].to_string(), mark: Mark::Pin }).unwrap();
+        story.run("", &MarkCheckpoint { checkpoint: first[0].to_string(), mark: CheckpointMark::Pin }).unwrap();
         let more = take(&story, 6);
         assert_eq!(status(&story, first[0]), CheckpointStatus::Valid, "pinned");
         assert_eq!(archived(&story), [first[1], more[0], more[1]]);
@@ -284,7 +284,7 @@ both_engines! {
         assert_eq!(listed(&story, true).0, taken[3..]);
         // Where surplus is deleted, what somebody archived is left alone.
         let fleet = Story::new(world);
-        fleet.run("", &MarkCheckpoint { checkpoint: taken[3].to_string(), mark: Mark::Archive }).unwrap();
+        fleet.run("", &MarkCheckpoint { checkpoint: taken[3].to_string(), mark: CheckpointMark::Archive }).unwrap();
         world.pass(DAY * 31);
         fleet.with_fleet(|fleet| daily(fleet, &caller(""))).unwrap();
         assert_eq!(archived(&fleet), [taken[3]]);

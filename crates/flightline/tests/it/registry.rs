@@ -6,7 +6,7 @@ use flightline::Access;
 use flightline::core::Name;
 use flightline::core::event::sha256_hex;
 use flightline::core::token::{Presented, Scope};
-use flightline::registry::{Ask, Called, find, misfit, operations, value_of};
+use flightline::registry::{CallContext, Called, find, misfit, operations, value_of};
 use flightline::token::CreateToken;
 use flightline_testkit::prelude::*;
 use schemars::SchemaGenerator;
@@ -153,7 +153,7 @@ pub(crate) fn guest(world: &World, token: &str, scope: Scope, agent: &str) -> Ca
 
 fn ask(world: &World, caller: &Caller, name: &str, request: &Value) -> Result<Value, Refusal> {
     let request = request.to_string();
-    let ask = Ask {
+    let ask = CallContext {
         caller,
         folder: world.folder(),
         rehearse: false,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flightline::checkpoint::thin::thin;
-use flightline::replay::{Place, Replay, ReplayPage, ReplayStep};
+use flightline::replay::{PageStart, Replay, ReplayPage, ReplayStep};
 use flightline_testkit::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -60,7 +60,7 @@ fn range(from: Option<&str>, to: Option<&str>) -> Replay {
 fn at(of: impl ToString) -> Replay {
     let of = of.to_string();
     Replay {
-        place: Place::At { of },
+        place: PageStart::At { of },
         limit: 10,
         states: true,
         ..Replay::default()
@@ -141,21 +141,21 @@ both_engines! {
         let steps = all(&story, None, None);
         for limit in [1, 2, 3, 7, 40] {
             let request = Replay { mission: Some(mission.to_string()), limit, ..Replay::default() };
-            let (mut forwards, mut place) = (Vec::new(), Place::First);
+            let (mut forwards, mut place) = (Vec::new(), PageStart::First);
             loop {
                 let page = page(&story, Replay { place: place.clone(), ..request.clone() }).unwrap();
                 let Some(last) = page.steps.last() else { break };
                 let few = page.steps.iter().map(|step| step.events.len() as u64).sum::<u64>() <= limit;
                 assert!(few || page.steps.len() == 1, "a page has {limit} events, or one step");
-                place = Place::After { rev: last.rev };
+                place = PageStart::After { rev: last.rev };
                 forwards.extend(page.steps);
             }
             assert_eq!(forwards, steps, "{limit}");
-            let (mut backwards, mut place) = (Vec::new(), Place::Last);
+            let (mut backwards, mut place) = (Vec::new(), PageStart::Last);
             loop {
                 let page = page(&story, Replay { place: place.clone(), ..request.clone() }).unwrap();
                 let Some(first) = page.steps.first() else { break };
-                place = Place::Before { step: first.step };
+                place = PageStart::Before { step: first.step };
                 backwards.extend(page.steps.into_iter().rev());
             }
             backwards.reverse();
@@ -235,7 +235,7 @@ both_engines! {
         let middle = (steps[long].step + 1).to_string();
         assert_eq!(all(&story, Some(&middle), Some(&middle)), &steps[long..=long], "never half of a request");
         assert_eq!(all(&story, Some("0"), None), steps, "not before it was there");
-        let last = page(&story, Replay { place: Place::Last, limit: 1, ..range(None, Some(&middle)) });
+        let last = page(&story, Replay { place: PageStart::Last, limit: 1, ..range(None, Some(&middle)) });
         assert_eq!(last.unwrap().steps, &steps[long..=long]);
     }
 
@@ -343,7 +343,7 @@ both_engines! {
         let before = (look(), story.as_text());
         world.pass(Duration::from_secs(3 * 86_400));
         for who in ["", "ada", "somebody-new"] {
-            for place in [Place::First, Place::Last, Place::After { rev: 9 }, Place::Before { step: 20 }] {
+            for place in [PageStart::First, PageStart::Last, PageStart::After { rev: 9 }, PageStart::Before { step: 20 }] {
                 let request = Replay { place, states: true, ..range(None, None) };
                 assert!(!story.run(who, &request).unwrap().steps.is_empty());
             }
@@ -359,7 +359,7 @@ both_engines! {
         for limit in [1, 7, 61, 62] {
             let first = page(&story, Replay { limit, ..Replay::default() }).unwrap();
             assert_eq!((first.steps[0].events.len(), first.steps[0].changes.len()), (61, 61), "{limit}");
-            let back = page(&story, Replay { limit, place: Place::Before { step: first.steps[0].rev + 1 }, ..Replay::default() });
+            let back = page(&story, Replay { limit, place: PageStart::Before { step: first.steps[0].rev + 1 }, ..Replay::default() });
             assert_eq!(back.unwrap().steps, &first.steps[..1], "{limit}");
             assert_eq!(page(&story, Replay { limit, ..at("5") }).unwrap().steps[0].events.len(), 61);
         }

@@ -148,12 +148,12 @@ fn table(story: &Story<'_>) -> String {
     story.run("", &show).unwrap().text
 }
 
-fn found(story: &Story<'_>, who: &str) -> Vec<Candidate> {
+fn found(story: &Story<'_>, who: &str) -> Vec<RecoveryCandidate> {
     story.detect(who, vec![])
 }
 
 /// What was found of tasks: what happened, the evidence, and what to run.
-fn troubles(found: &[Candidate]) -> Vec<String> {
+fn troubles(found: &[RecoveryCandidate]) -> Vec<String> {
     let tasks = found.iter().flat_map(|candidate| &candidate.tasks);
     tasks
         .map(|task| {

@@ -68,7 +68,7 @@ fn whole(story: &Story<'_>, id: CheckpointId) -> String {
 fn delete(story: &Story<'_>, id: CheckpointId) {
     let request = MarkCheckpoint {
         checkpoint: id.to_string(),
-        mark: Mark::Delete,
+        mark: CheckpointMark::Delete,
     };
     story.run("", &request).unwrap();
 }

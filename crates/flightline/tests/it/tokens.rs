@@ -4,7 +4,7 @@
 use std::sync::Barrier;
 use std::thread;
 
-use flightline::agent::Beaten;
+use flightline::agent::HeartbeatRecorded;
 use flightline::agent::context::{EndSession, FullSync, SessionEnded};
 use flightline::core::context::ContextMode;
 use flightline::core::policy::{RecoveryMode, Triggers};
@@ -20,7 +20,7 @@ fn full(percent: u8) -> Heartbeat {
     }
 }
 
-fn fill(story: &Story<'_>, agent: &str, percent: u8) -> Beaten {
+fn fill(story: &Story<'_>, agent: &str, percent: u8) -> HeartbeatRecorded {
     story.run(agent, &full(percent)).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn working(world: &World) -> Story<'_> {
 }
 
 /// What an agent of a fleet with this policy does.
-fn under(world: &World, policy: &Policy, percent: u8) -> Beaten {
+fn under(world: &World, policy: &Policy, percent: u8) -> HeartbeatRecorded {
     let mut fleet = Fleet::new(world.store(), policy.clone());
     fleet.run(&full(percent), &caller("ada")).unwrap()
 }
@@ -377,7 +377,7 @@ both_engines! {
     fn what_changed_since_the_checkpoint_before_stands_in_it_as_the_seed_writes_it(world: &World) {
         let story = working(world);
         let id = |named: &str| story.sortie_id(named);
-        let shown = |checkpoint: Beaten| {
+        let shown = |checkpoint: HeartbeatRecorded| {
             let show = ShowCheckpoint { checkpoint: checkpoint.checkpoint_id.unwrap().to_string() };
             serde_json::to_value(story.run("", &show).unwrap()).unwrap()["agent_context"]["delta_changes"].clone()
         };

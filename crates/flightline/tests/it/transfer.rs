@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
 use flightline::checkpoint::export::{self, Replacing};
-use flightline::checkpoint::files::State;
-use flightline::checkpoint::import::{Arrival, ImportCheckpoint, ImportedCheckpoint};
+use flightline::checkpoint::files::BackedUpState;
+use flightline::checkpoint::import::{ImportArrival, ImportCheckpoint, ImportedCheckpoint};
 use flightline::checkpoint::inspect::VerifyCheckpoint;
 use flightline::checkpoint::thin::thin;
 use flightline::core::event::sha256_hex;
@@ -56,7 +56,7 @@ fn import(story: &Story<'_>, document: &CheckpointDocument) -> Result<ImportedCh
 fn delete(story: &Story<'_>, id: CheckpointId) {
     let request = MarkCheckpoint {
         checkpoint: id.to_string(),
-        mark: Mark::Delete,
+        mark: CheckpointMark::Delete,
     };
     story.run("", &request).unwrap();
 }
@@ -106,7 +106,10 @@ fn elsewhere<'w>(story: &Story<'_>, other: &'w World) -> Story<'w> {
 }
 
 /// A file that somebody made up, with all its hashes right.
-fn forged(document: &CheckpointDocument, change: impl FnOnce(&mut State)) -> CheckpointDocument {
+fn forged(
+    document: &CheckpointDocument,
+    change: impl FnOnce(&mut BackedUpState),
+) -> CheckpointDocument {
     let mut document = document.clone();
     let state = document.state.as_mut().unwrap();
     change(state);
@@ -158,11 +161,11 @@ both_engines! {
         let (story, taken) = working(world);
         let document = whole(&story, taken.id);
         let newest = story.checkpoint_for("", Reason::Shutdown).unwrap().id;
-        assert_eq!(import(&story, &document).unwrap().arrival, Arrival::There);
+        assert_eq!(import(&story, &document).unwrap().arrival, ImportArrival::There);
         delete(&story, taken.id);
         let rev = story.rev();
         let done = import(&story, &document).unwrap();
-        assert_eq!((done.arrival, done.checkpoint.pinned, done.agents), (Arrival::Returned, true, vec![]));
+        assert_eq!((done.arrival, done.checkpoint.pinned, done.agents), (ImportArrival::Returned, true, vec![]));
         assert_eq!(story.kinds_after(rev), ["checkpoint_imported"]);
         assert_eq!(whole(&story, taken.id).state.unwrap().values, document.state.unwrap().values);
         let order: Vec<CheckpointId> = listed(&story, false).iter().map(|(id, _)| *id).collect();
@@ -171,7 +174,7 @@ both_engines! {
         story.settle();
         assert!(flightline_testkit::read_checkpoint(&story.file_of(&taken)).is_ok(), "it has its file again");
         let rev = story.rev();
-        assert_eq!((import(&story, &whole(&story, taken.id)).unwrap().arrival, story.rev()), (Arrival::There, rev), "twice is once");
+        assert_eq!((import(&story, &whole(&story, taken.id)).unwrap().arrival, story.rev()), (ImportArrival::There, rev), "twice is once");
         world.pass(Duration::from_secs(86_400 * 20));
         let planned = story.run("", &PlanPrune::default()).unwrap();
         assert_eq!(planned.deleted, 0, "retention leaves it alone");
@@ -184,7 +187,7 @@ both_engines! {
         story.pass_minutes(1);
         thin_all(&story);
         let done = import(&story, &document).unwrap();
-        assert_eq!((done.arrival, done.values), (Arrival::Copied, document.state.as_ref().unwrap().values.len() as u64));
+        assert_eq!((done.arrival, done.values), (ImportArrival::Copied, document.state.as_ref().unwrap().values.len() as u64));
         let found = story.run("", &ShowCheckpoint { checkpoint: taken.id.to_string() }).unwrap();
         assert_eq!((said(&found), found.rev, found.pinned), (shown, taken.rev, true));
         assert!(is_sound(&story, taken.id) && story.damaged_values().is_empty());
@@ -202,7 +205,7 @@ both_engines! {
         story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert_eq!(story.as_text().replace("lock src/model.rs ada\n", ""), before.replace("lock src/model.rs ada\n", ""));
         assert!(story.damaged_values().is_empty());
-        assert_eq!(import(&story, &document).unwrap().arrival, Arrival::There);
+        assert_eq!(import(&story, &document).unwrap().arrival, ImportArrival::There);
     }
 
     fn what_was_kept_for_it_goes_with_it(world: &World) {
@@ -212,14 +215,14 @@ both_engines! {
         story.pass_minutes(1);
         thin_all(&story);
         import(&story, &document).unwrap();
-        story.run("", &MarkCheckpoint { checkpoint: taken.id.to_string(), mark: Mark::Unpin }).unwrap();
+        story.run("", &MarkCheckpoint { checkpoint: taken.id.to_string(), mark: CheckpointMark::Unpin }).unwrap();
         delete(&story, taken.id);
         story.pass_minutes(1);
         let size = |story: &Story<'_>| story.run("", &flightline::stats::ShowStats {}).unwrap().storage.kinds.into_iter().find(|one| one.kind == Kind::Import).unwrap();
         assert_eq!(size(&story).count, 0);
         thin_all(&story);
         assert_eq!((size(&story).bytes, size(&story).journal.thinned), (0, 1));
-        assert_eq!(import(&story, &document).unwrap().arrival, Arrival::Copied, "and comes again when it is asked for");
+        assert_eq!(import(&story, &document).unwrap().arrival, ImportArrival::Copied, "and comes again when it is asked for");
         assert!(story.damaged_values().is_empty());
     }
 
@@ -233,7 +236,7 @@ both_engines! {
         let document = whole(&there, theirs.id);
         let (latest, before, rev) = (here.checkpoint().id, here.as_text(), here.rev());
         let done = import(&here, &document).unwrap();
-        assert_eq!((done.arrival, done.agents.as_slice()), (Arrival::Foreign, ["zoe".to_owned()].as_slice()));
+        assert_eq!((done.arrival, done.agents.as_slice()), (ImportArrival::Foreign, ["zoe".to_owned()].as_slice()));
         assert_eq!(here.as_text().replace("agent zoe epoch 2 retired\n", ""), before, "nothing of the work has changed");
         assert!(here.rev() > rev);
         assert!(listed(&here, false).iter().all(|(id, _)| *id != theirs.id));
@@ -244,8 +247,8 @@ both_engines! {
         here.settle();
         assert!(!here.file_of(&theirs).exists(), "a store built from files must not begin with it");
         assert!(here.damaged_values().is_empty() && is_sound(&here, theirs.id));
-        assert_eq!(import(&here, &document).unwrap().arrival, Arrival::There);
-        assert_eq!(import(&there, &whole(&here, theirs.id)).unwrap().arrival, Arrival::There, "it is the same wherever it is");
+        assert_eq!(import(&here, &document).unwrap().arrival, ImportArrival::There);
+        assert_eq!(import(&there, &whole(&here, theirs.id)).unwrap().arrival, ImportArrival::There, "it is the same wherever it is");
         let diff = here.run("", &DiffCheckpoints { a: taken.id.to_string(), b: Some(theirs.id.to_string()) }).unwrap();
         assert!(diff.iter().any(|one| one.kind == Kind::Sortie));
         assert_eq!(here.resume("", vec![]).unwrap().checkpoint_id, latest, "nobody gets it who did not ask for it");
@@ -266,7 +269,7 @@ both_engines! {
         let there = elsewhere(&here, &other);
         there.finish("bob", &["Tests"]);
         let theirs = there.checkpoint();
-        assert_eq!(import(&here, &whole(&there, theirs.id)).unwrap().arrival, Arrival::Foreign);
+        assert_eq!(import(&here, &whole(&there, theirs.id)).unwrap().arrival, ImportArrival::Foreign);
         assert_eq!(whole(&here, theirs.id).state.unwrap().values, whole(&there, theirs.id).state.unwrap().values);
     }
 
@@ -323,7 +326,7 @@ both_engines! {
             let refusal = story.run("", &ImportCheckpoint { document: document.clone() }).unwrap_err();
             assert_eq!((refusal.code, story.rev()), (Code::Integrity, rev), "{}", refusal.message);
         };
-        let damaged = |change: &dyn Fn(&mut State)| {
+        let damaged = |change: &dyn Fn(&mut BackedUpState)| {
             let mut document = document.clone();
             change(document.state.as_mut().unwrap());
             document
@@ -343,12 +346,12 @@ both_engines! {
         let (story, taken) = working(world);
         let document = whole(&story, taken.id);
         delete(&story, taken.id);
-        let refused = |change: &dyn Fn(&mut State)| {
+        let refused = |change: &dyn Fn(&mut BackedUpState)| {
             let refusal = import(&story, &forged(&document, change)).unwrap_err();
             assert_eq!(refusal.code, Code::Integrity, "{}", refusal.message);
             refusal.message
         };
-        let edit = |from: &'static str, to: &'static str| move |state: &mut State| {
+        let edit = |from: &'static str, to: &'static str| move |state: &mut BackedUpState| {
             let value = state.values.iter_mut().find(|value| value.text.contains(from)).unwrap();
             value.text = value.text.replace(from, to);
         };
@@ -359,7 +362,7 @@ both_engines! {
         refused(&|state| state.values[0].kind = Kind::Setting);
         let other = "msn-00000000-0000-4000-8000-00000000beef";
         let mission = document.mission_id.to_string();
-        assert!(refused(&move |state: &mut State| {
+        assert!(refused(&move |state: &mut BackedUpState| {
             let sortie = state.values.iter_mut().find(|value| value.kind == Kind::Sortie).unwrap();
             sortie.text = sortie.text.replace(&mission, other);
         }).contains("another mission"));
@@ -371,12 +374,12 @@ both_engines! {
         let document = whole(&story, taken.id);
         damage::everywhere(world, Kind::Sortie, &story.sortie_id("Endpoint"), 0);
         assert!(!is_sound(&story, taken.id));
-        assert_eq!(import(&story, &document).unwrap().arrival, Arrival::Copied);
+        assert_eq!(import(&story, &document).unwrap().arrival, ImportArrival::Copied);
         assert!(is_sound(&story, taken.id));
         damage::everywhere(world, Kind::Import, &taken.id.to_string(), 0);
         let verdict = story.run("", &VerifyCheckpoint { checkpoint: taken.id }).unwrap();
         assert!(verdict.problem.unwrap().contains("is damaged"));
-        assert_eq!(import(&story, &document).unwrap().arrival, Arrival::Copied, "and again");
+        assert_eq!(import(&story, &document).unwrap().arrival, ImportArrival::Copied, "and again");
         assert!(is_sound(&story, taken.id));
     }
 }

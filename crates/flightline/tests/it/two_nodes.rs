@@ -9,7 +9,7 @@ use flightline::checkpoint::files::name_of;
 use flightline::checkpoint::inspect::Verification;
 use flightline::core::checkpoint::Backup;
 use flightline::doctor::{Care, examine_backups};
-use flightline::errand::CompareFiles;
+use flightline::store_job::CompareFiles;
 use flightline_testkit::prelude::*;
 
 fn verify(world: &World, folder: &Path) -> Verification {
@@ -18,7 +18,7 @@ fn verify(world: &World, folder: &Path) -> Verification {
     let compare = CompareFiles {
         found: found.unwrap(),
     };
-    let mut found = fleet.send(&compare, folder, &caller("")).unwrap();
+    let mut found = fleet.run_job(&compare, folder, &caller("")).unwrap();
     assert_eq!(found.len(), 1);
     found.remove(0)
 }
@@ -48,7 +48,7 @@ fn each_node_answers_for_its_own_files() {
     world.pass(Duration::from_secs(20));
     let pin = MarkCheckpoint {
         checkpoint: taken.id.to_string(),
-        mark: Mark::Pin,
+        mark: CheckpointMark::Pin,
     };
     world.run("", &pin).unwrap();
     backups::settle(&mut world.fleet(), &b, &caller("")).unwrap();

@@ -316,10 +316,10 @@ impl<'w> Walk<'w> {
         match self.chance.below(8) {
             0..2 => {
                 let mark = match self.chance.below(6) {
-                    0..2 => Mark::Pin,
-                    2..4 => Mark::Unpin,
-                    4 => Mark::Archive,
-                    _ => Mark::Delete,
+                    0..2 => CheckpointMark::Pin,
+                    2..4 => CheckpointMark::Unpin,
+                    4 => CheckpointMark::Archive,
+                    _ => CheckpointMark::Delete,
                 };
                 let Some(id) = self.checkpoint() else {
                     return ("mark a checkpoint", Ok(()));

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use flightline::agent::monitor::{MonitorAgents, Monitored, MonitoredAgent, Told};
+use flightline::agent::monitor::{MonitorAgents, Monitored, MonitoredAgent, SilenceNotice};
 use flightline::core::dialect::epic::MonitorLevel;
 use flightline::core::policy::Preset;
 
@@ -79,8 +79,8 @@ fn report(page: &mut Page, seen: &Monitored) {
 fn say_told(agent: &MonitoredAgent, app: &App) {
     let name = &agent.agent;
     match &agent.told {
-        Some(Told::Warned) => app.ui.talk(format_args!("{name} was warned.")),
-        Some(Told::Escalated { to, notice }) => {
+        Some(SilenceNotice::Warned) => app.ui.talk(format_args!("{name} was warned.")),
+        Some(SilenceNotice::Escalated { to, notice }) => {
             app.ui.warn(format_args!(
                 "{notice}. {to} was told; continue with `fleet agents resume {name}`, `fleet agents takeover {name} NEW` or `fleet agents restart {name}`"
             ));

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use flightline::agent::Beaten;
+use flightline::agent::HeartbeatRecorded;
 use flightline::agent::context::{EndSession, FullSync};
 use flightline::core::Kind;
 
@@ -10,7 +10,7 @@ use crate::app::{App, Short};
 use crate::command::Done;
 use crate::ui::Page;
 
-pub fn say_beaten(beaten: &Beaten, app: &mut App) -> Done {
+pub fn say_beaten(beaten: &HeartbeatRecorded, app: &mut App) -> Done {
     // The usual heartbeat asks for no ids.
     let led_to_more = !beaten.crossed.is_empty() || beaten.checkpoint_id.is_some();
     let short = match led_to_more {
@@ -42,7 +42,7 @@ fn warn(problem: Option<&String>, app: &App) {
     }
 }
 
-fn say_crossed(page: &mut Page, beaten: &Beaten, short: &Short) {
+fn say_crossed(page: &mut Page, beaten: &HeartbeatRecorded, short: &Short) {
     let percent = beaten.context_percent.unwrap_or_default();
     let saved = match (beaten.checkpoint_id, &beaten.problem) {
         (Some(id), _) => format!("saved in {}", short.id(id)),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flightline::doctor::{Connection, Finding};
+use flightline::doctor::{Connection, ConnectionFinding};
 use flightline_clients::setup::{
     self, Own, RegisteredHook, SetupFile, SetupScope, Untrusted, codex_trust, codex_untrusted,
 };
@@ -132,7 +132,7 @@ impl Looking<'_> {
         let (scope, root) = (way.scope(), self.files.root());
         let obstacles =
             setup::obstacles(client, scope, root, &|place| self.files.text_at_best(place));
-        findings.extend(obstacles.into_iter().map(|it| Finding {
+        findings.extend(obstacles.into_iter().map(|it| ConnectionFinding {
             what: it.what,
             remedy: it.remedy,
             blocks: it.certain,
@@ -159,7 +159,7 @@ impl Looking<'_> {
         &self,
         client: Client,
         scope: SetupScope,
-        findings: &mut Vec<Finding>,
+        findings: &mut Vec<ConnectionFinding>,
     ) -> Vec<Settings> {
         let mut settings = Vec::new();
         for place in setup::places(client, scope) {
@@ -190,7 +190,12 @@ impl Looking<'_> {
     }
 
     /// Hooks that Codex skips because the user has not trusted them as they are.
-    fn untrusted(&self, client: Client, way: &Way, settings: &[Settings]) -> Option<Finding> {
+    fn untrusted(
+        &self,
+        client: Client,
+        way: &Way,
+        settings: &[Settings],
+    ) -> Option<ConnectionFinding> {
         let hooks = settings.first().filter(|_| client == Client::Codex)?;
         let key = match way {
             Way::Settings(_) => hooks.path.display().to_string(),
@@ -240,7 +245,12 @@ impl Looking<'_> {
     }
 
     /// Tries one hook for real: the command of the settings file, with an event of which nothing comes. Says how long it took.
-    fn try_hook(&self, client: Client, way: &Way, settings: &[Settings]) -> Result<u64, Finding> {
+    fn try_hook(
+        &self,
+        client: Client,
+        way: &Way,
+        settings: &[Settings],
+    ) -> Result<u64, ConnectionFinding> {
         let (setup, root) = (way.again(client), self.files.root());
         for hook in settings.iter().flat_map(|it| &it.hooks) {
             self.is_this_program(hook, client, way)?;
@@ -315,7 +325,7 @@ impl Looking<'_> {
         hook: &RegisteredHook,
         client: Client,
         way: &Way,
-    ) -> Result<(), Finding> {
+    ) -> Result<(), ConnectionFinding> {
         let setup = way.again(client);
         let program = Path::new(&hook.program);
         let found = match program.components().count() {
@@ -359,7 +369,11 @@ impl Looking<'_> {
 }
 
 /// The hooks of a plugin.
-fn of_plugin(client: Client, plugged: &Plugged, findings: &mut Vec<Finding>) -> Vec<Settings> {
+fn of_plugin(
+    client: Client,
+    plugged: &Plugged,
+    findings: &mut Vec<ConnectionFinding>,
+) -> Vec<Settings> {
     match &plugged.text {
         Some(text) if !plugged.hooks.is_empty() => vec![Settings {
             place: plugged.place.clone(),
@@ -385,7 +399,7 @@ fn of_plugin(client: Client, plugged: &Plugged, findings: &mut Vec<Finding>) -> 
 }
 
 /// Events that have no hook.
-fn lacks(client: Client, way: &Way, settings: &[Settings]) -> Option<Finding> {
+fn lacks(client: Client, way: &Way, settings: &[Settings]) -> Option<ConnectionFinding> {
     let has = |event: &str| {
         let mut all = settings.iter().flat_map(|it| &it.hooks);
         all.any(|hook| hook.event == event)
@@ -415,7 +429,7 @@ fn say_twice(client: Client, found: &mut [(Way, Connection)]) {
     let told: Vec<String> = found.iter().map(|(way, _)| way.told()).collect();
     let removals: Vec<String> = found.iter().map(|(way, _)| way.removal(client)).collect();
     if let Some((_, last)) = found.last_mut() {
-        last.findings.push(Finding {
+        last.findings.push(ConnectionFinding {
             what: format!(
                 "it is set up {}: every event is told {times}",
                 told.join(" and ")
@@ -426,8 +440,8 @@ fn say_twice(client: Client, found: &mut [(Way, Connection)]) {
     }
 }
 
-fn blocks(what: String, remedy: &str) -> Finding {
-    Finding {
+fn blocks(what: String, remedy: &str) -> ConnectionFinding {
+    ConnectionFinding {
         what,
         remedy: remedy.to_owned(),
         blocks: true,

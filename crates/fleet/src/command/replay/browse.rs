@@ -1,7 +1,7 @@
 //! Going through a history with keys: what each key means, and where it leads. Knows no terminal.
 
 use flightline::core::Refusal;
-use flightline::replay::{Place, ReplayStep};
+use flightline::replay::{PageStart, ReplayStep};
 
 /// The command of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Browser {
     pub fn press(
         &mut self,
         key: Key,
-        fetch: impl FnOnce(Place) -> Result<Vec<ReplayStep>, Refusal>,
+        fetch: impl FnOnce(PageStart) -> Result<Vec<ReplayStep>, Refusal>,
     ) -> Result<Said, Refusal> {
         let here = self.step().map(|step| (step.step, step.rev));
         match (key, here) {
@@ -127,20 +127,20 @@ impl Browser {
                 Ok(Said::Step)
             }
             (Key::Next, Some((_, rev))) => {
-                let steps = fetch(Place::After { rev })?;
+                let steps = fetch(PageStart::After { rev })?;
                 Ok(self.turn(steps, 0, Said::LastAlready))
             }
             (Key::Previous, Some((step, _))) => {
-                let steps = fetch(Place::Before { step })?;
+                let steps = fetch(PageStart::Before { step })?;
                 let last = steps.len().saturating_sub(1);
                 Ok(self.turn(steps, last, Said::FirstAlready))
             }
             (Key::First, _) | (Key::Next, None) => {
-                let steps = fetch(Place::First)?;
+                let steps = fetch(PageStart::First)?;
                 Ok(self.turn(steps, 0, Said::FirstAlready))
             }
             (Key::Last, _) | (Key::Previous, None) => {
-                let steps = fetch(Place::Last)?;
+                let steps = fetch(PageStart::Last)?;
                 let last = steps.len().saturating_sub(1);
                 Ok(self.turn(steps, last, Said::LastAlready))
             }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     /// A history of ten steps in pages of three.
-    fn fetch(place: Place) -> Result<Vec<ReplayStep>, Refusal> {
+    fn fetch(place: PageStart) -> Result<Vec<ReplayStep>, Refusal> {
         let all: Vec<u64> = (1..=10).collect();
         let after = |rev: u64| all.iter().copied().filter(move |it| *it > rev).take(3);
         let before = |step: u64| {
@@ -218,16 +218,16 @@ mod tests {
             all[end.saturating_sub(3)..end].to_vec()
         };
         Ok(steps(&match place {
-            Place::First | Place::At { .. } => after(0).collect::<Vec<u64>>(),
-            Place::Last => before(11),
-            Place::After { rev } => after(rev).collect(),
-            Place::Before { step } => before(step),
+            PageStart::First | PageStart::At { .. } => after(0).collect::<Vec<u64>>(),
+            PageStart::Last => before(11),
+            PageStart::After { rev } => after(rev).collect(),
+            PageStart::Before { step } => before(step),
         }))
     }
 
     #[test]
     fn every_step_is_reached_forwards_and_back_over_the_pages() {
-        let mut browser = Browser::new(fetch(Place::First).unwrap());
+        let mut browser = Browser::new(fetch(PageStart::First).unwrap());
         let mut seen = vec![browser.step().unwrap().step];
         while browser.press(Key::Next, fetch).unwrap() == Said::Step {
             seen.push(browser.step().unwrap().step);

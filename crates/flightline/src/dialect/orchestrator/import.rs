@@ -25,7 +25,7 @@ use super::super::intake::turn;
 use super::super::{ImportDocuments, ImportedDocument, Incoming, read};
 use super::files::document;
 use crate::checkpoint::load;
-use crate::checkpoint::take::{Taking, take_as};
+use crate::checkpoint::take::{NewCheckpoint, take_as};
 use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::Operation;
@@ -274,7 +274,7 @@ fn bring_in(
     let blockers = texts
         .into_iter()
         .filter_map(|text| NoteText::parse("blocker", text).ok());
-    let taking = Taking {
+    let taking = NewCheckpoint {
         mission: &mission,
         reason: reason_of(document.word("trigger")),
         details: NoteText::parse("reason", document.word("triggerReason"))

@@ -14,9 +14,9 @@ use flightline_core::{Code, Refusal, Time};
 use flightline_workspace::beneath::Replacing;
 use serde::{Deserialize, Serialize};
 
-use super::epic::Whose;
+use super::epic::DocumentOwner;
 use super::intake::{cannot_be_held, of_nobody};
-use super::{Folder, PRIVATE, Said};
+use super::{MirrorFolder, MirrorNotice, PRIVATE};
 use crate::dialect::ImportedDocument;
 use crate::dialect::aside::TellPutAside;
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ impl Conflict {
     }
 }
 
-impl Folder {
+impl MirrorFolder {
     /// The files that were put aside, and what each was called.
     fn kept_beside(&self) -> Vec<(String, String)> {
         let names = self.root.names_in(&self.place).unwrap_or_default();
@@ -123,11 +123,11 @@ impl Folder {
         caller: &Caller,
         (file, bytes): (&str, &[u8]),
         (kept, why): (&str, &Refusal),
-        said: &mut Vec<Said>,
+        said: &mut Vec<MirrorNotice>,
     ) -> Result<()> {
         let (why, name) = (&why.message, self.name);
         let line = format!("{why}; it is kept as {name}/{kept}: see `fleet conflicts list`");
-        said.push(Said::Trouble(line.clone()));
+        said.push(MirrorNotice::Trouble(line.clone()));
         if self.is_judged(kept, bytes) {
             return Ok(());
         }
@@ -142,7 +142,7 @@ impl Folder {
         let told = match fleet.run(&request, &of_nobody(caller)) {
             Ok(told) => told.map(|agent| agent.to_string()),
             Err(Error::Refused(refusal)) => {
-                said.push(Said::Trouble(refusal.message));
+                said.push(MirrorNotice::Trouble(refusal.message));
                 None
             }
             Err(error) => return Err(error),
@@ -157,7 +157,7 @@ impl Folder {
     }
 
     /// Says to an agent which of its files were put aside since its last command.
-    pub(super) fn remind(&self, caller: &Caller, said: &mut Vec<Said>) {
+    pub(super) fn remind(&self, caller: &Caller, said: &mut Vec<MirrorNotice>) {
         let Some(agent) = &caller.agent else {
             return;
         };
@@ -170,7 +170,7 @@ impl Folder {
             if let Some((to, line)) = word.split_once('\n')
                 && to == agent
             {
-                said.push(Said::Trouble(line.to_owned()));
+                said.push(MirrorNotice::Trouble(line.to_owned()));
                 let _ = self.shadows.remove(&name);
             }
         }
@@ -181,7 +181,7 @@ impl Folder {
         &self,
         fleet: &mut Fleet,
         caller: &Caller,
-        said: &mut Vec<Said>,
+        said: &mut Vec<MirrorNotice>,
     ) -> Result<()> {
         for (kept, file) in self.kept_beside() {
             let Ok(Some(bytes)) = self.root.read(self.place.join(&kept), MAX_BYTES) else {
@@ -191,7 +191,7 @@ impl Folder {
                 continue;
             }
             let text = match self.text_in(&file, &bytes) {
-                Ok(text) if matches!(self.whose(&file, &text), Whose::Own) => text,
+                Ok(text) if matches!(self.whose(&file, &text), DocumentOwner::Own) => text,
                 Ok(_) => continue,
                 Err(_) => {
                     if self.is_settled(&kept, fleet.now()?) {

@@ -4,9 +4,9 @@ use flightline_core::Time;
 use flightline_core::dialect::{Dialect, DialectDocument, epic};
 use flightline_workspace::beneath::Replacing;
 
-use super::{Folder, PRIVATE};
+use super::{MirrorFolder, PRIVATE};
 use crate::dialect::Outgoing;
-use crate::mirror::Said;
+use crate::mirror::MirrorNotice;
 
 /// How a moved file is remembered: by its last seen content.
 const MOVED: &str = ".moved.";
@@ -14,7 +14,7 @@ const MOVED: &str = ".moved.";
 const ENDINGS: [&str; 3] = ["_crashed_", "_aborted_", "_retired_"];
 
 /// Whose document is in a file.
-pub(super) enum Whose {
+pub(super) enum DocumentOwner {
     /// The agent's that the file is named after, or no agent's at all.
     Own,
     /// The one of an agent that has ended.
@@ -28,11 +28,11 @@ pub(super) enum Whose {
     },
 }
 
-impl Folder {
+impl MirrorFolder {
     /// Whose document this is. An agent's file may be called after its id as it stands, too: `Secondary-B.json`.
-    pub(super) fn whose(&self, file: &str, text: &str) -> Whose {
+    pub(super) fn whose(&self, file: &str, text: &str) -> DocumentOwner {
         if self.dialect != Dialect::Epic {
-            return Whose::Own;
+            return DocumentOwner::Own;
         }
         let named = DialectDocument::read(Dialect::Epic, text)
             .ok()
@@ -42,18 +42,18 @@ impl Folder {
             });
         let stem = file.trim_end_matches(".json");
         match named {
-            None => Whose::Own,
+            None => DocumentOwner::Own,
             Some((name, _)) if name == file || epic::file_name(stem).is_ok_and(|it| it == name) => {
-                Whose::Own
+                DocumentOwner::Own
             }
-            Some((name, _)) if ending_of(&name, file).is_some() => Whose::Ended,
-            Some((file, agent)) => Whose::Anothers { agent, file },
+            Some((name, _)) if ending_of(&name, file).is_some() => DocumentOwner::Ended,
+            Some((file, agent)) => DocumentOwner::Anothers { agent, file },
         }
     }
 
     /// Notes which of our files were moved away, as the seed does when an agent has crashed or begins from scratch:
     /// they are written again when their agent acts again.
-    pub(super) fn note_moved(&self, missing: &[String], said: &mut Vec<Said>) {
+    pub(super) fn note_moved(&self, missing: &[String], said: &mut Vec<MirrorNotice>) {
         if self.dialect != Dialect::Epic {
             return;
         }
@@ -70,12 +70,12 @@ impl Folder {
             let agent = agent.and_then(|text| DialectDocument::read(Dialect::Epic, text).ok());
             let agent = agent.map_or_else(|| name.clone(), |it| it.word("agent_id").to_owned());
             said.push(match noted {
-                Ok(()) => Said::Done(format!(
+                Ok(()) => MirrorNotice::Done(format!(
                     "{0}/{name} was moved to {0}/{to}, and is not written again until {agent} acts; give its work to \
                      another with `fleet agents takeover {agent} NEW`",
                     self.name
                 )),
-                Err(error) => Said::Trouble(format!("{}/{name}: {error}", self.name)),
+                Err(error) => MirrorNotice::Trouble(format!("{}/{name}: {error}", self.name)),
             });
         }
     }

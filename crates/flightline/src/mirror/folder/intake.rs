@@ -10,8 +10,8 @@ use flightline_core::{Code, Refusal, Time};
 use flightline_store::StoreError;
 use flightline_workspace::beneath::Replacing;
 
-use super::epic::Whose;
-use super::{BACKUPS, Folder, PRIVATE, Said, Seen};
+use super::epic::DocumentOwner;
+use super::{BACKUPS, MirrorFolder, MirrorNotice, PRIVATE, Seen};
 use crate::dialect::{ExportDocuments, ImportDocuments, ImportedDocument, Incoming, turn};
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
@@ -30,13 +30,13 @@ struct Found {
     incoming: Incoming,
 }
 
-impl Folder {
+impl MirrorFolder {
     /// Takes in every file that is not as we last saw it.
     pub(in crate::mirror) fn take_in(
         &self,
         fleet: &mut Fleet,
         caller: &Caller,
-        said: &mut Vec<Said>,
+        said: &mut Vec<MirrorNotice>,
     ) -> Result<()> {
         self.remind(caller, said);
         let missing = self.not_there();
@@ -67,7 +67,7 @@ impl Folder {
         &self,
         fleet: &mut Fleet,
         caller: &Caller,
-        said: &mut Vec<Said>,
+        said: &mut Vec<MirrorNotice>,
     ) -> Result<Vec<Found>> {
         let mut files = self.root.names_in(&self.place).unwrap_or_default();
         files.retain(|file| self.is_document(file));
@@ -84,14 +84,14 @@ impl Folder {
             };
             match self.text_in(&file, &bytes) {
                 Ok(text) => match self.whose(&file, &text) {
-                    Whose::Own => found.push(Found {
+                    DocumentOwner::Own => found.push(Found {
                         incoming: self.incoming(&file, text, before),
                         file,
                         bytes,
                     }),
-                    Whose::Ended => {}
-                    Whose::Anothers { agent, file: name } => {
-                        said.push(Said::Trouble(format!(
+                    DocumentOwner::Ended => {}
+                    DocumentOwner::Anothers { agent, file: name } => {
+                        said.push(MirrorNotice::Trouble(format!(
                             "{0}/{file} is left alone: it is about {agent}, whose file is {0}/{name}",
                             self.name
                         )));
@@ -149,7 +149,7 @@ impl Folder {
         fleet: &mut Fleet,
         caller: &Caller,
         found: Found,
-        said: &mut Vec<Said>,
+        said: &mut Vec<MirrorNotice>,
     ) -> Result<()> {
         let Found {
             file,
@@ -162,7 +162,10 @@ impl Folder {
                 self.say_taken(&file, taken, said);
                 let _ = self.shadows.remove(sighted(&file));
                 if let Err(error) = self.remember(&file, &bytes) {
-                    said.push(Said::Trouble(format!("{}/{file}: {error}", self.name)));
+                    said.push(MirrorNotice::Trouble(format!(
+                        "{}/{file}: {error}",
+                        self.name
+                    )));
                 }
                 return Ok(());
             }
@@ -172,20 +175,25 @@ impl Folder {
     }
 
     /// One line says what a file changed.
-    pub(super) fn say_taken(&self, file: &str, taken: ImportedDocument, said: &mut Vec<Said>) {
+    pub(super) fn say_taken(
+        &self,
+        file: &str,
+        taken: ImportedDocument,
+        said: &mut Vec<MirrorNotice>,
+    ) {
         if taken.changed {
             let (name, changes) = (&taken.name, taken.changes.join(", "));
             let mut line = format!("took in {}/{file} ({name})", self.name);
             if !changes.is_empty() {
                 line = format!("{line}: {changes}");
             }
-            said.push(Said::Done(line));
+            said.push(MirrorNotice::Done(line));
         }
-        said.extend(taken.warnings.into_iter().map(Said::Trouble));
+        said.extend(taken.warnings.into_iter().map(MirrorNotice::Trouble));
     }
 
-    fn left_alone(&self, file: &str, error: &io::Error) -> Said {
-        Said::Trouble(format!("{}/{file} is left alone: {error}", self.name))
+    fn left_alone(&self, file: &str, error: &io::Error) -> MirrorNotice {
+        MirrorNotice::Trouble(format!("{}/{file} is left alone: {error}", self.name))
     }
 
     pub(super) fn incoming(&self, file: &str, text: String, before: Option<String>) -> Incoming {
@@ -221,7 +229,7 @@ impl Folder {
         caller: &Caller,
         (file, bytes): (&str, &[u8]),
         why: &Refusal,
-        said: &mut Vec<Said>,
+        said: &mut Vec<MirrorNotice>,
     ) -> Result<()> {
         match self.keep_beside(file, file) {
             Ok(kept) => self.tell_of(fleet, caller, (file, bytes), (&kept, why), said)?,
@@ -244,7 +252,7 @@ impl Folder {
         fleet: &mut Fleet,
         caller: &Caller,
         file: &str,
-        said: &mut Vec<Said>,
+        said: &mut Vec<MirrorNotice>,
     ) -> Result<()> {
         let request = ExportDocuments {
             dialect: self.dialect,
@@ -268,7 +276,7 @@ impl Folder {
             return Ok(());
         };
         match self.import(fleet, caller, self.incoming(file, text, None)) {
-            Ok(_) => said.push(Said::Done(format!(
+            Ok(_) => said.push(MirrorNotice::Done(format!(
                 "{}/{file} is restored from {}/backups/{backup}",
                 self.name, self.name
             ))),

@@ -12,25 +12,25 @@ use flightline_core::{CheckpointId, Time};
 use flightline_store::CrashPoints;
 use flightline_workspace::beneath::{Dir, Replacing};
 
-use super::{Folder, PRIVATE, Seen};
+use super::{MirrorFolder, PRIVATE, Seen};
 use crate::dialect::orchestrator::files::{index, packed};
 use crate::dialect::{GivenOut, Outgoing};
-use crate::mirror::Said;
+use crate::mirror::MirrorNotice;
 
 /// Where the folder is: in the state folder, not among the files of the work.
 pub(super) fn place() -> PathBuf {
     PathBuf::from(FOLDER.rsplit('/').next().unwrap_or(FOLDER))
 }
 
-impl Folder {
+impl MirrorFolder {
     /// An index that another program wrote says only where files are: it is written anew. One that contradicts the
     /// files is reported, and one that is no index is kept beside.
-    pub(super) fn compare_index(&self, now: Time, said: &mut Vec<Said>) {
+    pub(super) fn compare_index(&self, now: Time, said: &mut Vec<MirrorNotice>) {
         let bytes = match self.look(INDEX_FILE) {
             Ok(Seen::Foreign { bytes, .. }) => bytes,
             Ok(Seen::Ours | Seen::Missing) => return,
             Err(error) => {
-                said.push(Said::Trouble(format!(
+                said.push(MirrorNotice::Trouble(format!(
                     "{}/{INDEX_FILE} is left alone: {error}",
                     self.name
                 )));
@@ -51,11 +51,11 @@ impl Folder {
                     "{0}/{INDEX_FILE} is no index; it is kept as {0}/{kept}",
                     self.name
                 );
-                said.push(Said::Trouble(line));
+                said.push(MirrorNotice::Trouble(line));
             }),
         };
         if let Err(error) = settled {
-            said.push(Said::Trouble(format!(
+            said.push(MirrorNotice::Trouble(format!(
                 "{}/{INDEX_FILE}: {error}",
                 self.name
             )));
@@ -63,13 +63,13 @@ impl Folder {
     }
 
     /// What an index lists that is not there.
-    fn missing(&self, entries: &[Json]) -> Vec<Said> {
+    fn missing(&self, entries: &[Json]) -> Vec<MirrorNotice> {
         let files = documents_in(&self.root, &self.place);
         let there: BTreeSet<&String> = files.iter().map(|(_, key)| key).collect();
         let ids = entries.iter().map(|entry| entry.word("id"));
         let gone = ids.filter(|id| !there.contains(&key(id)));
         gone.map(|id| {
-            Said::Trouble(format!(
+            MirrorNotice::Trouble(format!(
                 "{}/{INDEX_FILE} lists {id}, which is not there",
                 self.name
             ))
@@ -129,10 +129,10 @@ impl Folder {
         given: &GivenOut,
         now: Time,
         steps: &CrashPoints,
-        said: &mut Vec<Said>,
+        said: &mut Vec<MirrorNotice>,
     ) {
         if let Err(error) = self.try_tidy(given, now, steps) {
-            said.push(Said::Trouble(format!(
+            said.push(MirrorNotice::Trouble(format!(
                 "{}/{INDEX_FILE} is not up to date: {error}",
                 self.name
             )));

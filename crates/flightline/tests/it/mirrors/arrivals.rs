@@ -1,7 +1,7 @@
 //! When documents arrive: what is newer stays, what is being written is waited for, and nothing is lost.
 
 use flightline::core::dialect::{Dialect, Json};
-use flightline::mirror::{Said, conflicts, drop_conflict, take_conflict, take_in};
+use flightline::mirror::{MirrorNotice, conflicts, drop_conflict, take_conflict, take_in};
 use flightline_testkit::prelude::*;
 
 use super::{Mirror, import, json};
@@ -20,10 +20,10 @@ fn task(story: &Story<'_>) -> SortieView {
     story.run("", &ShowSortie { sortie }).unwrap()
 }
 
-fn trouble(said: &[Said]) -> Vec<&str> {
+fn trouble(said: &[MirrorNotice]) -> Vec<&str> {
     let troubles = said.iter().filter_map(|said| match said {
-        Said::Trouble(line) => Some(line.as_str()),
-        Said::Done(_) => None,
+        MirrorNotice::Trouble(line) => Some(line.as_str()),
+        MirrorNotice::Done(_) => None,
     });
     troubles.collect()
 }
@@ -102,7 +102,7 @@ both_engines! {
         let text = mirror.read(TASK);
         mirror.write(TASK, &text.replace("\"frontmatter_valid\": true", "\"frontmatter_valid\": false"));
         let said = mirror.pass();
-        assert_eq!(said, [Said::Done(format!("took in {TASK} (T060 of Riley): acceptance_criteria_met.frontmatter_valid is false"))]);
+        assert_eq!(said, [MirrorNotice::Done(format!("took in {TASK} (T060 of Riley): acceptance_criteria_met.frontmatter_valid is false"))]);
         assert_eq!(task(&story).sortie.acceptance_criteria.get(&name("frontmatter_valid")), Some(&false));
     }
 
@@ -117,7 +117,7 @@ both_engines! {
         assert_eq!(mirror.read(AGENT), half, "nobody touches it");
         let whole = FIRST.replace("Reading S2.P1 guide", "Going on");
         mirror.write(AGENT, &whole);
-        assert_eq!(mirror.pass(), [Said::Done(format!("took in {AGENT} (Secondary-A): current_step is \"Going on\""))]);
+        assert_eq!(mirror.pass(), [MirrorNotice::Done(format!("took in {AGENT} (Secondary-A): current_step is \"Going on\""))]);
         assert_eq!(mirror.files("agent_checkpoints").iter().filter(|file| file.contains(".conflict")).count(), 0);
     }
 
@@ -133,7 +133,7 @@ both_engines! {
         // Its agent had it open all the time, and writes the rest.
         let conflict = format!("{AGENT}.conflict");
         mirror.write(&conflict, &FIRST.replace("Reading S2.P1 guide", "Going on"));
-        assert_eq!(mirror.pass(), [Said::Done(format!("took in {conflict} (Secondary-A): current_step is \"Going on\""))]);
+        assert_eq!(mirror.pass(), [MirrorNotice::Done(format!("took in {conflict} (Secondary-A): current_step is \"Going on\""))]);
         assert_eq!(mirror.files("agent_checkpoints").iter().filter(|file| file.contains(".conflict")).count(), 0);
         assert_eq!(json(&mirror.read(AGENT)).get("current_step"), Some(&Json::from("Going on")));
     }

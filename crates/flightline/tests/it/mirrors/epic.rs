@@ -4,7 +4,7 @@ use std::fs;
 
 use flightline::core::dialect::{Dialect, Json};
 use flightline::dialect::{ImportDocuments, Incoming};
-use flightline::mirror::Said;
+use flightline::mirror::MirrorNotice;
 use flightline_testkit::prelude::*;
 
 use super::{Mirror, export, import, json};
@@ -107,7 +107,7 @@ both_engines! {
         let story = Story::new(world);
         let mirror = Mirror::new(&story, Dialect::Epic);
         mirror.write("agent_checkpoints/secondary_a.json", FIRST);
-        let taken = |what: &str| Said::Done(format!("took in agent_checkpoints/secondary_a.json (Secondary-A): {what}"));
+        let taken = |what: &str| MirrorNotice::Done(format!("took in agent_checkpoints/secondary_a.json (Secondary-A): {what}"));
         assert_eq!(mirror.pass(), [taken("new")]);
         step(&story, "Secondary-A", "By command");
         mirror.pass();
@@ -139,7 +139,7 @@ both_engines! {
             if Json::parse(bad).is_err() {
                 mirror.settle();
             }
-            assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains(".conflict")), "{bad}");
+            assert!(matches!(mirror.pass().as_slice(), [MirrorNotice::Trouble(said)] if said.contains(".conflict")), "{bad}");
             assert_eq!(known(&mirror), good);
             let conflicts = mirror.files("agent_checkpoints").into_iter().filter(|file| file.contains(".conflict"));
             assert_eq!(conflicts.count(), number + 1, "none is lost");
@@ -156,7 +156,7 @@ both_engines! {
         mirror.write("agent_checkpoints/secondary_a.json", "{\"agent_id\"");
         mirror.settle();
         let said = mirror.pass();
-        assert_eq!(said.last(), Some(&Said::Done("agent_checkpoints/secondary_a.json is restored from agent_checkpoints/backups/secondary_a_20260115_143000.json".to_owned())));
+        assert_eq!(said.last(), Some(&MirrorNotice::Done("agent_checkpoints/secondary_a.json is restored from agent_checkpoints/backups/secondary_a_20260115_143000.json".to_owned())));
         assert_eq!(json(&mirror.read("agent_checkpoints/secondary_a.json")), json(FIRST));
     }
 
@@ -170,7 +170,7 @@ both_engines! {
         mirror.write("elsewhere.json", FIRST);
         std::os::unix::fs::symlink(mirror.path("elsewhere.json"), &path).unwrap();
         let said = mirror.pass();
-        assert!(said.iter().all(|said| matches!(said, Said::Trouble(said) if said.contains("is a link, and no link is followed"))), "{said:?}");
+        assert!(said.iter().all(|said| matches!(said, MirrorNotice::Trouble(said) if said.contains("is a link, and no link is followed"))), "{said:?}");
         assert_eq!(mirror.read("elsewhere.json"), FIRST);
     }
 
@@ -179,7 +179,7 @@ both_engines! {
         let mirror = Mirror::new(&story, Dialect::Epic);
         story.register("A-B", Role::Specialist);
         story.register("a_b", Role::Specialist);
-        assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("has no file of its own")));
+        assert!(matches!(mirror.pass().as_slice(), [MirrorNotice::Trouble(said)] if said.contains("has no file of its own")));
         assert_eq!(json(&mirror.read("agent_checkpoints/a_b.json")).get("agent_id"), Some(&Json::from("A-B")));
     }
 
@@ -225,17 +225,17 @@ both_engines! {
         // The old session wakes, and writes what it knows.
         mirror.write(file, &of_one.replace("\"WAITING\"", "\"IN_PROGRESS\""));
         let said = mirror.pass();
-        assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("is over")), "{said:?}");
+        assert!(matches!(said.as_slice(), [MirrorNotice::Trouble(said)] if said.contains("is over")), "{said:?}");
         assert_eq!(json(&mirror.read(file)).get("session_id"), Some(&Json::from("two")));
         // A session that nobody had before is a new one.
         mirror.write(file, &mirror.read(file).replace("\"two\"", "\"three\""));
-        assert!(matches!(mirror.pass().as_slice(), [Said::Done(_)]));
+        assert!(matches!(mirror.pass().as_slice(), [MirrorNotice::Done(_)]));
         let agent = story.run("", &show_agent("Secondary-A")).unwrap().agent;
         assert_eq!((agent.epoch, agent.session_id), (3, Some(title("three"))));
         story.run("", &retire("Secondary-A")).unwrap();
         mirror.pass();
         mirror.write(file, &of_one);
-        assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("was retired")));
+        assert!(matches!(mirror.pass().as_slice(), [MirrorNotice::Trouble(said)] if said.contains("was retired")));
     }
 
     fn what_ended_stays_ended_whoever_writes(world: &World) {
@@ -255,7 +255,7 @@ both_engines! {
         for text in [new.clone(), new.replace("\"session_id\"", "\"was\"")] {
             mirror.write(file, &text);
             let said = mirror.pass();
-            assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("is over")), "{said:?}");
+            assert!(matches!(said.as_slice(), [MirrorNotice::Trouble(said)] if said.contains("is over")), "{said:?}");
         }
     }
 
@@ -271,7 +271,7 @@ both_engines! {
         step(&story, "Secondary-A", "Two");
         mirror.pass();
         mirror.write(file, &old);
-        assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("the store has newer data")));
+        assert!(matches!(mirror.pass().as_slice(), [MirrorNotice::Trouble(said)] if said.contains("the store has newer data")));
         assert_eq!(json(&mirror.read(file)).get("current_step"), Some(&Json::from("Two")));
         // The seed's own archive stays where the seed put it, and means nothing.
         mirror.write("agent_checkpoints/secondary_a_crashed_1768489200.json", &old);
@@ -291,7 +291,7 @@ both_engines! {
         mirror.write("agent_checkpoints/secondary_c.json", &FIRST.replace("Secondary-A", "Secondary-C").replacen('{', "{ \"x\": 1, \"x\\u0001\": 2,", 1));
         story.register("agent-", Role::Specialist);
         let said = mirror.pass();
-        assert_eq!(said.iter().filter(|said| matches!(said, Said::Trouble(_))).count(), 2, "{said:?}");
+        assert_eq!(said.iter().filter(|said| matches!(said, MirrorNotice::Trouble(_))).count(), 2, "{said:?}");
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(story.run("", &show_agent("Secondary-B")).is_ok());
         assert_eq!(mirror.pass(), [], "and then there is peace");

@@ -3,7 +3,7 @@
 use std::fs;
 
 use flightline::core::dialect::{Dialect, Json};
-use flightline::mirror::Said;
+use flightline::mirror::MirrorNotice;
 use flightline_testkit::prelude::*;
 
 use super::{Mirror, export, import, json, try_import};
@@ -134,11 +134,11 @@ both_engines! {
         let story = Story::new(world);
         let mirror = Mirror::new(&story, Dialect::Sitebuilder);
         mirror.write(FILE, START);
-        assert!(matches!(mirror.pass().as_slice(), [Said::Done(_)]));
+        assert!(matches!(mirror.pass().as_slice(), [MirrorNotice::Done(_)]));
         let half = START.replace("\"completed\": 0", "\"completed\": 10").replace("\"files_created\": []", "\"files_created\": [\"docs/a.md\"]");
         assert_ne!(half, START);
         mirror.write(FILE, &half);
-        assert!(matches!(mirror.pass().as_slice(), [Said::Done(_)]));
+        assert!(matches!(mirror.pass().as_slice(), [MirrorNotice::Done(_)]));
         let view = task(&story, "T060");
         assert_eq!((view.progress.percent, view.files.len()), (34, 1));
         assert_eq!(json(&mirror.read(FILE)).get("files_created"), Some(&json(r#"["docs/a.md"]"#)));
@@ -154,7 +154,7 @@ both_engines! {
         mirror.pass();
         let broken = mirror.read("progress/STATUS.md").replace("<!-- /flightline", "<!-- flightline");
         mirror.write("progress/STATUS.md", &broken);
-        assert!(matches!(mirror.pass().as_slice(), [Said::Trouble(said)] if said.contains("STATUS.md is not up to date")));
+        assert!(matches!(mirror.pass().as_slice(), [MirrorNotice::Trouble(said)] if said.contains("STATUS.md is not up to date")));
         assert_eq!(mirror.read("progress/STATUS.md"), broken);
         fs::remove_file(mirror.path("progress/STATUS.md")).unwrap();
         assert_eq!(mirror.pass(), []);
@@ -168,7 +168,7 @@ both_engines! {
         mirror.pass();
         mirror.write(FILE, UPDATES[3]);
         let said = mirror.pass();
-        assert!(matches!(said.as_slice(), [Said::Done(_)]), "{said:?}");
+        assert!(matches!(said.as_slice(), [MirrorNotice::Done(_)]), "{said:?}");
         let now = json(&mirror.read(FILE));
         assert_eq!((now.get("status"), now.get("task_title")), (Some(&Json::from("blocked")), json(SCHEMA).get("task_title")));
     }
@@ -187,7 +187,7 @@ both_engines! {
         // Written before it was completed, and only seen now.
         mirror.write(FILE, SCHEMA);
         let said = mirror.pass();
-        assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("was completed at")), "{said:?}");
+        assert!(matches!(said.as_slice(), [MirrorNotice::Trouble(said)] if said.contains("was completed at")), "{said:?}");
         assert_eq!(task(&story, "Convert Nature Trail PDFs to Markdown").sortie.status, SortieStatus::Completed);
     }
 
@@ -202,6 +202,6 @@ both_engines! {
         mirror.pass();
         mirror.write(FILE, &SCHEMA.replace("\"completed\": 19", "\"completed\": 20"));
         let said = mirror.pass();
-        assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains("belongs to bob now")), "{said:?}");
+        assert!(matches!(said.as_slice(), [MirrorNotice::Trouble(said)] if said.contains("belongs to bob now")), "{said:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Checkpoints of full contexts, seed E's.
 
 use flightline::core::dialect::{Dialect, Json};
-use flightline::mirror::Said;
+use flightline::mirror::MirrorNotice;
 use flightline_testkit::prelude::*;
 
 use super::{Mirror, export, import, json};
@@ -115,7 +115,7 @@ both_engines! {
         let mirror = Mirror::new(&story, Dialect::Recovery);
         mirror.write(LATEST, EXAMPLE);
         let said = mirror.pass();
-        assert!(matches!(said.first(), Some(Said::Done(_))), "{said:?}");
+        assert!(matches!(said.first(), Some(MirrorNotice::Done(_))), "{said:?}");
         assert_eq!(status(&story, "T004"), SortieStatus::Completed);
         let kept = json(&mirror.read(LATEST));
         assert_eq!(kept, json(EXAMPLE));
@@ -127,7 +127,7 @@ both_engines! {
         mirror.write(LATEST, "{\"version\": \"1.0\"");
         mirror.settle();
         let said = mirror.pass();
-        assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains(".conflict")), "{said:?}");
+        assert!(matches!(said.as_slice(), [MirrorNotice::Trouble(said)] if said.contains(".conflict")), "{said:?}");
         assert_eq!(json(&mirror.read(LATEST)).get("version"), Some(&Json::from("1.0")));
     }
 

@@ -7,7 +7,7 @@ use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::{index_entry, read_index, write_index};
 use flightline::core::dialect::{Dialect, DialectDocument, Json};
 use flightline::core::retention::Retention;
-use flightline::mirror::{Mirrors, Said, take_in, write_out};
+use flightline::mirror::{MirrorNotice, Mirrors, take_in, write_out};
 use flightline_testkit::prelude::*;
 
 use super::{
@@ -40,7 +40,7 @@ impl<'s, 'w> Mirror<'s, 'w> {
     }
 
     /// What a command does: takes in, then writes out.
-    fn pass(&self) -> Vec<Said> {
+    fn pass(&self) -> Vec<MirrorNotice> {
         self.story.with_fleet(|fleet| {
             let mut said = take_in(fleet, &self.mirrors, &caller("")).unwrap();
             said.extend(write_out(fleet, &self.mirrors, &caller("")).unwrap());
@@ -49,7 +49,7 @@ impl<'s, 'w> Mirror<'s, 'w> {
     }
 
     /// What is said at once of what is whole, and after a while of what somebody could still be writing.
-    fn settled(&self) -> Vec<Said> {
+    fn settled(&self) -> Vec<MirrorNotice> {
         let said = self.pass();
         if !said.is_empty() {
             return said;
@@ -171,8 +171,8 @@ both_engines! {
         assert_eq!(archived, expected);
         let document = mirror.document(&format!("archive/{}.json", ids[0]));
         assert_eq!(document.word("status"), "archived");
-        story.run("", &MarkCheckpoint { checkpoint: format!("chk-{}", ids[0]), mark: Mark::Delete }).unwrap();
-        story.run("", &MarkCheckpoint { checkpoint: format!("chk-{}", ids[6]), mark: Mark::Delete }).unwrap();
+        story.run("", &MarkCheckpoint { checkpoint: format!("chk-{}", ids[0]), mark: CheckpointMark::Delete }).unwrap();
+        story.run("", &MarkCheckpoint { checkpoint: format!("chk-{}", ids[6]), mark: CheckpointMark::Delete }).unwrap();
         assert_eq!(mirror.pass(), []);
         assert_eq!((mirror.check(), mirror.files("archive").len()), (3, 2));
     }
@@ -186,7 +186,7 @@ both_engines! {
         mirror.write(&format!("{SECOND}.json"), ERROR);
         // It keeps an index of its own, which knows nothing of ours.
         mirror.write("index.json", INDEX);
-        let done = |file: &str, what: &str| Said::Done(format!("took in .flightline/orchestrator/{file} (chk-6f9f6b52 ({what}"));
+        let done = |file: &str, what: &str| MirrorNotice::Done(format!("took in .flightline/orchestrator/{file} (chk-6f9f6b52 ({what}"));
         assert_eq!(mirror.pass(), [
             done(&format!("{FIRST}.json.gz"), "IMPLEMENTING)): state is \"IMPLEMENTING\", agents: 1 completed, 1 pending, 1 running"),
             done(&format!("{SECOND}.json"), "ERROR)): state is \"ERROR\", agents: 1 failed"),
@@ -222,16 +222,16 @@ both_engines! {
         for (number, (bytes, why)) in bad.into_iter().enumerate() {
             mirror.write(&file, bytes);
             let said = mirror.settled();
-            assert!(matches!(said.as_slice(), [Said::Trouble(said)] if said.contains(why) && said.contains(".conflict")), "{said:?}");
+            assert!(matches!(said.as_slice(), [MirrorNotice::Trouble(said)] if said.contains(why) && said.contains(".conflict")), "{said:?}");
             assert_eq!(fs::read_to_string(mirror.path(&file)).unwrap(), good);
             let conflicts = mirror.files("").into_iter().filter(|file| file.contains(".conflict"));
             assert_eq!(conflicts.count(), number + 1, "none is lost");
         }
         mirror.write("index.json", "no index");
-        assert_eq!(mirror.settled(), [Said::Trouble(".flightline/orchestrator/index.json is no index; it is kept as .flightline/orchestrator/index.json.conflict".to_owned())]);
+        assert_eq!(mirror.settled(), [MirrorNotice::Trouble(".flightline/orchestrator/index.json is no index; it is kept as .flightline/orchestrator/index.json.conflict".to_owned())]);
         let lists = INDEX.replace(SECOND, &id);
         mirror.write("index.json", lists);
-        assert_eq!(mirror.pass(), [Said::Trouble(format!(".flightline/orchestrator/index.json lists {FIRST}, which is not there"))]);
+        assert_eq!(mirror.pass(), [MirrorNotice::Trouble(format!(".flightline/orchestrator/index.json lists {FIRST}, which is not there"))]);
         assert_eq!(mirror.index().len(), 1, "and is true again");
         assert_eq!(mirror.pass(), []);
     }
@@ -247,7 +247,7 @@ both_engines! {
         fs::write(&elsewhere, RUNNING).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
         let said = mirror.pass();
-        assert!(!said.is_empty() && said.iter().all(|it| matches!(it, Said::Trouble(said) if said.contains("is a link, and no link is followed"))), "{said:?}");
+        assert!(!said.is_empty() && said.iter().all(|it| matches!(it, MirrorNotice::Trouble(said) if said.contains("is a link, and no link is followed"))), "{said:?}");
         assert_eq!(fs::read_to_string(elsewhere).unwrap(), RUNNING);
     }
 }

@@ -1,6 +1,6 @@
 //! The section is damaged, lost, brought back, or forged.
 
-use flightline::checkpoint::import::{Arrival, ImportCheckpoint};
+use flightline::checkpoint::import::{ImportArrival, ImportCheckpoint};
 use flightline::rebuild::{Rebuild, rebuild};
 use flightline_testkit::prelude::*;
 
@@ -43,7 +43,7 @@ both_engines! {
         let (story, _repository) = working(world);
         let taken = checkpoint(&story);
         let whole = story.run("", &WholeCheckpoint { checkpoint: taken.id }).unwrap();
-        let delete = MarkCheckpoint { checkpoint: taken.id.to_string(), mark: Mark::Delete };
+        let delete = MarkCheckpoint { checkpoint: taken.id.to_string(), mark: CheckpointMark::Delete };
         story.run("", &delete).unwrap();
         let mut forged = whole.clone();
         forged.file_system.as_mut().unwrap().left_out = 7;
@@ -51,7 +51,7 @@ both_engines! {
         assert_eq!(refusal.code, Code::Integrity);
         assert!(refusal.message.contains("section `file_system`"), "{}", refusal.message);
         let arrived = story.run("", &ImportCheckpoint { document: whole }).unwrap();
-        assert_eq!(arrived.arrival, Arrival::Returned);
+        assert_eq!(arrived.arrival, ImportArrival::Returned);
         assert_eq!(shown(&story, taken.id).file_system, taken.file_system);
         // What is in the work tree today is nothing of it: its file is written with what it had.
         story.settle();

@@ -1,4 +1,4 @@
-//! The thing a request is about: since when it stands as it does, and that it must not have changed.
+//! The target a request is about: since when it stands as it does, and that it must not have changed.
 
 use flightline_core::lock::Lock;
 use flightline_core::message::Message;
@@ -13,38 +13,38 @@ use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::mission::short;
 
-/// The thing a request is about.
+/// The target a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thing {
+pub struct Target {
     /// The kind of the subject.
     pub kind: Kind,
     /// Its id, the beginning of it, or its name, as requests name it.
     pub reference: String,
     /// What must not have happened to it, for a write.
-    pub unless: Unless,
+    pub if_unchanged: IfUnchanged,
 }
 
-/// What must not have happened to a thing.
+/// What must not have happened to a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Unless {
+pub enum IfUnchanged {
     /// There is no precondition.
     #[default]
-    Never,
+    NoCondition,
     /// It changed since each of these places.
-    Changed(Vec<Cursor>),
+    Since(Vec<Cursor>),
 }
 
-/// Refuses a write about a thing that changed since the caller looked. It runs in the transaction of the write, so that
+/// Refuses a write about a target that changed since the caller looked. It runs in the transaction of the write, so that
 /// no other write comes in between.
 pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
-    let Some(thing) = &desk.caller.thing else {
+    let Some(target) = &desk.caller.target else {
         return Ok(());
     };
-    let Unless::Changed(places) = &thing.unless else {
+    let IfUnchanged::Since(places) = &target.if_unchanged else {
         return Ok(());
     };
-    let id = find(desk, thing)?;
-    let now = place(desk, thing.kind, &id)?;
+    let id = find(desk, target)?;
+    let now = place(desk, target.kind, &id)?;
     for seen in places.iter().filter(|seen| seen.rev == now.rev) {
         if desk.tx.has_place(&seen.history, seen.rev)? {
             return Ok(());
@@ -66,26 +66,26 @@ pub(super) fn check_place(desk: &mut Desk<'_, '_>) -> Result<()> {
     }
 }
 
-/// Since when the caller's thing stands as it does; everything there is when it named none, or none that is
+/// Since when the caller's target stands as it does; everything there is when it named none, or none that is
 /// still there.
 pub(super) fn since(desk: &mut Desk<'_, '_>) -> Result<Cursor> {
     let all = Cursor {
         history: desk.tx.history().to_owned(),
         rev: desk.tx.rev(),
     };
-    let Some(thing) = &desk.caller.thing else {
+    let Some(target) = &desk.caller.target else {
         return Ok(all);
     };
-    match find(desk, thing) {
-        Ok(id) => place(desk, thing.kind, &id),
+    match find(desk, target) {
+        Ok(id) => place(desk, target.kind, &id),
         Err(Error::Refused(_)) => Ok(all),
         Err(error) => Err(error),
     }
 }
 
-fn find(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
-    let reference = thing.reference.as_str();
-    Ok(match thing.kind {
+fn find(desk: &mut Desk<'_, '_>, target: &Target) -> Result<String> {
+    let reference = target.reference.as_str();
+    Ok(match target.kind {
         Kind::Mission => desk.mission(Some(reference))?.key(),
         Kind::Sortie => desk.sortie(reference)?.key(),
         Kind::Agent => desk.find_agent(reference)?.key(),
@@ -113,7 +113,7 @@ fn find(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
     })
 }
 
-/// Where a thing, or a part of it, last changed.
+/// Where a target, or a part of it, last changed.
 fn place(desk: &mut Desk<'_, '_>, kind: Kind, id: &str) -> Result<Cursor> {
     let mut rev = desk.tx.changed(kind, id)?.unwrap_or(0);
     let parts: &[Kind] = match kind {

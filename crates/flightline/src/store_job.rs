@@ -1,5 +1,5 @@
-//! Errands: work beside the store, with its files, each in transactions of its own. Where the store is at a server, an
-//! errand is asked for there, by name.
+//! Store jobs: work beside the store, with its files, each in transactions of its own. Where the store is at a server, a
+//! store job is asked for there, by name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::checkpoint::due::take_due;
 use crate::checkpoint::files::{name_of, trouble};
 use crate::checkpoint::inspect::Verification;
 use crate::checkpoint::leftovers::clear;
-use crate::checkpoint::mend::Wanted;
-use crate::checkpoint::prune::Space;
+use crate::checkpoint::mend::CheckpointsToRead;
+use crate::checkpoint::prune::FreedSpace;
 use crate::checkpoint::serve::mend;
 use crate::error::Result;
-use crate::fleet::{Access, Caller, Errand, Fleet, Scope};
+use crate::fleet::{Access, Caller, Fleet, Scope, StoreJob};
 use crate::mail::relay::{has_news, relay};
 
 /// Does what follows a write, after its answer was given: takes the checkpoints that time has made due, writes the files of
@@ -31,21 +31,21 @@ pub struct AfterWrite {
 
 /// What followed a write.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Followed {
+pub struct AfterWriteOutcome {
     /// What people should know of new checkpoints.
     pub told: Vec<(CheckpointId, String)>,
     /// Why something was not done. It failed nothing else, and the next write tries it again.
     pub failed: BTreeSet<String>,
 }
 
-impl Errand for AfterWrite {
+impl StoreJob for AfterWrite {
     const NAME: &'static str = "after_write";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
-    type Outcome = Followed;
+    type Outcome = AfterWriteOutcome;
 
-    fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Followed> {
-        let mut followed = Followed::default();
+    fn run(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<AfterWriteOutcome> {
+        let mut followed = AfterWriteOutcome::default();
         let due = Due::look(fleet)?;
         let taken = followed.attempt(take_due(fleet, caller, self.heartbeat));
         let mut wrote = taken.is_some_and(|taken| !taken.is_empty());
@@ -87,7 +87,7 @@ impl Due {
     }
 }
 
-impl Followed {
+impl AfterWriteOutcome {
     /// Notes why something failed.
     fn attempt<T>(&mut self, done: Result<T>) -> Option<T> {
         match done {
@@ -105,18 +105,13 @@ impl Followed {
 #[serde(deny_unknown_fields)]
 pub struct SettleBackups {}
 
-impl Errand for SettleBackups {
+impl StoreJob for SettleBackups {
     const NAME: &'static str = "settle_backups";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     type Outcome = Vec<(CheckpointId, String)>;
 
-    fn carry_out(
-        &self,
-        fleet: &mut Fleet,
-        folder: &Path,
-        caller: &Caller,
-    ) -> Result<Self::Outcome> {
+    fn run(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Self::Outcome> {
         settle_and_tell(fleet, folder, caller)
     }
 }
@@ -126,13 +121,13 @@ impl Errand for SettleBackups {
 #[serde(deny_unknown_fields)]
 pub struct ClearFiles {}
 
-impl Errand for ClearFiles {
+impl StoreJob for ClearFiles {
     const NAME: &'static str = "clear_files";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
     type Outcome = ();
 
-    fn carry_out(&self, fleet: &mut Fleet, folder: &Path, _: &Caller) -> Result<()> {
+    fn run(&self, fleet: &mut Fleet, folder: &Path, _: &Caller) -> Result<()> {
         clear(fleet, folder)
     }
 }
@@ -147,14 +142,14 @@ pub struct GiveBack {
     pub most: u64,
 }
 
-impl Errand for GiveBack {
+impl StoreJob for GiveBack {
     const NAME: &'static str = "give_back";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
-    type Outcome = Space;
+    type Outcome = FreedSpace;
 
-    fn carry_out(&self, fleet: &mut Fleet, _: &Path, _: &Caller) -> Result<Space> {
-        Ok(Space::give_back(fleet, self.loose, self.most))
+    fn run(&self, fleet: &mut Fleet, _: &Path, _: &Caller) -> Result<FreedSpace> {
+        Ok(FreedSpace::give_back(fleet, self.loose, self.most))
     }
 }
 
@@ -163,16 +158,16 @@ impl Errand for GiveBack {
 #[serde(deny_unknown_fields)]
 pub struct MendFromFiles {
     /// The checkpoints to mend.
-    pub wanted: Wanted,
+    pub wanted: CheckpointsToRead,
 }
 
-impl Errand for MendFromFiles {
+impl StoreJob for MendFromFiles {
     const NAME: &'static str = "mend_from_files";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
     type Outcome = Vec<String>;
 
-    fn carry_out(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Vec<String>> {
+    fn run(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Vec<String>> {
         mend(fleet, folder, caller, &self.wanted)
     }
 }
@@ -185,13 +180,13 @@ pub struct CompareFiles {
     pub found: Vec<Verification>,
 }
 
-impl Errand for CompareFiles {
+impl StoreJob for CompareFiles {
     const NAME: &'static str = "compare_files";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
     type Outcome = Vec<Verification>;
 
-    fn carry_out(&self, _: &mut Fleet, folder: &Path, _: &Caller) -> Result<Vec<Verification>> {
+    fn run(&self, _: &mut Fleet, folder: &Path, _: &Caller) -> Result<Vec<Verification>> {
         let mut found = self.found.clone();
         for verification in &mut found {
             let Some(expected) = &verification.file_sha256 else {

@@ -25,7 +25,7 @@ const AT_ONCE: u64 = 20_000;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct ReadFigures {
+pub struct ReadMetricsSnapshot {
     /// Counts what happened after this place of a journal; nothing when none is given.
     pub after: Option<Counted>,
 }
@@ -43,7 +43,7 @@ pub struct Counted {
 /// The fleet in figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Figures {
+pub struct MetricsSnapshot {
     /// How far the journal is counted now.
     pub counted: Counted,
     /// The last revision.
@@ -120,17 +120,17 @@ pub struct CheckpointFigure {
     pub bytes: u64,
 }
 
-impl Operation for ReadFigures {
+impl Operation for ReadMetricsSnapshot {
     const NAME: &'static str = "read_figures";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
-    type Outcome = Figures;
+    type Outcome = MetricsSnapshot;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Figures> {
+    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MetricsSnapshot> {
         let (rev, history) = (desk.tx.rev(), desk.tx.history().to_owned());
         let from = match &self.after {
             // The revisions left out between two histories are nothing to count.
@@ -182,7 +182,7 @@ impl Operation for ReadFigures {
             locks.orphaned += u64::from(lapsed);
         }
         let space = desk.tx.space()?;
-        Ok(Figures {
+        Ok(MetricsSnapshot {
             counted: Counted { history, rev: to },
             rev,
             missions: desk.tx.missions_by_status()?.into_iter().collect(),

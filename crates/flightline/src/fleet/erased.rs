@@ -43,7 +43,7 @@ impl Spec {
 }
 
 /// An operation that is being run. It keeps its outcome.
-pub(super) trait Act {
+pub(super) trait ErasedOperation {
     fn spec(&self) -> Spec;
     fn acts_for(&self) -> ActsFor<'_>;
     /// The request as JSON.
@@ -60,11 +60,11 @@ pub(super) trait Act {
     /// Takes what becomes of it while the store cannot be reached.
     fn wait(&mut self, later: Deferred);
     /// Takes the text of an outcome that was decided elsewhere or earlier, unread.
-    fn take(&mut self, outcome: Text);
+    fn take(&mut self, outcome: OutcomeText);
 }
 
 /// The outcome of an operation as JSON, by where it comes from.
-pub(super) enum Text {
+pub(super) enum OutcomeText {
     /// The store remembers it of an earlier request with the same key.
     Remembered(String),
     /// It came from a store elsewhere.
@@ -77,7 +77,7 @@ enum Held<T> {
     Decided(T),
     /// Decided, and written as JSON.
     Written(T, String),
-    Unread(Text),
+    Unread(OutcomeText),
     Later(Deferred),
 }
 
@@ -103,10 +103,10 @@ impl<'a, O: Operation> Acting<'a, O> {
             Held::Later(later) => return Ok(Answered::Later(later)),
             Held::Nothing => Err(without_outcome(O::NAME).into()),
             Held::Decided(outcome) | Held::Written(outcome, _) => Ok(outcome),
-            Held::Unread(Text::Remembered(text)) => read_stored(&text).map_err(|error| {
+            Held::Unread(OutcomeText::Remembered(text)) => read_stored(&text).map_err(|error| {
                 StoreError::Corrupt(format!("a remembered outcome: {error}")).into()
             }),
-            Held::Unread(Text::Received(text)) => {
+            Held::Unread(OutcomeText::Received(text)) => {
                 serde_json::from_str(&text).map_err(|error| fleet.unreadable(O::NAME, &error))
             }
         };
@@ -114,13 +114,15 @@ impl<'a, O: Operation> Acting<'a, O> {
     }
 
     /// The outcome, after it ran, for a door that wants its text: an outcome that is text already is not parsed.
-    pub(super) fn erased(self, went: Went) -> Result<Answered<Box<dyn Outcome>>> {
-        let outcome: Box<dyn Outcome> = match self.held {
+    pub(super) fn erased(self, went: Went) -> Result<Answered<Box<dyn ErasedOutcome>>> {
+        let outcome: Box<dyn ErasedOutcome> = match self.held {
             Held::Later(later) => return Ok(Answered::Later(later)),
             Held::Nothing => return Err(without_outcome(O::NAME).into()),
             Held::Decided(outcome) => Box::new(outcome),
             Held::Written(_, text)
-            | Held::Unread(Text::Remembered(text) | Text::Received(text)) => Box::new(Ready(text)),
+            | Held::Unread(OutcomeText::Remembered(text) | OutcomeText::Received(text)) => {
+                Box::new(Ready(text))
+            }
         };
         Ok(Answered::Now(went.with(outcome)))
     }
@@ -131,12 +133,12 @@ fn without_outcome(name: &str) -> Refusal {
 }
 
 /// An outcome without its type. It is written as JSON where its reader is, and not on the thread that writes to the store.
-pub trait Outcome: Send {
+pub trait ErasedOutcome: Send {
     /// The outcome as JSON.
     fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal>;
 }
 
-impl<T: Serialize + Send> Outcome for T {
+impl<T: Serialize + Send> ErasedOutcome for T {
     fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal> {
         to_raw_value(&*self).map_err(|error| unwritable(&error))
     }
@@ -145,7 +147,7 @@ impl<T: Serialize + Send> Outcome for T {
 /// An outcome that is a text already.
 struct Ready(String);
 
-impl Outcome for Ready {
+impl ErasedOutcome for Ready {
     fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal> {
         RawValue::from_string(self.0).map_err(|error| {
             Refusal::new(Code::Integrity, format!("a remembered outcome: {error}"))
@@ -157,7 +159,7 @@ fn unwritable(error: &serde_json::Error) -> Refusal {
     Refusal::new(Code::Failed, format!("cannot write JSON: {error}"))
 }
 
-impl<O: Operation> Act for Acting<'_, O> {
+impl<O: Operation> ErasedOperation for Acting<'_, O> {
     fn spec(&self) -> Spec {
         Spec::of::<O>()
     }
@@ -212,7 +214,7 @@ impl<O: Operation> Act for Acting<'_, O> {
         self.held = Held::Later(later);
     }
 
-    fn take(&mut self, outcome: Text) {
+    fn take(&mut self, outcome: OutcomeText) {
         self.held = Held::Unread(outcome);
     }
 }

@@ -20,7 +20,7 @@ use crate::mission::short;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct RecordLate {
+pub struct RecordRejected {
     /// The id of its note, the same for every delivery. Without one, a new id is generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<NoteId>,
@@ -42,7 +42,7 @@ pub struct RecordLate {
     pub why: text::NoteText,
 }
 
-impl Operation for RecordLate {
+impl Operation for RecordRejected {
     const NAME: &'static str = "record_late";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
@@ -137,7 +137,7 @@ impl Operation for RecordLate {
     }
 }
 
-impl RecordLate {
+impl RecordRejected {
     /// The mission it is about, and the sortie, as far as they are known any more.
     fn about(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Option<SortieId>)> {
         if let Some(reference) = &self.sortie
