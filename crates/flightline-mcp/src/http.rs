@@ -7,13 +7,17 @@ use axum::http::{Request, Response};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 
-use crate::door::Door;
+use crate::runner::OperationRunner;
 use crate::server::Server;
 use crate::tool::Loaded;
 
 /// Answers one request. The door before it has checked the caller's token, host and origin.
-pub async fn answer(door: impl Door, loaded: Loaded, request: Request<Body>) -> Response<Body> {
-    let server = Server::new(door, loaded);
+pub async fn answer(
+    runner: impl OperationRunner,
+    loaded: Loaded,
+    request: Request<Body>,
+) -> Response<Body> {
+    let server = Server::new(runner, loaded);
     let largest = flightline::registry::LARGEST;
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)

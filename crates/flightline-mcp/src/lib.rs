@@ -2,21 +2,21 @@
 //!
 //! A tool (`tool`), a resource (`resource`) and a prompt (`prompt`) are rows of tables: each maps its arguments to
 //! one operation, and tells what came of it in few tokens. None of them holds a rule. Who runs the operation is a
-//! [`Door`]: `fleet mcp` has one on standard input and output ([`serve_stdio`]), the server has one at `/mcp`
+//! [`OperationRunner`]: `fleet mcp` has one on standard input and output ([`serve_stdio`]), the server has one at `/mcp`
 //! ([`http::answer`]).
 
-mod door;
 pub mod http;
 mod mirror;
 mod next;
 mod prompt;
 mod resource;
 mod room;
+mod runner;
 mod schema;
 mod server;
 mod stdio;
 mod tool;
 
-pub use door::{Call, Door, Pending};
+pub use runner::{Call, OperationRunner, Pending};
 pub use stdio::serve_stdio;
 pub use tool::{Loaded, calls};

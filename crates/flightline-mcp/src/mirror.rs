@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::room::{Fields, plain};
+use crate::room::{FieldMap, to_text};
 
 /// The most lines.
 pub(crate) const LINES: usize = 10;
@@ -11,21 +11,21 @@ const WIDTH: usize = 160;
 
 /// The outcome of a call.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct ToolOutput {
     /// The outcome as data.
-    pub(crate) content: Fields,
+    pub(crate) content: FieldMap,
     /// In a few lines.
     pub(crate) lines: Vec<String>,
     /// A text that is meant to be read whole: a briefing, a letter.
     pub(crate) document: Option<String>,
 }
 
-impl Shown {
+impl ToolOutput {
     /// An object, told in one line.
     pub(crate) fn object(value: Value, line: String) -> Self {
         let content = match value {
             Value::Object(fields) => fields,
-            other => Fields::from_iter([("value".to_owned(), other)]),
+            other => FieldMap::from_iter([("value".to_owned(), other)]),
         };
         Self {
             content,
@@ -76,7 +76,7 @@ fn line(text: &str) -> String {
 pub(crate) fn at(value: &Value, pointer: &str) -> String {
     match value.pointer(pointer) {
         None | Some(Value::Null) => String::new(),
-        Some(found) => plain(found),
+        Some(found) => to_text(found),
     }
 }
 

@@ -9,9 +9,9 @@ use flightline::status::ShowStatus;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Value, json};
 
-use crate::door::{Call, Door};
 use crate::mirror::at;
 use crate::room::{MOST, fit, without_nulls};
+use crate::runner::{Call, OperationRunner};
 
 /// A prompt.
 struct Row {
@@ -111,7 +111,7 @@ pub(crate) fn listed() -> Vec<Prompt> {
 
 /// Makes a prompt.
 pub(crate) async fn make(
-    door: &dyn Door,
+    runner: &dyn OperationRunner,
     name: &str,
     arguments: Option<JsonObject>,
 ) -> Result<GetPromptResult, Refusal> {
@@ -134,7 +134,7 @@ pub(crate) async fn make(
     let found = match row.call {
         None => Value::Null,
         Some(call) => {
-            let found = door.call(call(given.as_deref())).await.outcome?.now()?;
+            let found = runner.call(call(given.as_deref())).await.outcome?.now()?;
             let mut found = value_of(&found)?;
             without_nulls(&mut found);
             found

@@ -12,9 +12,9 @@ use flightline::status::ShowStatus;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
-use crate::door::{Call, Door};
 use crate::mirror::at;
 use crate::room::without_nulls;
+use crate::runner::{Call, OperationRunner};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/markdown";
@@ -117,7 +117,10 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// Reads what is at an address.
-pub(crate) async fn read(door: &dyn Door, address: &str) -> Result<ResourceContents, Refusal> {
+pub(crate) async fn read(
+    runner: &dyn OperationRunner,
+    address: &str,
+) -> Result<ResourceContents, Refusal> {
     let found = ROWS.iter().find_map(|row| Some((row, row.id_in(address)?)));
     let Some((row, id)) = found else {
         return Err(Refusal::new(
@@ -126,7 +129,7 @@ pub(crate) async fn read(door: &dyn Door, address: &str) -> Result<ResourceConte
         )
         .hint("list them with `resources/list` and `resources/templates/list`"));
     };
-    let outcome = door.call((row.call)(&id)).await.outcome?.now()?;
+    let outcome = runner.call((row.call)(&id)).await.outcome?.now()?;
     let mut outcome = value_of(&outcome)?;
     let text = match row.written {
         TEXT => at(&outcome, "/text"),

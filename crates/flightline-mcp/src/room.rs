@@ -13,7 +13,7 @@ const AROUND: usize = 100;
 const LONG: usize = 400;
 
 /// An object's fields.
-pub(crate) type Fields = Map<String, Value>;
+pub(crate) type FieldMap = Map<String, Value>;
 
 /// About how many tokens a value is.
 pub(crate) fn tokens(value: &Value) -> usize {
@@ -39,7 +39,7 @@ pub(crate) fn page(
     id: &str,
     cursor: Option<&str>,
 ) -> Result<(Vec<Value>, Option<String>), Refusal> {
-    let id_of = |item: &Value| item.pointer(id).map(plain).unwrap_or_default();
+    let id_of = |item: &Value| item.pointer(id).map(to_text).unwrap_or_default();
     let from = match cursor {
         None => 0,
         Some(cursor) => {
@@ -68,7 +68,7 @@ pub(crate) fn page(
 }
 
 /// A text or number without quotes.
-pub(crate) fn plain(value: &Value) -> String {
+pub(crate) fn to_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -92,7 +92,7 @@ pub(crate) fn cut(text: String) -> String {
 
 /// Cuts the longest lists and texts of an object until it fits, and says in `left_out` how much of each is missing.
 pub(crate) fn fit(value: &mut Value, most: usize) {
-    let mut left_out = Fields::new();
+    let mut left_out = FieldMap::new();
     while tokens(value) + 20 * left_out.len() > most {
         let Some(path) = largest(value) else {
             break;

@@ -13,7 +13,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
 
-use crate::door::Door;
+use crate::runner::OperationRunner;
 use crate::tool::{self, Loaded};
 use crate::{prompt, resource};
 
@@ -23,14 +23,14 @@ const INSTRUCTIONS: &str = "You are an agent of a fleet whose memory outlives yo
 /// Speaks MCP to one client.
 #[derive(Clone)]
 pub(crate) struct Server {
-    door: Arc<dyn Door>,
+    runner: Arc<dyn OperationRunner>,
     loaded: Loaded,
 }
 
 impl Server {
-    pub(crate) fn new(door: impl Door, loaded: Loaded) -> Self {
+    pub(crate) fn new(runner: impl OperationRunner, loaded: Loaded) -> Self {
         Self {
-            door: Arc::new(door),
+            runner: Arc::new(runner),
             loaded,
         }
     }
@@ -71,7 +71,7 @@ impl ServerHandler for Server {
         let tool = tool::find(&request.name).ok_or_else(|| {
             ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None)
         })?;
-        let called = tool.call(self.door.as_ref(), self.loaded, request.arguments);
+        let called = tool.call(self.runner.as_ref(), self.loaded, request.arguments);
         Ok(called.await.into())
     }
 
@@ -97,7 +97,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = resource::read(self.door.as_ref(), &request.uri).await;
+        let read = resource::read(self.runner.as_ref(), &request.uri).await;
         let contents = read.map_err(|refusal| error(&refusal))?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
@@ -115,7 +115,7 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let made = prompt::make(self.door.as_ref(), &request.name, request.arguments).await;
+        let made = prompt::make(self.runner.as_ref(), &request.name, request.arguments).await;
         Ok(made.map_err(|refusal| error(&refusal))?.into())
     }
 }

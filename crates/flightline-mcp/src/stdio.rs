@@ -12,7 +12,7 @@ use rmcp::transport::stdio;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::door::{Call, Door, Pending};
+use crate::runner::{Call, OperationRunner, Pending};
 use crate::server::Server;
 use crate::tool::Loaded;
 
@@ -21,7 +21,7 @@ type Order = (Call, oneshot::Sender<Called>);
 /// Sends calls to the thread that runs operations.
 struct Line(Sender<Order>);
 
-impl Door for Line {
+impl OperationRunner for Line {
     fn call(&self, call: Call) -> Pending<'_> {
         let (reply, answer) = oneshot::channel();
         let sent = self.0.send((call, reply));

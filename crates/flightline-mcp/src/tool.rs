@@ -1,7 +1,7 @@
 //! The tools: rows of a table. Each maps its arguments to one operation of the registry.
 
-mod crew;
-mod look;
+mod agents;
+mod inspect;
 mod recover;
 mod work;
 
@@ -13,10 +13,10 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool as Described, T
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::door::{Call, Door};
-use crate::mirror::Shown;
+use crate::mirror::ToolOutput;
 use crate::next;
-use crate::room::{Fields, MOST, cut, fit, page, without_nulls};
+use crate::room::{FieldMap, MOST, cut, fit, page, without_nulls};
+use crate::runner::{Call, OperationRunner};
 use crate::schema;
 #[cfg(test)]
 use crate::schema::Maker;
@@ -55,20 +55,20 @@ pub(crate) struct Tool {
     /// The fields of what it gives, each with its type.
     output: &'static [(&'static str, &'static str)],
     /// What it does with its arguments.
-    plan: fn(&str) -> Result<Plan, Refusal>,
+    plan: fn(&str) -> Result<PlannedCall, Refusal>,
 }
 
 /// The operation for a call, and how its outcome is rendered.
-pub(crate) struct Plan {
+pub(crate) struct PlannedCall {
     pub(crate) call: Call,
     show: Show,
 }
 
-type Show = Box<dyn FnOnce(Value) -> Result<Shown, Refusal> + Send>;
+type Show = Box<dyn FnOnce(Value) -> Result<ToolOutput, Refusal> + Send>;
 
-impl Plan {
+impl PlannedCall {
     /// Runs an operation, and shows its outcome like this.
-    fn new(call: Call, show: impl FnOnce(Value) -> Shown + Send + 'static) -> Self {
+    fn new(call: Call, show: impl FnOnce(Value) -> ToolOutput + Send + 'static) -> Self {
         Self {
             call,
             show: Box::new(move |outcome| Ok(show(outcome))),
@@ -100,7 +100,7 @@ struct List {
 }
 
 impl List {
-    fn show(self, mut outcome: Value, cursor: Option<&str>) -> Result<Shown, Refusal> {
+    fn show(self, mut outcome: Value, cursor: Option<&str>) -> Result<ToolOutput, Refusal> {
         let items = match outcome.pointer_mut(self.at).map(Value::take) {
             Some(Value::Array(items)) => items,
             _ => Vec::new(),
@@ -119,11 +119,11 @@ impl List {
             lines.truncate(crate::mirror::LINES - 1);
             lines.push(more);
         }
-        let mut content = Fields::from_iter([(self.key.to_owned(), Value::Array(page))]);
+        let mut content = FieldMap::from_iter([(self.key.to_owned(), Value::Array(page))]);
         if let Some(next) = next {
             content.insert("next_cursor".to_owned(), Value::String(next));
         }
-        Ok(Shown {
+        Ok(ToolOutput {
             content,
             lines,
             document: None,
@@ -133,7 +133,7 @@ impl List {
 
 /// Every tool there is.
 fn all() -> impl Iterator<Item = &'static Tool> {
-    let rows: [&[Tool]; 4] = [look::TOOLS, recover::TOOLS, work::TOOLS, crew::TOOLS];
+    let rows: [&[Tool]; 4] = [inspect::TOOLS, recover::TOOLS, work::TOOLS, agents::TOOLS];
     rows.into_iter().flatten()
 }
 
@@ -182,7 +182,7 @@ impl Tool {
     /// Calls it through a door.
     pub(crate) async fn call(
         &self,
-        door: &dyn Door,
+        runner: &dyn OperationRunner,
         loaded: Loaded,
         arguments: Option<JsonObject>,
     ) -> CallToolResult {
@@ -190,7 +190,7 @@ impl Tool {
         let (shown, warnings) = match (self.plan)(&arguments) {
             Err(refusal) => (Err(refusal), Vec::new()),
             Ok(plan) => {
-                let Called { outcome, warnings } = door.call(plan.call).await;
+                let Called { outcome, warnings } = runner.call(plan.call).await;
                 let shown = outcome.and_then(|spoken| match spoken {
                     Spoken::Outcome(outcome) => {
                         let mut outcome = value_of(&outcome)?;
@@ -200,7 +200,7 @@ impl Tool {
                     // It is delivered when the server can be reached, or soon said again.
                     Spoken::Later(later) => {
                         let content = serde_json::json!({ "later": later.message });
-                        Ok(Shown::object(content, later.message))
+                        Ok(ToolOutput::object(content, later.message))
                     }
                 });
                 (shown, warnings)
@@ -219,7 +219,7 @@ impl Tool {
     }
 }
 
-fn told(shown: Shown, warnings: Vec<String>) -> CallToolResult {
+fn told(shown: ToolOutput, warnings: Vec<String>) -> CallToolResult {
     let shown = shown.with_lines(warnings.into_iter().map(|it| format!("warning: {it}")));
     let mut content = vec![ContentBlock::text(shown.text())];
     content.extend(shown.document.map(|text| ContentBlock::text(cut(text))));

@@ -13,9 +13,9 @@ use flightline::recovery::undo::Undo;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Does, List, Loaded, Plan, Tool, needed, read};
-use crate::door::Call;
-use crate::mirror::{Shown, at, row, short};
+use super::{Does, List, Loaded, PlannedCall, Tool, needed, read};
+use crate::mirror::{ToolOutput, at, row, short};
+use crate::runner::Call;
 #[cfg(test)]
 use crate::schema;
 
@@ -96,12 +96,12 @@ struct ContextArgs {
 /// A briefing that takes more does not fit into a result.
 const LONGEST_BRIEFING: usize = 3_000;
 
-fn context(arguments: &str) -> Result<Plan, Refusal> {
+fn context(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: ContextArgs = read("fleet_context", arguments)?;
     if let Some(nonce) = args.ack {
         let call = Call::of::<AcknowledgeBriefing>(json!({ "nonce": nonce }));
-        return Ok(Plan::new(call.by(args.agent), |outcome| {
-            Shown::object(outcome, "acknowledged: continue the mission".to_owned())
+        return Ok(PlannedCall::new(call.by(args.agent), |outcome| {
+            ToolOutput::object(outcome, "acknowledged: continue the mission".to_owned())
         }));
     }
     let max_tokens = args.max_tokens.map(|most| most.min(LONGEST_BRIEFING));
@@ -114,18 +114,18 @@ fn context(arguments: &str) -> Result<Plan, Refusal> {
         (Some(other), _) => {
             request["agent"] = json!(other);
             let call = Call::of::<PeekBriefing>(request).by(args.agent);
-            return Ok(Plan::new(call, |outcome| briefing(outcome, false)));
+            return Ok(PlannedCall::new(call, |outcome| briefing(outcome, false)));
         }
         (None, true) => Call::of::<BriefAgent>(request),
         (None, false) => Call::of::<DeliverBriefing>(request),
     };
-    Ok(Plan::new(call.by(args.agent), |outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), |outcome| {
         briefing(outcome, true)
     }))
 }
 
 /// A briefing, which is read whole. What it was made from is in its text.
-fn briefing(mut outcome: Value, own: bool) -> Shown {
+fn briefing(mut outcome: Value, own: bool) -> ToolOutput {
     if let Value::Object(fields) = &mut outcome {
         fields.remove("facts");
     }
@@ -135,7 +135,7 @@ fn briefing(mut outcome: Value, own: bool) -> Shown {
         true => format!("read it, then call fleet_context with {{\"ack\": \"{nonce}\"}}"),
         false => "a briefing".to_owned(),
     };
-    Shown::object(outcome, line).with_document(Some(text))
+    ToolOutput::object(outcome, line).with_document(Some(text))
 }
 
 #[derive(Deserialize)]
@@ -149,15 +149,15 @@ struct CheckpointArgs {
     agent: Option<String>,
 }
 
-fn checkpoint(arguments: &str) -> Result<Plan, Refusal> {
+fn checkpoint(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: CheckpointArgs = read("fleet_checkpoint", arguments)?;
     let call = Call::of::<TakeCheckpoint>(json!({
         "mission": args.mission,
         "note": args.note,
     }));
-    Ok(Plan::new(call.by(args.agent), |outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), |outcome| {
         let line = checkpoint_line(&outcome);
-        Shown::object(outcome, line)
+        ToolOutput::object(outcome, line)
     }))
 }
 
@@ -199,7 +199,7 @@ struct CheckpointsArgs {
     agent: Option<String>,
 }
 
-fn checkpoints(arguments: &str) -> Result<Plan, Refusal> {
+fn checkpoints(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: CheckpointsArgs = read("fleet_checkpoints", arguments)?;
     let which = |action: &str| {
         needed(
@@ -209,16 +209,16 @@ fn checkpoints(arguments: &str) -> Result<Plan, Refusal> {
             args.checkpoint.clone(),
         )
     };
-    let mark = |action: &str, mark: Value| -> Result<Plan, Refusal> {
+    let mark = |action: &str, mark: Value| -> Result<PlannedCall, Refusal> {
         let call =
             Call::of::<MarkCheckpoint>(json!({ "checkpoint": which(action)?, "mark": mark }));
-        Ok(Plan::new(call.by(args.agent.clone()), |outcome| {
+        Ok(PlannedCall::new(call.by(args.agent.clone()), |outcome| {
             let line = checkpoint_line(&outcome);
-            Shown::object(json!({ "checkpoint": outcome }), line)
+            ToolOutput::object(json!({ "checkpoint": outcome }), line)
         }))
     };
     match args.action {
-        CheckpointsAction::List => Ok(Plan::list(
+        CheckpointsAction::List => Ok(PlannedCall::list(
             Call::of::<ListCheckpoints>(json!({ "mission": args.mission, "limit": u64::MAX })),
             List {
                 key: "checkpoints",
@@ -231,12 +231,12 @@ fn checkpoints(arguments: &str) -> Result<Plan, Refusal> {
         )),
         CheckpointsAction::Show => {
             let call = Call::of::<ShowCheckpoint>(json!({ "checkpoint": which("show")? }));
-            Ok(Plan::new(call, |outcome| {
+            Ok(PlannedCall::new(call, |outcome| {
                 let line = checkpoint_line(&outcome);
-                Shown::object(json!({ "checkpoint": outcome }), line)
+                ToolOutput::object(json!({ "checkpoint": outcome }), line)
             }))
         }
-        CheckpointsAction::Diff => Ok(Plan::list(
+        CheckpointsAction::Diff => Ok(PlannedCall::list(
             Call::of::<DiffCheckpoints>(json!({ "a": which("diff")?, "b": args.with })),
             List {
                 key: "differences",
@@ -247,7 +247,7 @@ fn checkpoints(arguments: &str) -> Result<Plan, Refusal> {
             },
             args.cursor,
         )),
-        CheckpointsAction::Verify => Ok(Plan::list(
+        CheckpointsAction::Verify => Ok(PlannedCall::list(
             Call::of::<VerifyCheckpoints>(json!({ "checkpoint": args.checkpoint })),
             List {
                 key: "verifications",
@@ -304,11 +304,11 @@ struct ResumeArgs {
     agent: Option<String>,
 }
 
-fn resume(arguments: &str) -> Result<Plan, Refusal> {
+fn resume(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: ResumeArgs = read("fleet_resume", arguments)?;
     let (call, line): (Call, fn(&Value) -> String) = match args.action {
         ResumeAction::Detect => {
-            return Ok(Plan::list(
+            return Ok(PlannedCall::list(
                 Call::of::<Detect>(json!({ "sightings": [] })).by(args.agent),
                 List {
                     key: "candidates",
@@ -353,7 +353,7 @@ fn resume(arguments: &str) -> Result<Plan, Refusal> {
             })
         }
     };
-    Ok(Plan::new(call.by(args.agent), move |outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), move |outcome| {
         let line = line(&outcome);
         let lost = outcome["lost"].as_array().into_iter().flatten();
         let lost: Vec<String> = lost.map(|it| format!("lost: {}", at(it, ""))).collect();
@@ -361,7 +361,7 @@ fn resume(arguments: &str) -> Result<Plan, Refusal> {
         let warned: Vec<String> = warned
             .map(|it| format!("warning: {}", at(it, "")))
             .collect();
-        Shown::object(json!({ "resumed": outcome }), line)
+        ToolOutput::object(json!({ "resumed": outcome }), line)
             .with_lines(lost.into_iter().chain(warned))
     }))
 }

@@ -22,10 +22,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::look::sortie_line;
-use super::{Does, List, Loaded, Plan, Tool, needed, read};
-use crate::door::Call;
-use crate::mirror::{Shown, at, row, short};
+use super::inspect::sortie_line;
+use super::{Does, List, Loaded, PlannedCall, Tool, needed, read};
+use crate::mirror::{ToolOutput, at, row, short};
+use crate::runner::Call;
 #[cfg(test)]
 use crate::schema;
 
@@ -131,7 +131,7 @@ struct SortieArgs {
     agent: Option<String>,
 }
 
-fn sortie(arguments: &str) -> Result<Plan, Refusal> {
+fn sortie(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: SortieArgs = read("fleet_sortie", arguments)?;
     let which = |action: &str| needed("fleet_sortie", action, "sortie", args.sortie.clone());
     let said = |action: &str| needed("fleet_sortie", action, "text", args.text.clone());
@@ -141,7 +141,7 @@ fn sortie(arguments: &str) -> Result<Plan, Refusal> {
     };
     let call = match args.action {
         SortieVerb::List => {
-            return Ok(Plan::list(
+            return Ok(PlannedCall::list(
                 Call::of::<ListSorties>(json!({
                     "mission": args.mission,
                     "status": args.status,
@@ -181,7 +181,7 @@ fn sortie(arguments: &str) -> Result<Plan, Refusal> {
             "message": said("error")?,
         })),
     };
-    Ok(Plan::new(call.by(args.agent), |outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), |outcome| {
         let line = row([
             short(&outcome["sortie"], "/id"),
             at(&outcome["sortie"], "/status"),
@@ -189,7 +189,7 @@ fn sortie(arguments: &str) -> Result<Plan, Refusal> {
             at(&outcome, "/owner"),
             format!("mission {}%", at(&outcome, "/mission_percent")),
         ]);
-        Shown::object(outcome, line)
+        ToolOutput::object(outcome, line)
     }))
 }
 
@@ -265,7 +265,7 @@ struct NoteArgs {
     agent: Option<String>,
 }
 
-fn note(arguments: &str) -> Result<Plan, Refusal> {
+fn note(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: NoteArgs = read("fleet_note", arguments)?;
     let kind = args.kind.map(|Written(kind)| kind);
     let end = |name: &str, how: &str| -> Result<Call, Refusal> {
@@ -276,7 +276,7 @@ fn note(arguments: &str) -> Result<Plan, Refusal> {
     };
     let call = match args.action {
         NoteVerb::List => {
-            return Ok(Plan::list(
+            return Ok(PlannedCall::list(
                 Call::of::<ListNotes>(json!({ "kind": kind })),
                 List {
                     key: "notes",
@@ -298,9 +298,9 @@ fn note(arguments: &str) -> Result<Plan, Refusal> {
             "path": args.path,
         })),
     };
-    Ok(Plan::new(call.by(args.agent), |outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), |outcome| {
         let line = note_line(&outcome);
-        Shown::object(json!({ "note": outcome }), line)
+        ToolOutput::object(json!({ "note": outcome }), line)
     }))
 }
 
@@ -345,7 +345,7 @@ struct MissionArgs {
     agent: Option<String>,
 }
 
-fn mission(arguments: &str) -> Result<Plan, Refusal> {
+fn mission(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: MissionArgs = read("fleet_mission", arguments)?;
     let titled = |title: &String| json!({ "title": title });
     let sorties: Vec<Value> = args.sorties.iter().map(titled).collect();
@@ -358,7 +358,7 @@ fn mission(arguments: &str) -> Result<Plan, Refusal> {
     };
     let call = match args.action {
         MissionVerb::List => {
-            return Ok(Plan::list(
+            return Ok(PlannedCall::list(
                 Call::of::<ListMissions>(json!({ "limit": u64::MAX })),
                 List {
                     key: "missions",
@@ -373,7 +373,7 @@ fn mission(arguments: &str) -> Result<Plan, Refusal> {
         MissionVerb::Add => {
             let request = json!({ "mission": args.mission, "sorties": sorties });
             let call = Call::of::<AddSorties>(request).by(args.agent);
-            return Ok(Plan::list(call, SORTIES, args.cursor));
+            return Ok(PlannedCall::list(call, SORTIES, args.cursor));
         }
         MissionVerb::Show => Call::of::<ShowMission>(json!({ "mission": args.mission })),
         MissionVerb::Create => Call::of::<CreateMission>(json!({
@@ -390,14 +390,14 @@ fn mission(arguments: &str) -> Result<Plan, Refusal> {
         MissionVerb::Fail => change("failed"),
         MissionVerb::Archive => change("archived"),
     };
-    Ok(Plan::new(call.by(args.agent), |outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), |outcome| {
         let line = row([
             mission_line(&outcome["mission"]),
             format!("{}%", at(&outcome, "/progress_percent")),
         ]);
         let sorties = outcome["sorties"].as_array().into_iter().flatten();
         let sorties: Vec<String> = sorties.map(sortie_line).collect();
-        Shown::object(outcome, line).with_lines(sorties)
+        ToolOutput::object(outcome, line).with_lines(sorties)
     }))
 }
 
@@ -444,13 +444,13 @@ struct EffectArgs {
     agent: Option<String>,
 }
 
-fn effect(arguments: &str) -> Result<Plan, Refusal> {
+fn effect(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: EffectArgs = read("fleet_effect", arguments)?;
     let key = |action: &str| needed("fleet_effect", action, "key", args.key.clone());
     let call = match args.action {
         EffectVerb::List => {
             let request = json!({ "mission": args.mission, "in_doubt": args.in_doubt });
-            return Ok(Plan::list(
+            return Ok(PlannedCall::list(
                 Call::of::<ListEffects>(request),
                 List {
                     key: "effects",
@@ -475,9 +475,9 @@ fn effect(arguments: &str) -> Result<Plan, Refusal> {
             "mission": args.mission,
         })),
     };
-    Ok(Plan::new(call.by(args.agent), |outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), |outcome| {
         let line = effect_line(&outcome);
-        Shown::object(json!({ "effect": outcome }), line)
+        ToolOutput::object(json!({ "effect": outcome }), line)
     }))
 }
 

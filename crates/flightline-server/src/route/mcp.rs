@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use flightline::core::Refusal;
 use flightline::registry::{Called, LARGEST, Spoken};
-use flightline_mcp::{Call, Door, Loaded, Pending, http};
+use flightline_mcp::{Call, Loaded, OperationRunner, Pending, http};
 
 use super::{Answer, Shared, ops};
 use crate::door::{Body, Guest};
@@ -43,7 +43,7 @@ impl Counter {
     }
 }
 
-impl Door for Counter {
+impl OperationRunner for Counter {
     fn call(&self, call: Call) -> Pending<'_> {
         Box::pin(async move {
             let called = match &self.notes {

@@ -40,7 +40,7 @@ impl Call {
 pub type Pending<'a> = Pin<Box<dyn Future<Output = Called> + Send + 'a>>;
 
 /// Runs operations, with whatever caller, trust and token go with them.
-pub trait Door: Send + Sync + 'static {
+pub trait OperationRunner: Send + Sync + 'static {
     /// Runs one call of an operation.
     fn call(&self, call: Call) -> Pending<'_>;
 }

@@ -7,10 +7,10 @@ use flightline::status::ShowStatus;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Does, Loaded, Plan, Tool, read};
-use crate::door::Call;
-use crate::mirror::{Shown, at, count, length, row, short};
+use super::{Does, Loaded, PlannedCall, Tool, read};
+use crate::mirror::{ToolOutput, at, count, length, row, short};
 use crate::room::{MOST, tokens};
+use crate::runner::Call;
 #[cfg(test)]
 use crate::schema;
 
@@ -57,14 +57,14 @@ struct StatusArgs {
     mission: Option<String>,
 }
 
-fn status(arguments: &str) -> Result<Plan, Refusal> {
+fn status(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: StatusArgs = read("fleet_status", arguments)?;
     let call = Call::of::<ShowStatus>(json!({ "mission": args.mission }));
-    Ok(Plan::new(call, |outcome| {
+    Ok(PlannedCall::new(call, |outcome| {
         let lines = status_lines(&outcome);
-        Shown {
+        ToolOutput {
             lines,
-            ..Shown::object(outcome, String::new())
+            ..ToolOutput::object(outcome, String::new())
         }
     }))
 }
@@ -128,7 +128,7 @@ struct EventsArgs {
 /// So many events are asked for at once.
 const EVENTS: u64 = 50;
 
-fn events(arguments: &str) -> Result<Plan, Refusal> {
+fn events(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: EventsArgs = read("fleet_events", arguments)?;
     let before = args.cursor.as_deref().map(place).transpose()?;
     let call = Call::of::<ListEvents>(json!({
@@ -139,7 +139,7 @@ fn events(arguments: &str) -> Result<Plan, Refusal> {
         "limit": EVENTS,
         "story": false,
     }));
-    Ok(Plan::new(call, |mut outcome| {
+    Ok(PlannedCall::new(call, |mut outcome| {
         let history = at(&outcome, "/cursor/history");
         let events = match outcome.pointer_mut("/events").map(Value::take) {
             Some(Value::Array(events)) => events,
@@ -160,7 +160,7 @@ fn events(arguments: &str) -> Result<Plan, Refusal> {
         });
         let first = count(events.len(), "event", "events");
         let lines: Vec<String> = lines.collect();
-        Shown::object(with_cursor("events", events, next), first).with_lines(lines)
+        ToolOutput::object(with_cursor("events", events, next), first).with_lines(lines)
     }))
 }
 
@@ -188,7 +188,7 @@ struct ReplayArgs {
     cursor: Option<String>,
 }
 
-fn replay(arguments: &str) -> Result<Plan, Refusal> {
+fn replay(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: ReplayArgs = read("fleet_replay", arguments)?;
     let after = match &args.cursor {
         None => None,
@@ -207,7 +207,7 @@ fn replay(arguments: &str) -> Result<Plan, Refusal> {
         request["place"] = json!({ "after": { "rev": rev } });
     }
     let call = Call::of::<Replay>(request);
-    Ok(Plan::new(call, |mut outcome| {
+    Ok(PlannedCall::new(call, |mut outcome| {
         let to = outcome.pointer("/to").and_then(Value::as_u64);
         let steps = match outcome.pointer_mut("/steps").map(Value::take) {
             Some(Value::Array(steps)) => steps,
@@ -224,7 +224,7 @@ fn replay(arguments: &str) -> Result<Plan, Refusal> {
         let lines: Vec<String> = lines.collect();
         let first = count(steps.len(), "step", "steps");
         let next = next.map(|rev| rev.to_string());
-        Shown::object(with_cursor("steps", steps, next), first).with_lines(lines)
+        ToolOutput::object(with_cursor("steps", steps, next), first).with_lines(lines)
     }))
 }
 

@@ -9,9 +9,9 @@ use flightline::mail::{AcknowledgeMail, OpenInbox, ReadMail, ReplyMail, SendMail
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Does, List, Loaded, Plan, Tool, needed, read};
-use crate::door::Call;
-use crate::mirror::{Shown, at, row, short};
+use super::{Does, List, Loaded, PlannedCall, Tool, needed, read};
+use crate::mirror::{ToolOutput, at, row, short};
+use crate::runner::Call;
 #[cfg(test)]
 use crate::schema;
 
@@ -77,19 +77,19 @@ struct HeartbeatArgs {
     agent: Option<String>,
 }
 
-fn heartbeat(arguments: &str) -> Result<Plan, Refusal> {
+fn heartbeat(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: HeartbeatArgs = read("fleet_heartbeat", arguments)?;
     let call = Call::of::<Heartbeat>(json!({
         "step": args.step,
         "context_percent": args.context_percent,
     }));
-    Ok(Plan::new(call.by(args.agent), |outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), |outcome| {
         let stop = match outcome["stop"] == true {
             true => "stop now".to_owned(),
             false => String::new(),
         };
         let line = row([at(&outcome, "/agent"), stop, at(&outcome, "/instructions")]);
-        Shown::object(outcome, line)
+        ToolOutput::object(outcome, line)
     }))
 }
 
@@ -122,7 +122,7 @@ struct LockArgs {
     agent: Option<String>,
 }
 
-fn lock(arguments: &str) -> Result<Plan, Refusal> {
+fn lock(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: LockArgs = read("fleet_lock", arguments)?;
     let paths = |action: &str| {
         let given = Some(args.paths.clone()).filter(|paths| !paths.is_empty());
@@ -141,7 +141,7 @@ fn lock(arguments: &str) -> Result<Plan, Refusal> {
         LockVerb::Release => Call::of::<ReleaseLocks>(json!({ "locks": args.paths })),
         LockVerb::List => Call::of::<ListLocks>(json!({})),
         LockVerb::Check => {
-            return Ok(Plan::list(
+            return Ok(PlannedCall::list(
                 Call::of::<CheckLocks>(json!({ "paths": paths("check")? })),
                 List {
                     key: "locks",
@@ -160,7 +160,7 @@ fn lock(arguments: &str) -> Result<Plan, Refusal> {
             ));
         }
     };
-    Ok(Plan::list(
+    Ok(PlannedCall::list(
         call.by(args.agent),
         List {
             key: "locks",
@@ -213,18 +213,26 @@ struct MailArgs {
 /// So many letters of an inbox are opened at once: to open one is to read it.
 const OPENED: u64 = 20;
 
-fn mail(arguments: &str) -> Result<Plan, Refusal> {
+fn mail(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: MailArgs = read("fleet_mail", arguments)?;
     let which = |action: &str| needed("fleet_mail", action, "message", args.message.clone());
     let said = |action: &str| needed("fleet_mail", action, "body", args.body.clone());
     let call = match args.action {
         MailVerb::Inbox => {
             let call = Call::of::<OpenInbox>(json!({ "all": false, "limit": OPENED }));
-            return Ok(Plan::list(call.by(args.agent), MESSAGES, args.cursor));
+            return Ok(PlannedCall::list(
+                call.by(args.agent),
+                MESSAGES,
+                args.cursor,
+            ));
         }
         MailVerb::Thread => {
             let call = Call::of::<ShowThread>(json!({ "message": which("thread")? }));
-            return Ok(Plan::list(call.by(args.agent), MESSAGES, args.cursor));
+            return Ok(PlannedCall::list(
+                call.by(args.agent),
+                MESSAGES,
+                args.cursor,
+            ));
         }
         MailVerb::Ack => {
             let request = match &args.message {
@@ -232,7 +240,11 @@ fn mail(arguments: &str) -> Result<Plan, Refusal> {
                 None => json!({ "all": true }),
             };
             let call = Call::of::<AcknowledgeMail>(request);
-            return Ok(Plan::list(call.by(args.agent), MESSAGES, args.cursor));
+            return Ok(PlannedCall::list(
+                call.by(args.agent),
+                MESSAGES,
+                args.cursor,
+            ));
         }
         MailVerb::Read => Call::of::<ReadMail>(json!({ "message": which("read")? })),
         MailVerb::Reply => Call::of::<ReplyMail>(json!({
@@ -246,10 +258,10 @@ fn mail(arguments: &str) -> Result<Plan, Refusal> {
         })),
     };
     let reads = matches!(args.action, MailVerb::Read);
-    Ok(Plan::new(call.by(args.agent), move |outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), move |outcome| {
         let line = message_line(&outcome);
         let body = Some(at(&outcome, "/message/body")).filter(|body| reads && !body.is_empty());
-        Shown::object(json!({ "messages": [outcome] }), line).with_document(body)
+        ToolOutput::object(json!({ "messages": [outcome] }), line).with_document(body)
     }))
 }
 
@@ -295,12 +307,12 @@ struct AgentsArgs {
     agent: Option<String>,
 }
 
-fn agents(arguments: &str) -> Result<Plan, Refusal> {
+fn agents(arguments: &str) -> Result<PlannedCall, Refusal> {
     let args: AgentsArgs = read("fleet_agents", arguments)?;
     let which = |action: &str| needed("fleet_agents", action, "name", args.name.clone());
     let call = match args.action {
         AgentsVerb::List => {
-            return Ok(Plan::list(
+            return Ok(PlannedCall::list(
                 Call::of::<ListAgents>(json!({})),
                 List {
                     key: "agents",
@@ -314,10 +326,10 @@ fn agents(arguments: &str) -> Result<Plan, Refusal> {
         }
         AgentsVerb::Handoff => {
             let call = Call::of::<ShowHandoff>(json!({ "agent": which("handoff")? }));
-            return Ok(Plan::new(call, |outcome| {
+            return Ok(PlannedCall::new(call, |outcome| {
                 let text = at(&outcome, "/text");
                 let line = format!("what {} leaves to a successor", at(&outcome, "/from"));
-                Shown::object(json!({ "handoff": outcome }), line).with_document(Some(text))
+                ToolOutput::object(json!({ "handoff": outcome }), line).with_document(Some(text))
             }));
         }
         AgentsVerb::Show => Call::of::<ShowAgent>(json!({ "agent": args.name })),
@@ -330,7 +342,7 @@ fn agents(arguments: &str) -> Result<Plan, Refusal> {
             "reason": args.reason,
         })),
     };
-    Ok(Plan::new(call.by(args.agent), |mut outcome| {
+    Ok(PlannedCall::new(call.by(args.agent), |mut outcome| {
         let line = agent_line(&outcome);
         // The agent's own record is not hidden in one of the same name.
         if let Value::Object(fields) = &mut outcome
@@ -338,7 +350,7 @@ fn agents(arguments: &str) -> Result<Plan, Refusal> {
         {
             fields.extend(agent);
         }
-        Shown::object(json!({ "agent": outcome }), line)
+        ToolOutput::object(json!({ "agent": outcome }), line)
     }))
 }
 
