@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::upkeep::board::{Board, Record};
 use crate::upkeep::job::{INTEGRITY, JOBS, PROBE};
+use crate::upkeep::job_status::{JobStatus, JobStatuses};
 
 /// A write that was tried longer ago than this says nothing any more.
 const PROBE_TOO_OLD: Duration = Duration::from_secs(60);
@@ -16,7 +16,7 @@ const PROBE_TOO_OLD: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// Every job, and its last outcome.
-    pub(crate) board: Board,
+    pub(crate) job_statuses: JobStatuses,
     stopping: AtomicBool,
 }
 
@@ -34,15 +34,15 @@ impl Health {
     }
 
     fn writes(&self) -> bool {
-        self.board
+        self.job_statuses
             .of(PROBE)
             .is_some_and(|record| record.is_well() && record.at.elapsed() < PROBE_TOO_OLD)
     }
 
     /// All known facts, and whether all is well; the reason of a failure is only for callers of its project.
     pub(crate) fn report(&self, project: Option<&str>) -> (StatusCode, Value) {
-        let (known, writes) = (self.board.all(), self.writes());
-        let failing = !known.values().all(Record::is_well);
+        let (known, writes) = (self.job_statuses.all(), self.writes());
+        let failing = !known.values().all(JobStatus::is_well);
         let status = match (writes, failing) {
             (true, false) => "ok",
             (true, true) => "degraded",
@@ -68,7 +68,7 @@ impl Health {
 }
 
 /// A job that never ran is neither well nor ill.
-fn tell(record: Option<&Record>, project: Option<&str>) -> Value {
+fn tell(record: Option<&JobStatus>, project: Option<&str>) -> Value {
     let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     record.map_or_else(
         || json!({ "ok": null }),

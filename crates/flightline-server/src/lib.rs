@@ -2,32 +2,34 @@
 //!
 //! [`serve`] puts HTTP in front of it. This is
 //! the only async crate, and the async part only carries requests and answers: operations run on threads of
-//! our own (`crew`), because a synchronous PostgreSQL client panics when it is used, or even dropped, on
+//! our own (`workers`), because a synchronous PostgreSQL client panics when it is used, or even dropped, on
 //! a thread of the async runtime.
 
 mod connection;
-mod crew;
-mod door;
 mod health;
 mod metrics;
+mod middleware;
+mod notify;
 #[cfg(feature = "schema")]
 mod openapi;
-mod passage;
-mod post;
-mod pretend;
 mod problem;
 mod projects;
 mod published;
+mod request_log;
 mod route;
 mod serve;
+mod test_mode;
 mod trace;
 mod upkeep;
+mod workers;
 
 #[cfg(feature = "schema")]
 pub use openapi::make_openapi;
-pub use pretend::Pretend;
 pub use published::{openapi, schemas};
-pub use serve::{DEFAULT_ADDRESS, Limits, Line, Ready, Said, Say, Setup, Stop, serve};
+pub use serve::{
+    AccessLogLine, DEFAULT_ADDRESS, Limits, Ready, Say, ServerMessage, Setup, Stop, serve,
+};
+pub use test_mode::TestMode;
 #[cfg(feature = "otel")]
 pub use trace::Sampling;
 pub use trace::Traces;

@@ -15,9 +15,9 @@ use flightline::{Caller, Fleet};
 
 use self::histogram::{Histogram, Scale};
 use self::journal::Journal;
-use self::page::{Kind, Page, seconds};
+use self::page::{MetricType, MetricsPage, seconds};
 use crate::health::Health;
-use crate::passage::{Served, micros};
+use crate::request_log::{ServedRequest, micros};
 use crate::upkeep::job::JOBS;
 
 /// The requests served so far, and the figures from the journal since this node began to count.
@@ -74,7 +74,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts a request.
-    pub(crate) fn count(&self, served: &Served<'_>) {
+    pub(crate) fn count(&self, served: &ServedRequest<'_>) {
         let (line, answered) = (&served.line, &served.answered);
         // A client can make methods up; each would be a line here for ever.
         let method = ["GET", "POST", "PATCH", "DELETE"]
@@ -97,10 +97,10 @@ impl Metrics {
             open(&self.checkpoints).add(line.micros);
         }
         let mut waits = open(&self.waits);
-        for stay in &served.stays {
-            if let Some(waited) = stay.waited() {
+        for wait in &served.waits {
+            if let Some(waited) = wait.waited() {
                 waits
-                    .entry(stay.queue)
+                    .entry(wait.queue)
                     .or_insert_with(|| Histogram::new(Scale::Time))
                     .add(micros(waited));
             }
@@ -133,17 +133,17 @@ impl Metrics {
 
     /// All of it, as Prometheus reads it.
     pub(crate) fn render(&self, now: Now<'_>) -> String {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         let version = env!("CARGO_PKG_VERSION");
         page.family(
             "flightline_build_info",
-            Kind::Gauge,
+            MetricType::Gauge,
             "The version that runs.",
         );
         page.figure("flightline_build_info", &[("version", version)], 1);
         page.single(
             "flightline_uptime_seconds",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Time since the start of this node.",
             whole(self.began.elapsed()),
         );
@@ -152,20 +152,20 @@ impl Metrics {
         let waiting = now.waiting.iter().map(|(name, length)| (*name, *length));
         page.by(
             ("flightline_queue_length", "queue"),
-            Kind::Gauge,
+            MetricType::Gauge,
             "Requests that wait for a thread, or are being done.",
             waiting,
         );
         page.single(
             "flightline_streams_open",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Streams of events that are open.",
             now.streams,
         );
         jobs(&mut page, now.health);
         page.single(
             "flightline_store_up",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Whether the store answered this scrape.",
             u8::from(now.fleet.is_some()),
         );
@@ -176,9 +176,9 @@ impl Metrics {
         page.text()
     }
 
-    fn requests(&self, page: &mut Page) {
+    fn requests(&self, page: &mut MetricsPage) {
         let name = "flightline_request_duration_seconds";
-        page.family(name, Kind::Histogram, "How long requests took.");
+        page.family(name, MetricType::Histogram, "How long requests took.");
         for ((method, route, status), histogram) in open(&self.served).iter() {
             let status = status.to_string();
             let labels = [("method", *method), ("route", route), ("status", &status)];
@@ -186,12 +186,12 @@ impl Metrics {
         }
         let name = "flightline_queue_wait_seconds";
         let help = "How long requests waited for a thread.";
-        page.family(name, Kind::Histogram, help);
+        page.family(name, MetricType::Histogram, help);
         for (queue, histogram) in open(&self.waits).iter() {
             histogram.write(page, name, &[("queue", queue)]);
         }
         let mut single = |name: &str, help: &str, histogram: &Mutex<Histogram>| {
-            page.family(name, Kind::Histogram, help);
+            page.family(name, MetricType::Histogram, help);
             open(histogram).write(page, name, &[]);
         };
         single(
@@ -217,52 +217,52 @@ impl Metrics {
         let refused = open(&self.refused);
         page.by(
             ("flightline_refusals_total", "code"),
-            Kind::Counter,
+            MetricType::Counter,
             "Requests that were refused, by the code of the problem.",
             refused.iter().map(|(code, count)| (code.as_str(), count)),
         );
         page.single(
             "flightline_lock_conflicts_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Requests that were refused because another agent holds the lock.",
             refused.get("lock_held").unwrap_or(&0),
         );
     }
 }
 
-fn jobs(page: &mut Page, health: &Health) {
-    let known = health.board.all();
+fn jobs(page: &mut MetricsPage, health: &Health) {
+    let known = health.job_statuses.all();
     let ran = || {
         JOBS.iter()
             .filter_map(|job| Some((job.name, known.get(job.name)?)))
     };
     page.by(
         ("flightline_job_last_run_age_seconds", "task"),
-        Kind::Gauge,
+        MetricType::Gauge,
         "Time since the last run of a background job.",
         ran().map(|(name, record)| (name, whole(record.at.elapsed()))),
     );
     page.by(
         ("flightline_job_last_duration_seconds", "task"),
-        Kind::Gauge,
+        MetricType::Gauge,
         "Duration of the last run of a background job.",
         ran().map(|(name, record)| (name, whole(record.took))),
     );
     page.by(
         ("flightline_job_healthy", "task"),
-        Kind::Gauge,
+        MetricType::Gauge,
         "Whether the last run of a background job succeeded.",
         ran().map(|(name, record)| (name, u8::from(record.is_well()))),
     );
     page.by(
         ("flightline_job_runs_total", "task"),
-        Kind::Counter,
+        MetricType::Counter,
         "Number of runs of a background job.",
         ran().map(|(name, record)| (name, record.runs)),
     );
     page.by(
         ("flightline_job_failures_total", "task"),
-        Kind::Counter,
+        MetricType::Counter,
         "Number of failed runs of a background job.",
         ran().map(|(name, record)| (name, record.failures)),
     );

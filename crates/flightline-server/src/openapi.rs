@@ -9,7 +9,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use self::shape::{Asked, bounds, capitalized, name_choices, not_null, place};
+use self::shape::{RequestShape, bounds, capitalized, name_choices, not_null, place};
 use crate::route::special::{SPECIAL, Special};
 use crate::route::table::{ROUTES, Route};
 
@@ -99,7 +99,7 @@ struct Described<'a> {
     status: u16,
     scope: &'a str,
     operation: Option<&'a str>,
-    asked: Asked,
+    asked: RequestShape,
     /// The schema of the answer.
     answer: Value,
     /// What the answer is written in.
@@ -205,7 +205,7 @@ fn row(route: &Route, path: &str, schemas: &mut SchemaGenerator) -> Value {
         status: route.status.as_u16(),
         scope: entry.map_or("read", |entry| entry.scope.as_str()),
         operation: Some(route.operation),
-        asked: Asked::of(route, path, request, schemas),
+        asked: RequestShape::of(route, path, request, schemas),
         answer,
         written: "application/json",
         tagged: route.method == "GET",
@@ -218,7 +218,7 @@ fn operation_of(entry: &OperationEntry, schemas: &mut SchemaGenerator) -> Option
     let request = json!((entry.request)(schemas));
     let about = request["description"].as_str()?.replace('\n', " ");
     let first = about.split(". ").next().unwrap_or_default();
-    let mut asked = Asked::at("");
+    let mut asked = RequestShape::at("");
     asked.body = Some(shape::body(request, &[]));
     Some(describe(Described {
         id: id_of("ops", &entry.name.replace('_', "-")),
@@ -236,7 +236,7 @@ fn operation_of(entry: &OperationEntry, schemas: &mut SchemaGenerator) -> Option
 }
 
 fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
-    let mut asked = Asked::at(special.path);
+    let mut asked = RequestShape::at(special.path);
     if let Some(query) = special.query {
         asked.query(&json!(query(schemas)));
     }

@@ -176,7 +176,7 @@ impl Problem {
     }
 }
 
-/// A handler gives the problem; the door writes it down, because only the door knows the request's id.
+/// A handler gives the problem; the middleware writes it down, because only the middleware knows the request's id.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());

@@ -24,7 +24,7 @@ pub(crate) const REFUSAL: Duration = Duration::from_millis(20);
 
 /// A project that is served.
 #[derive(Debug)]
-pub(crate) struct Project {
+pub(crate) struct ServedProject {
     /// The project's id.
     pub(crate) id: Arc<str>,
     /// The last revision, for those who wait for the next.
@@ -35,7 +35,7 @@ pub(crate) struct Project {
     heard: AtomicBool,
 }
 
-impl Project {
+impl ServedProject {
     /// Something was written to it here.
     pub(crate) fn note_write(&self) {
         self.wrote.store(true, Ordering::SeqCst);
@@ -60,12 +60,12 @@ impl Project {
 /// Tokens that are not known yet, and how many of them are looked up at once. Made-up tokens must not delay known ones, nor
 /// delay for long those that will be known.
 #[derive(Debug)]
-pub(crate) struct Strangers {
+pub(crate) struct TokenLookups {
     places: Semaphore,
     turns: Semaphore,
 }
 
-impl Strangers {
+impl TokenLookups {
     /// Waits for a turn, unless too many do.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Strangers {
     }
 }
 
-impl Default for Strangers {
+impl Default for TokenLookups {
     fn default() -> Self {
         Self {
             places: Semaphore::new(LOOKED_UP + WAITING),
@@ -94,13 +94,13 @@ impl Default for Strangers {
 #[derive(Debug)]
 pub(crate) struct Projects {
     /// The one whose repository this is.
-    home: Arc<Project>,
-    served: Mutex<BTreeMap<Arc<str>, Arc<Project>>>,
+    home: Arc<ServedProject>,
+    served: Mutex<BTreeMap<Arc<str>, Arc<ServedProject>>>,
     /// Tokens that were checked. What they may do never changes; whether they still open is looked at in every
     /// transaction.
     tokens: Mutex<BTreeMap<(String, String), Arc<TokenView>>>,
     /// The tokens that were not checked yet.
-    pub(crate) strangers: Strangers,
+    pub(crate) token_lookups: TokenLookups,
     state: PathBuf,
 }
 
@@ -112,18 +112,18 @@ impl Projects {
             served: Mutex::new(BTreeMap::from([(Arc::clone(&home.id), Arc::clone(&home))])),
             home,
             tokens: Mutex::default(),
-            strangers: Strangers::default(),
+            token_lookups: TokenLookups::default(),
             state: state.to_path_buf(),
         }
     }
 
     /// The one whose repository this is.
-    pub(crate) fn home(&self) -> &Arc<Project> {
+    pub(crate) fn home(&self) -> &Arc<ServedProject> {
         &self.home
     }
 
     /// A project that exists.
-    pub(crate) fn of(&self, id: &str) -> Arc<Project> {
+    pub(crate) fn of(&self, id: &str) -> Arc<ServedProject> {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         match served.get(id) {
             Some(known) => Arc::clone(known),
@@ -136,13 +136,13 @@ impl Projects {
     }
 
     /// One that is served already.
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Project>> {
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<ServedProject>> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         served.get(id).cloned()
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> Vec<Arc<Project>> {
+    pub(crate) fn all(&self) -> Vec<Arc<ServedProject>> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         served.values().cloned().collect()
     }
@@ -176,8 +176,8 @@ fn key(presented: &Presented) -> (String, String) {
     (id, presented.sha256.clone())
 }
 
-fn project(id: &str) -> Arc<Project> {
-    Arc::new(Project {
+fn project(id: &str) -> Arc<ServedProject> {
+    Arc::new(ServedProject {
         id: Arc::from(id),
         news: watch::Sender::new(0),
         wrote: AtomicBool::new(false),
@@ -191,24 +191,26 @@ mod tests {
 
     #[tokio::test]
     async fn so_many_are_looked_up_so_many_wait_and_the_rest_come_back() {
-        let strangers = Strangers::default();
+        let token_lookups = TokenLookups::default();
         let mut looked_up = Vec::new();
         for _ in 0..LOOKED_UP {
-            looked_up.push(strangers.turn().await.expect("a turn"));
+            looked_up.push(token_lookups.turn().await.expect("a turn"));
         }
-        let mut waiting: Vec<_> = (0..WAITING).map(|_| Box::pin(strangers.turn())).collect();
+        let mut waiting: Vec<_> = (0..WAITING)
+            .map(|_| Box::pin(token_lookups.turn()))
+            .collect();
         for one in &mut waiting {
             let polled = std::future::poll_fn(|context| {
                 std::task::Poll::Ready(one.as_mut().poll(context).is_pending())
             });
             assert!(polled.await, "it waits");
         }
-        let refused = strangers.turn().await.expect_err("there are too many");
+        let refused = token_lookups.turn().await.expect_err("there are too many");
         assert_eq!((refused.code, refused.retryable), (Code::Unavailable, true));
         // A finished look-up makes room, in order, for one that waits and for one more.
         looked_up.pop();
         assert!(waiting.remove(0).await.is_ok());
         drop(waiting);
-        assert!(strangers.turn().await.is_ok());
+        assert!(token_lookups.turn().await.is_ok());
     }
 }

@@ -29,21 +29,21 @@ use flightline::{Access, Caller, Done, Fleet};
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore, watch};
 
-use crate::crew::Lines;
-use crate::door::{self, Guest, tag};
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::post::Post;
-use crate::pretend::Pretend;
+use crate::middleware::{self, Principal, etag};
+use crate::notify::NotifyHandle;
 use crate::problem::Problem;
-use crate::projects::{Project, Projects};
+use crate::projects::{Projects, ServedProject};
 use crate::serve::{Limits, Say};
+use crate::test_mode::TestMode;
 use crate::trace::Tracing;
 use crate::upkeep::Nudge;
+use crate::workers::Queues;
 
 /// What every request works with.
 pub(crate) struct Shared {
-    pub(crate) lines: Lines,
+    pub(crate) queues: Queues,
     pub(crate) nudge: SyncSender<Nudge>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     /// What this end speaks.
     pub(crate) api: u32,
     /// In tests: what is pretended.
-    pub(crate) pretend: Option<Pretend>,
+    pub(crate) test_mode: Option<TestMode>,
     /// Where ids of requests come from.
     pub(crate) ids: IdSource,
     pub(crate) say: Say,
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) wrote: Arc<Notify>,
     pub(crate) projects: Arc<Projects>,
     /// Tells other nodes, where there are any.
-    pub(crate) post: Option<Post>,
+    pub(crate) post: Option<NotifyHandle>,
     /// Whether we are about to end.
     pub(crate) stopping: watch::Sender<bool>,
     /// How much patience there is.
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
 }
 
 /// What a handler ends with.
-pub(crate) type Answer = Result<Response, Problem>;
+pub(crate) type HandlerResult = Result<Response, Problem>;
 
 /// Every route there is.
 pub(crate) fn router(shared: &Arc<Shared>) -> Router {
@@ -96,13 +96,13 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/openapi.json", get(health::openapi))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
-        .fallback(door::nowhere)
-        .layer(from_fn_with_state(Arc::clone(shared), door::enter))
+        .fallback(middleware::nowhere)
+        .layer(from_fn_with_state(Arc::clone(shared), middleware::enter))
         .with_state(Arc::clone(shared))
 }
 
 /// An outcome, and whether it is that of an earlier request with the same key.
-pub(crate) struct Outcome<T> {
+pub(crate) struct HandlerOutcome<T> {
     pub(crate) value: T,
     pub(crate) replayed: bool,
     /// The revision of the last change of its subject.
@@ -111,7 +111,7 @@ pub(crate) struct Outcome<T> {
     pub(crate) looked: bool,
 }
 
-impl<T> Outcome<T> {
+impl<T> HandlerOutcome<T> {
     /// What no operation gave.
     pub(crate) fn plain(value: T) -> Self {
         Self {
@@ -122,8 +122,8 @@ impl<T> Outcome<T> {
         }
     }
 
-    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Outcome<U> {
-        Outcome {
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> HandlerOutcome<U> {
+        HandlerOutcome {
             value: f(self.value),
             replayed: self.replayed,
             since: self.since,
@@ -134,8 +134,8 @@ impl<T> Outcome<T> {
     pub(crate) fn and_then<U>(
         self,
         f: impl FnOnce(T) -> Result<U, Refusal>,
-    ) -> Result<Outcome<U>, Refusal> {
-        Ok(Outcome {
+    ) -> Result<HandlerOutcome<U>, Refusal> {
+        Ok(HandlerOutcome {
             value: f(self.value)?,
             replayed: self.replayed,
             since: self.since,
@@ -144,14 +144,14 @@ impl<T> Outcome<T> {
     }
 }
 
-impl<T: Serialize> Outcome<T> {
+impl<T: Serialize> HandlerOutcome<T> {
     /// The answer over HTTP.
-    pub(crate) fn answer(&self, status: StatusCode) -> Answer {
+    pub(crate) fn answer(&self, status: StatusCode) -> HandlerResult {
         let text = serde_json::to_string(&self.value).map_err(|error| {
             Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))
         })?;
         let read = self.looked.then_some(text.as_str());
-        let tag = self.since.as_ref().and_then(|since| tag::of(since, read));
+        let tag = self.since.as_ref().and_then(|since| etag::of(since, read));
         let mut response = (status, Body::from(text)).into_response();
         let headers = response.headers_mut();
         if let Some(tag) = tag {
@@ -174,15 +174,15 @@ pub(crate) fn mark(headers: &mut HeaderMap, replayed: bool) {
 }
 
 impl Shared {
-    /// Runs one operation, if the guest's token goes that far.
+    /// Runs one operation, if the principal's token goes that far.
     pub(crate) async fn run<O: Registered>(
         &self,
-        guest: &Guest,
+        principal: &Principal,
         caller: Caller,
         request: O,
-    ) -> Result<Outcome<O::Outcome>, Refusal> {
-        let entry = guest.may_call(O::NAME)?;
-        self.with(guest.project(), O::ACCESS, entry.commit, move |fleet| {
+    ) -> Result<HandlerOutcome<O::Outcome>, Refusal> {
+        let entry = principal.may_call(O::NAME)?;
+        self.with(principal.project(), O::ACCESS, entry.commit, move |fleet| {
             fleet
                 .run_fully(&request, &caller)
                 .map_err(flightline::Error::into_refusal)
@@ -193,14 +193,14 @@ impl Shared {
     /// Runs what is more than one operation. It may run twice, and only the last time counts.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
-        project: &Arc<Project>,
+        project: &Arc<ServedProject>,
         access: Access,
         commit: Commit,
         mut f: impl FnMut(&mut Fleet) -> Result<Done<T>, Refusal> + Send + 'static,
-    ) -> Result<Outcome<T>, Refusal> {
-        let done = self.lines.run(&project.id, access, commit, move |fleet| {
+    ) -> Result<HandlerOutcome<T>, Refusal> {
+        let done = self.queues.run(&project.id, access, commit, move |fleet| {
             let done = f(fleet)?;
-            Ok(Outcome {
+            Ok(HandlerOutcome {
                 value: done.outcome,
                 replayed: done.replayed,
                 since: done.since,

@@ -29,17 +29,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::connection::{Patient, Peers, turn_away};
-use crate::crew::{Crew, Grouped, Lines, Place};
-use crate::door::without_port;
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::post::PostOffice;
-use crate::pretend::Pretend;
+use crate::middleware::without_port;
+use crate::notify::Notifier;
 use crate::projects::Projects;
 use crate::route::events::watch_journals;
 use crate::route::{Shared, router};
+use crate::test_mode::TestMode;
 use crate::trace::{Traces, Tracing};
-use crate::upkeep::{Beside, Means, Upkeep};
+use crate::upkeep::{SideFiles, Upkeep, UpkeepDeps};
+use crate::workers::{OnCommit, Queues, StoreConfig, Workers};
 
 /// The address at which a server listens by default.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
@@ -80,7 +80,7 @@ pub struct Setup {
     /// What this end speaks: [`flightline::remote::API`], but in tests of what does not fit.
     pub api: u32,
     /// In tests: the token and user of the tests.
-    pub pretend: Option<Pretend>,
+    pub test_mode: Option<TestMode>,
     /// Where traces go, if anywhere.
     pub traces: Option<Traces>,
 }
@@ -119,13 +119,13 @@ impl Default for Limits {
 }
 
 /// A message of a running server.
-pub enum Said {
+pub enum ServerMessage {
     /// The server listens.
     Ready(Ready),
     /// Something is wrong that fails no request.
     Warning(String),
     /// A request was answered.
-    Served(Line),
+    Served(AccessLogLine),
     /// It is about to end.
     Stopping,
 }
@@ -141,7 +141,7 @@ pub struct Ready {
 
 /// A request that was answered. It holds nothing of the request's content or of the answer.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct AccessLogLine {
     /// The id it went by.
     pub request_id: String,
     /// The method of the request.
@@ -167,7 +167,7 @@ pub struct Line {
 }
 
 /// The receiver of the server's messages.
-pub type Say = Arc<dyn Fn(Said) + Send + Sync>;
+pub type Say = Arc<dyn Fn(ServerMessage) + Send + Sync>;
 
 /// Ends a server from another thread.
 #[derive(Clone, Debug, Default)]
@@ -187,7 +187,7 @@ impl Stop {
 /// When the store does not open, or the address cannot be listened at.
 pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     allow_files();
-    let place = Arc::new(Place {
+    let store_config = Arc::new(StoreConfig {
         location: setup.location,
         project: setup.project,
         options: setup.options,
@@ -198,7 +198,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         user: setup.user,
         ..Caller::default()
     };
-    let mut opened = place.open()?;
+    let mut opened = store_config.open()?;
     let tokens = count_tokens(&mut opened, &caller)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -210,38 +210,38 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     let address = listener
         .local_addr()
         .map_err(|error| cannot("listen", &error))?;
-    let projects = Arc::new(Projects::new(&place.project, &setup.state));
+    let projects = Arc::new(Projects::new(&store_config.project, &setup.state));
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::clone(&metrics);
-    let grouped: Grouped = Arc::new(move |size| counted.group(size));
-    let crew = Crew::start(&place, &grouped, setup.limits.answer)?;
-    let (lines, health) = (crew.lines(), Arc::new(Health::default()));
-    let beside = Beside {
+    let grouped: OnCommit = Arc::new(move |size| counted.group(size));
+    let workers = Workers::start(&store_config, &grouped, setup.limits.answer)?;
+    let (queues, health) = (workers.queues(), Arc::new(Health::default()));
+    let beside = SideFiles {
         mirrors: setup.mirrors,
         caller: caller.clone(),
     };
     for weakness in opened.store()?.weaknesses().map_err(Refusal::from)? {
-        say(Said::Warning(weakness));
+        say(ServerMessage::Warning(weakness));
     }
     // From here on it is counted what happens.
     metrics.look(&mut opened)?;
     drop(opened);
     let tracing = Tracing::start(setup.traces, address, &say);
-    let upkeep = Upkeep::start(Means {
-        place: Arc::clone(&place),
+    let upkeep = Upkeep::start(UpkeepDeps {
+        store_config: Arc::clone(&store_config),
         beside,
-        lines: lines.clone(),
+        queues: queues.clone(),
         projects: Arc::clone(&projects),
         health: Arc::clone(&health),
         say: Arc::clone(&say),
         tracing: tracing.clone(),
-        idle: setup.pretend.is_some(),
+        idle: setup.test_mode.is_some(),
         folded_at: AtomicU64::new(0),
     })?;
     let wrote = Arc::new(Notify::new());
     let office = {
         let (projects, wrote) = (Arc::clone(&projects), Arc::clone(&wrote));
-        PostOffice::open(&place.location, move |project| {
+        Notifier::open(&store_config.location, move |project| {
             let told = match project {
                 Some(project) => projects.find(project).into_iter().collect(),
                 None => projects.all(),
@@ -253,26 +253,26 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
         })?
     };
     let shared = Arc::new(Shared {
-        lines: lines.clone(),
+        queues: queues.clone(),
         nudge: upkeep.nudger(),
         health: Arc::clone(&health),
         metrics,
         tracing: tracing.clone(),
         hosts: names(address, &setup.hosts),
         api: setup.api,
-        pretend: setup.pretend,
+        test_mode: setup.test_mode,
         ids: IdSource::Random,
         say: Arc::clone(&say),
         streams: Arc::new(Semaphore::new(setup.limits.streams)),
         wrote,
-        post: office.as_ref().map(PostOffice::post),
+        post: office.as_ref().map(Notifier::post),
         projects: Arc::clone(&projects),
         stopping: watch::Sender::new(false),
         limits: setup.limits,
     });
     let ended = runtime.block_on(async {
         let ending = Ending::listen(stop.clone(), setup.lifetime)?;
-        say(Said::Ready(Ready { address, tokens }));
+        say(ServerMessage::Ready(Ready { address, tokens }));
         tokio::spawn(watch_journals(Arc::clone(&shared)));
         accept(&listener, &shared, ending).await;
         Ok::<_, Refusal>(())
@@ -282,18 +282,18 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     let (told, traces) = (Arc::clone(&say), tracing.clone());
     let in_time = within(LAST_RITES, move || {
         for project in projects.all() {
-            save(&lines, &project.id, &caller, &told);
+            save(&queues, &project.id, &caller, &told);
         }
         upkeep.dismiss();
         if let Some(office) = office {
             office.close();
         }
-        crew.dismiss();
+        workers.dismiss();
         traces.end();
     });
     if !in_time {
         let seconds = LAST_RITES.as_secs();
-        say(Said::Warning(format!(
+        say(ServerMessage::Warning(format!(
             "the store does not answer: this server ends without the last checkpoints, after {seconds} seconds"
         )));
     }
@@ -415,7 +415,9 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
                 Ok(taken) => taken,
                 Err(error) => {
                     // Such as too many open files: those that are there go on, and will end.
-                    (shared.say)(Said::Warning(format!("cannot take a connection: {error}")));
+                    (shared.say)(ServerMessage::Warning(format!(
+                        "cannot take a connection: {error}"
+                    )));
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
@@ -442,14 +444,14 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
     }
     shared.health.stop();
     shared.stopping.send_replace(true);
-    (shared.say)(Said::Stopping);
+    (shared.say)(ServerMessage::Stopping);
     let _ = tokio::time::timeout(LAST_REQUESTS, graceful.shutdown()).await;
 }
 
 /// A checkpoint of every mission under way. One that fails stops no other, and not the end either.
-fn save(lines: &Lines, project: &Arc<str>, caller: &Caller, say: &Say) {
+fn save(queues: &Queues, project: &Arc<str>, caller: &Caller, say: &Say) {
     let caller = caller.clone();
-    let saved = lines.run_here(project, Access::Write, Commit::Own, move |fleet| {
+    let saved = queues.run_here(project, Access::Write, Commit::Own, move |fleet| {
         let refused = flightline::Error::into_refusal;
         if !fleet.policy().triggers.has(Reason::Shutdown) {
             return Ok(Vec::new());
@@ -479,7 +481,7 @@ fn save(lines: &Lines, project: &Arc<str>, caller: &Caller, say: &Say) {
     match saved {
         Ok(failed) => failed
             .into_iter()
-            .for_each(|message| say(Said::Warning(message))),
-        Err(refusal) => say(Said::Warning(refusal.message)),
+            .for_each(|message| say(ServerMessage::Warning(message))),
+        Err(refusal) => say(ServerMessage::Warning(refusal.message)),
     }
 }

@@ -23,7 +23,7 @@ mod without {
 
     use flightline::core::Refusal;
 
-    use crate::passage::Served;
+    use crate::request_log::ServedRequest;
     use crate::serve::Say;
 
     /// Where traces go: nowhere, in this build.
@@ -38,7 +38,7 @@ mod without {
             Self(())
         }
 
-        pub(crate) fn request(&self, _: &Served<'_>) -> Option<String> {
+        pub(crate) fn request(&self, _: &ServedRequest<'_>) -> Option<String> {
             None
         }
 

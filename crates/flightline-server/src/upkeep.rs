@@ -2,8 +2,8 @@
 //! job is on the board: its last outcome, and when it is due again. A failed job is tried again later and later, and
 //! delays no other job.
 
-pub(crate) mod board;
 pub(crate) mod job;
+pub(crate) mod job_status;
 #[cfg(test)]
 mod tests;
 
@@ -18,13 +18,13 @@ use flightline::core::{Code, Refusal};
 use flightline::mirror::Mirrors;
 use flightline::{Caller, Fleet};
 
-use self::board::{LAST_RETRY, Ran, Trouble};
 use self::job::{Again, JOBS, Job, PROBE, has_new_backups};
-use crate::crew::{Lines, Place};
+use self::job_status::{JobError, JobRun, LAST_RETRY};
 use crate::health::Health;
-use crate::projects::{Project, Projects};
-use crate::serve::{Said, Say};
+use crate::projects::{Projects, ServedProject};
+use crate::serve::{Say, ServerMessage};
 use crate::trace::Tracing;
+use crate::workers::{Queues, StoreConfig};
 
 /// Eager jobs do not run more often than this, however many writes there are.
 const BREATH: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ const STORE_RETRY: Duration = Duration::from_secs(15);
 
 /// Where files beside the store are.
 #[derive(Clone, Debug)]
-pub(crate) struct Beside {
+pub(crate) struct SideFiles {
     /// The mirrors in this repository, when there are any.
     pub(crate) mirrors: Option<Mirrors>,
     /// Who it is done for.
@@ -70,10 +70,10 @@ pub(crate) struct Upkeep {
 }
 
 /// The means of the upkeep threads.
-pub(crate) struct Means {
-    pub(crate) place: Arc<Place>,
-    pub(crate) beside: Beside,
-    pub(crate) lines: Lines,
+pub(crate) struct UpkeepDeps {
+    pub(crate) store_config: Arc<StoreConfig>,
+    pub(crate) beside: SideFiles,
+    pub(crate) queues: Queues,
     pub(crate) projects: Arc<Projects>,
     pub(crate) health: Arc<Health>,
     pub(crate) say: Say,
@@ -86,22 +86,22 @@ pub(crate) struct Means {
 
 impl Upkeep {
     /// Starts the threads.
-    pub(crate) fn start(means: Means) -> Result<Self, Refusal> {
-        let means = Arc::new(means);
+    pub(crate) fn start(deps: UpkeepDeps) -> Result<Self, Refusal> {
+        let deps = Arc::new(deps);
         // A health check right after the start must find a tried write.
-        for job in JOBS.iter().filter(|job| job.name == PROBE && !means.idle) {
-            run(job, &means, &mut None, Whose::Due);
+        for job in JOBS.iter().filter(|job| job.name == PROBE && !deps.idle) {
+            run(job, &deps, &mut None, JobScope::Due);
         }
         // One nudge is enough for all writes until the next look.
         let (nudge, nudges) = sync_channel(1);
         let quick = {
-            let means = Arc::clone(&means);
-            spawn("fleet-upkeep", move || live(&means, &nudges, false))?
+            let deps = Arc::clone(&deps);
+            spawn("fleet-upkeep", move || live(&deps, &nudges, false))?
         };
         let (end_slow, ends) = sync_channel(1);
         let (ended, slow_ended) = sync_channel(1);
         let slow = spawn("fleet-chores", move || {
-            live(&means, &ends, true);
+            live(&deps, &ends, true);
             let _ = ended.send(());
         })?;
         Ok(Self {
@@ -137,8 +137,8 @@ fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(|error| Refusal::new(Code::Unavailable, format!("cannot start a thread: {error}")))
 }
 
-fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
-    if means.idle {
+fn live(deps: &UpkeepDeps, nudges: &Receiver<Nudge>, slow: bool) {
+    if deps.idle {
         while let Ok(Nudge::Written) = nudges.recv() {}
         return;
     }
@@ -146,8 +146,8 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
     let (mut fleet, mut written) = (None, false);
     let (mut last_eager, mut rest) = (Instant::now(), BREATH);
     loop {
-        let board = &means.health.board;
-        let left = mine.iter().map(|job| board.left(job.name)).min();
+        let job_statuses = &deps.health.job_statuses;
+        let left = mine.iter().map(|job| job_statuses.left(job.name)).min();
         let left = left.unwrap_or(SOON);
         let left = match written {
             true => rest.saturating_sub(last_eager.elapsed()).min(left),
@@ -166,11 +166,11 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
         for job in &mine {
             let due = match last {
                 true => job.eager,
-                false => board.left(job.name).is_zero(),
+                false => job_statuses.left(job.name).is_zero(),
             };
-            if due || (eager && job.eager && !board.waits(job.name)) {
-                let whose = if last { Whose::All } else { Whose::Due };
-                run(job, means, &mut fleet, whose);
+            if due || (eager && job.eager && !job_statuses.waits(job.name)) {
+                let whose = if last { JobScope::All } else { JobScope::Due };
+                run(job, deps, &mut fleet, whose);
             }
         }
         if eager {
@@ -185,7 +185,7 @@ fn live(means: &Means, nudges: &Receiver<Nudge>, slow: bool) {
 
 /// For whom a job is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum JobScope {
     /// For every project but those in which it failed a moment ago.
     Due,
     /// For all: it is the last time.
@@ -193,43 +193,51 @@ pub(crate) enum Whose {
 }
 
 /// Runs a job, and notes its outcome.
-pub(crate) fn run(job: &Job, means: &Means, fleet: &mut Option<Fleet>, whose: Whose) {
-    let (began, board) = (Instant::now(), &means.health.board);
-    let ran = match opened(means, fleet) {
+pub(crate) fn run(job: &Job, deps: &UpkeepDeps, fleet: &mut Option<Fleet>, whose: JobScope) {
+    let (began, job_statuses) = (Instant::now(), &deps.health.job_statuses);
+    let ran = match opened(deps, fleet) {
         Err(refusal) => {
-            means.tracing.job(job.name, began, Some(&refusal));
-            Ran::Not(troubled(job, means, fleet, None, &refusal))
+            deps.tracing.job(job.name, began, Some(&refusal));
+            JobRun::Not(troubled(job, deps, fleet, None, &refusal))
         }
         Ok(open) => {
-            let projects = turn(job, means, open, whose);
+            let projects = turn(job, deps, open, whose);
             if projects.is_empty() {
                 return;
             }
-            let worked = work(job, means, open, &projects);
+            let worked = work(job, deps, open, &projects);
             let first = worked.iter().find_map(|(_, it)| it.as_ref().err());
-            means.tracing.job(job.name, began, first);
-            noted(job, means, fleet, worked)
+            deps.tracing.job(job.name, began, first);
+            noted(job, deps, fleet, worked)
         }
     };
-    let was_ill = |record: board::Record| !record.is_well();
-    if job.name == PROBE && matches!(ran, Ran::For(..)) && board.of(PROBE).is_some_and(was_ill) {
+    let was_ill = |record: job_status::JobStatus| !record.is_well();
+    if job.name == PROBE
+        && matches!(ran, JobRun::For(..))
+        && job_statuses.of(PROBE).is_some_and(was_ill)
+    {
         // The store is back: so is, perhaps, whatever failed for want of it.
-        board.hurry(None);
+        job_statuses.hurry(None);
     }
-    board.note(job.name, began, ran);
+    job_statuses.note(job.name, began, ran);
 }
 
 /// The projects for which it is done now.
-fn turn(job: &Job, means: &Means, fleet: &mut Fleet, whose: Whose) -> Vec<Arc<Project>> {
+fn turn(
+    job: &Job,
+    deps: &UpkeepDeps,
+    fleet: &mut Fleet,
+    whose: JobScope,
+) -> Vec<Arc<ServedProject>> {
     if job.once {
-        return vec![Arc::clone(means.projects.home())];
+        return vec![Arc::clone(deps.projects.home())];
     }
-    let mut projects = means.projects.all();
+    let mut projects = deps.projects.all();
     projects.retain(|project| {
         // A copy that was never tried does not wait because another failed.
-        whose == Whose::All
-            || !means.health.board.rests(job.name, &project.id)
-            || (job.name == "backups" && has_new_backups(fleet, means, project))
+        whose == JobScope::All
+            || !deps.health.job_statuses.rests(job.name, &project.id)
+            || (job.name == "backups" && has_new_backups(fleet, deps, project))
     });
     projects
 }
@@ -237,31 +245,31 @@ fn turn(job: &Job, means: &Means, fleet: &mut Fleet, whose: Whose) -> Vec<Arc<Pr
 /// Does a job for these projects. The trouble of one stops no other.
 fn work(
     job: &Job,
-    means: &Means,
+    deps: &UpkeepDeps,
     fleet: &mut Fleet,
-    projects: &[Arc<Project>],
-) -> Vec<(Arc<Project>, Result<Again, Refusal>)> {
+    projects: &[Arc<ServedProject>],
+) -> Vec<(Arc<ServedProject>, Result<Again, Refusal>)> {
     let mut worked = Vec::new();
     for project in projects {
-        means.place.enter(fleet, &project.id);
-        let outcome = catch_unwind(AssertUnwindSafe(|| (job.work)(fleet, means, project)));
+        deps.store_config.enter(fleet, &project.id);
+        let outcome = catch_unwind(AssertUnwindSafe(|| (job.work)(fleet, deps, project)));
         let outcome = outcome.unwrap_or_else(|_| {
             let message = "it failed with an internal error; this is a bug";
             Err(Refusal::new(Code::Unavailable, message))
         });
         worked.push((Arc::clone(project), outcome));
     }
-    means.place.enter(fleet, &means.projects.home().id);
+    deps.store_config.enter(fleet, &deps.projects.home().id);
     worked
 }
 
 /// The outcome of a job, as the board has it.
 fn noted(
     job: &Job,
-    means: &Means,
+    deps: &UpkeepDeps,
     fleet: &mut Option<Fleet>,
-    worked: Vec<(Arc<Project>, Result<Again, Refusal>)>,
-) -> Ran {
+    worked: Vec<(Arc<ServedProject>, Result<Again, Refusal>)>,
+) -> JobRun {
     let (mut again, mut outcomes) = (job.every, Vec::new());
     for (project, outcome) in worked {
         let outcome = match outcome {
@@ -271,34 +279,34 @@ fn noted(
             }
             // A job that runs once for all projects is not about the project it runs in.
             Err(refusal) if job.once => {
-                return Ran::Not(troubled(job, means, fleet, None, &refusal));
+                return JobRun::Not(troubled(job, deps, fleet, None, &refusal));
             }
-            Err(refusal) => Err(troubled(job, means, fleet, Some(&project), &refusal)),
+            Err(refusal) => Err(troubled(job, deps, fleet, Some(&project), &refusal)),
         };
         outcomes.push((Arc::clone(&project.id), outcome));
     }
-    Ran::For(outcomes, again)
+    JobRun::For(outcomes, again)
 }
 
 /// Says what went wrong; and when it is tried again.
 fn troubled(
     job: &Job,
-    means: &Means,
+    deps: &UpkeepDeps,
     fleet: &mut Option<Fleet>,
-    project: Option<&Project>,
+    project: Option<&ServedProject>,
     refusal: &Refusal,
-) -> Trouble {
-    let elsewhere = project.filter(|project| project.id != means.projects.home().id);
+) -> JobError {
+    let elsewhere = project.filter(|project| project.id != deps.projects.home().id);
     let of = elsewhere.map_or_else(String::new, |project| format!(" of {}", project.id));
     let line = format!("{}{of}: {}", job.name, refusal.message);
-    (means.say)(Said::Warning(line));
+    (deps.say)(ServerMessage::Warning(line));
     let lost = matches!(refusal.code, Code::Unavailable | Code::CommitUnknown);
     if lost {
         *fleet = None;
         // Whether anything can be written is to be known now.
-        means.health.board.hurry(Some(PROBE));
+        deps.health.job_statuses.hurry(Some(PROBE));
     }
-    Trouble {
+    JobError {
         message: refusal.message.clone(),
         // When the store is back, that is to be known soon; trouble of its own can wait.
         retry_within: match (job.name, lost) {
@@ -309,9 +317,9 @@ fn troubled(
     }
 }
 
-fn opened<'a>(means: &Means, fleet: &'a mut Option<Fleet>) -> Result<&'a mut Fleet, Refusal> {
+fn opened<'a>(deps: &UpkeepDeps, fleet: &'a mut Option<Fleet>) -> Result<&'a mut Fleet, Refusal> {
     match fleet {
         Some(open) => Ok(open),
-        None => Ok(fleet.insert(means.place.open()?)),
+        None => Ok(fleet.insert(deps.store_config.open()?)),
     }
 }

@@ -185,7 +185,7 @@ fn the_server_opens_a_fleet_on_its_own_threads_only() {
         let code = code(&path);
         let opens = code.contains("Store::open(") || code.contains("Store::create(");
         assert!(
-            !opens || path.ends_with("crew.rs"),
+            !opens || path.ends_with("workers.rs"),
             "{} opens a store",
             path.display()
         );

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flightline::core::Refusal;
-use flightline_server::{DEFAULT_ADDRESS, Limits, Pretend, Ready, Said, Setup, Stop};
+use flightline_server::{DEFAULT_ADDRESS, Limits, Ready, ServerMessage, Setup, Stop, TestMode};
 use serde::Serialize;
 
 use self::log::{Log, LogFormat};
@@ -85,7 +85,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
         lifetime: args.during.map(Duration::from_millis),
         limits: Limits::default(),
         api: app.api()?,
-        pretend: app.env.test_token.as_ref().map(|token| Pretend {
+        test_mode: app.env.test_token.as_ref().map(|token| TestMode {
             token: token.reveal().to_owned(),
             user: app.env.user.clone(),
         }),
@@ -96,16 +96,16 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
     let stop = Stop::default();
     let untold: Arc<Mutex<Option<Refusal>>> = Arc::default();
     let (told, ends) = (Arc::clone(&untold), stop.clone());
-    let say = Arc::new(move |said: Said| match said {
-        Said::Ready(ready) => {
+    let say = Arc::new(move |said: ServerMessage| match said {
+        ServerMessage::Ready(ready) => {
             if let Err(refusal) = announce(&log.ui, &ready, asked.to.as_deref()) {
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
                 ends.now();
             }
         }
-        Said::Warning(text) => log.warning(&text),
-        Said::Served(line) => log.request(&line),
-        Said::Stopping => log.note("stopping: finishing the accepted requests"),
+        ServerMessage::Warning(text) => log.warning(&text),
+        ServerMessage::Served(line) => log.request(&line),
+        ServerMessage::Stopping => log.note("stopping: finishing the accepted requests"),
     });
     flightline_server::serve(setup, say, &stop)?;
     let untold = untold.lock().unwrap_or_else(PoisonError::into_inner).take();

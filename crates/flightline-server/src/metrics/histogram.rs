@@ -1,6 +1,6 @@
 //! How many were how large.
 
-use super::page::{Label, Page, seconds};
+use super::page::{Label, MetricsPage, seconds};
 
 /// The measured unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Histogram {
     }
 
     /// Writes its figures; the family is begun already.
-    pub(super) fn write(&self, page: &mut Page, name: &str, labels: &[Label<'_>]) {
+    pub(super) fn write(&self, page: &mut MetricsPage, name: &str, labels: &[Label<'_>]) {
         let bucket = format!("{name}_bucket");
         let mut figure = |most: &str, within: u64| {
             let mut labels = labels.to_vec();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flightline::metrics_snapshot::{Counted, MetricsSnapshot};
 
 use super::histogram::{Histogram, Scale};
-use super::page::{Kind, Page, seconds};
+use super::page::{MetricType, MetricsPage, seconds};
 
 /// What happened since this node began to count.
 #[derive(Clone, Debug)]
@@ -62,14 +62,14 @@ impl Journal {
         self.backup_failures += happened.backup_failures;
     }
 
-    pub(super) fn write(&self, page: &mut Page) {
+    pub(super) fn write(&self, page: &mut MetricsPage) {
         let name = "flightline_checkpoints_total";
-        page.family(name, Kind::Counter, "Checkpoints that were taken.");
+        page.family(name, MetricType::Counter, "Checkpoints that were taken.");
         for ((trigger, reason), count) in &self.checkpoints {
             page.figure(name, &[("trigger", trigger), ("reason", reason)], count);
         }
         let mut histogram = |name: &str, help: &str, histogram: &Histogram| {
-            page.family(name, Kind::Histogram, help);
+            page.family(name, MetricType::Histogram, help);
             histogram.write(page, name, &[]);
         };
         histogram(
@@ -84,7 +84,7 @@ impl Journal {
         );
         let mut counts = |names, help: &str, counts: &BTreeMap<String, u64>| {
             let figures = counts.iter().map(|(word, count)| (word.as_str(), *count));
-            page.by(names, Kind::Counter, help, figures);
+            page.by(names, MetricType::Counter, help, figures);
         };
         counts(
             ("flightline_briefings_total", "outcome"),
@@ -103,7 +103,7 @@ impl Journal {
         );
         page.single(
             "flightline_backup_failures_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Copies of checkpoints that could not be written.",
             self.backup_failures,
         );
@@ -111,10 +111,10 @@ impl Journal {
 }
 
 /// How the fleet is now.
-pub(super) fn fleet(page: &mut Page, figures: &MetricsSnapshot) {
+pub(super) fn fleet(page: &mut MetricsPage, figures: &MetricsSnapshot) {
     let mut counts = |names, help: &str, counts: &BTreeMap<String, u64>| {
         let figures = counts.iter().map(|(word, count)| (word.as_str(), *count));
-        page.by(names, Kind::Gauge, help, figures);
+        page.by(names, MetricType::Gauge, help, figures);
     };
     counts(
         ("flightline_missions", "status"),
@@ -139,7 +139,7 @@ pub(super) fn fleet(page: &mut Page, figures: &MetricsSnapshot) {
     ];
     page.by(
         ("flightline_store_bytes", "part"),
-        Kind::Gauge,
+        MetricType::Gauge,
         "Size of the store; free space is inside the database.",
         parts
             .into_iter()
@@ -179,6 +179,6 @@ pub(super) fn fleet(page: &mut Page, figures: &MetricsSnapshot) {
         ),
     ];
     for (name, help, value) in singles {
-        page.single(name, Kind::Gauge, help, value);
+        page.single(name, MetricType::Gauge, help, value);
     }
 }

@@ -4,11 +4,11 @@ use std::fmt::{Display, Write as _};
 
 /// A page of figures. Each family is written once, whole.
 #[derive(Debug, Default)]
-pub(super) struct Page(String);
+pub(super) struct MetricsPage(String);
 
 /// What kind of figures a family holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum MetricType {
     /// A figure that only grows.
     Counter,
     /// Goes up and down.
@@ -20,13 +20,13 @@ pub(super) enum Kind {
 /// A label's name and value.
 pub(super) type Label<'a> = (&'a str, &'a str);
 
-impl Page {
+impl MetricsPage {
     /// Begins a family.
-    pub(super) fn family(&mut self, name: &str, kind: Kind, help: &str) {
+    pub(super) fn family(&mut self, name: &str, kind: MetricType, help: &str) {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
+            MetricType::Histogram => "histogram",
         };
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
@@ -54,7 +54,7 @@ impl Page {
     }
 
     /// A family of one figure.
-    pub(super) fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+    pub(super) fn single(&mut self, name: &str, kind: MetricType, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.figure(name, &[], value);
     }
@@ -63,7 +63,7 @@ impl Page {
     pub(super) fn by<'a, V: Display>(
         &mut self,
         (name, label): (&str, &str),
-        kind: Kind,
+        kind: MetricType,
         help: &str,
         figures: impl IntoIterator<Item = (&'a str, V)>,
     ) {

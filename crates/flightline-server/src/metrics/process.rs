@@ -1,13 +1,13 @@
 //! What this process takes of its machine.
 #![expect(clippy::disallowed_methods, reason = "the system's own files: /proc")]
 
-use super::page::{Kind, Page};
+use super::page::{MetricType, MetricsPage};
 
-pub(super) fn write(page: &mut Page) {
+pub(super) fn write(page: &mut MetricsPage) {
     if let Some(bytes) = resident() {
         page.single(
             "flightline_process_resident_memory_bytes",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Memory of this process.",
             bytes,
         );
@@ -15,7 +15,7 @@ pub(super) fn write(page: &mut Page) {
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
         page.single(
             "flightline_process_open_fds",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Files and connections of this process that are open.",
             open.count(),
         );

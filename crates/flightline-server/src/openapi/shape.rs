@@ -48,12 +48,12 @@ fn reference(field: &str) -> Option<String> {
 }
 
 /// Everything that is asked for.
-pub(super) struct Asked {
+pub(super) struct RequestShape {
     pub(super) parameters: Vec<Value>,
     pub(super) body: Option<Value>,
 }
 
-impl Asked {
+impl RequestShape {
     /// The parameters in the path.
     pub(super) fn at(path: &str) -> Self {
         let parts: Vec<&str> = path.split('/').collect();

@@ -23,11 +23,11 @@ use flightline::registry::Commit;
 use flightline::{Access, Caller, Done, Operation};
 use serde::{Deserialize, Serialize};
 
-use super::page::Asking;
+use super::page::PageRequest;
 use super::take::MOST;
-use super::{Answer, Outcome, Shared, mark};
-use crate::door::{Body, Guest, Named, Query};
-use crate::serve::Said;
+use super::{HandlerOutcome, HandlerResult, Shared, mark};
+use crate::middleware::{JsonBody, PathNames, Principal, Query};
+use crate::serve::ServerMessage;
 
 /// The number of listed checkpoints when the request names none.
 const LISTED: u64 = 10;
@@ -54,14 +54,14 @@ pub(crate) struct Create {
 /// The checkpoint that was taken.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Created {
+pub(crate) struct CreatedCheckpoint {
     checkpoint: CheckpointDocument,
 }
 
 /// A page of checkpoints.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Listed {
+pub(crate) struct CheckpointPage {
     /// The checkpoints, newest first.
     checkpoints: Vec<CheckpointSummary>,
     /// How many there are in all.
@@ -96,22 +96,22 @@ impl Create {
 
 pub(crate) async fn create(
     State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    principal: Principal,
     headers: HeaderMap,
-    body: Body,
-) -> Answer {
+    body: JsonBody,
+) -> HandlerResult {
     let asked: Create = body.read()?;
-    let caller = guest.caller_of(&headers, asked.created_by.as_deref(), None)?;
+    let caller = principal.caller_of(&headers, asked.created_by.as_deref(), None)?;
     let request = TakeCheckpoint {
         reason: Some(asked.reason()?),
         mission: asked.mission_id,
         details: asked.trigger_details,
         note: asked.note,
     };
-    let taken = shared.run(&guest, caller, request).await?;
+    let taken = shared.run(&principal, caller, request).await?;
     let at = format!("/api/v1/checkpoints/{}", taken.value.id);
     let mut response = taken
-        .map(|checkpoint| Created { checkpoint })
+        .map(|checkpoint| CreatedCheckpoint { checkpoint })
         .answer(StatusCode::CREATED)?;
     if let Ok(at) = HeaderValue::from_str(&at) {
         response.headers_mut().insert(header::LOCATION, at);
@@ -122,7 +122,7 @@ pub(crate) async fn create(
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Listing {
+pub(crate) struct CheckpointListQuery {
     mission_id: Option<String>,
     limit: Option<u64>,
     cursor: Option<String>,
@@ -132,26 +132,26 @@ pub(crate) struct Listing {
 
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    principal: Principal,
     headers: HeaderMap,
-    Query(asked): Query<Listing>,
-) -> Answer {
+    Query(asked): Query<CheckpointListQuery>,
+) -> HandlerResult {
     let limit = asked.limit.unwrap_or(LISTED).min(MOST);
-    let asking = Asking::new(limit, asked.cursor.as_deref())?;
+    let asking = PageRequest::new(limit, asked.cursor.as_deref())?;
     let request = ListCheckpoints {
         mission: asked.mission_id,
         archived: asked.archived,
         limit: asking.needs(),
     };
-    let mut caller = guest.caller(&headers)?;
+    let mut caller = principal.caller(&headers)?;
     caller.place = asking.place();
-    let listed = shared.run(&guest, caller, request).await?;
+    let listed = shared.run(&principal, caller, request).await?;
     let since = listed.since.clone();
     let paged = listed.and_then(|list| {
         let (all, total) = (list.checkpoints, list.total);
         let key = |one: &CheckpointSummary| one.id.to_string();
         let (checkpoints, next_cursor) = asking.page_of(all, key, total, since.as_ref())?;
-        Ok(Listed {
+        Ok(CheckpointPage {
             checkpoints,
             total,
             next_cursor,
@@ -162,21 +162,29 @@ pub(crate) async fn list(
 
 pub(crate) async fn show(
     State(shared): State<Arc<Shared>>,
-    Named(id): Named<String>,
-    guest: Guest,
+    PathNames(id): PathNames<String>,
+    principal: Principal,
     headers: HeaderMap,
-) -> Answer {
-    let caller = guest.caller_of(&headers, None, Some((Kind::Checkpoint, id.clone())))?;
+) -> HandlerResult {
+    let caller = principal.caller_of(&headers, None, Some((Kind::Checkpoint, id.clone())))?;
     let request = ShowCheckpoint { checkpoint: id };
-    match shared.run(&guest, caller.clone(), request.clone()).await {
+    match shared
+        .run(&principal, caller.clone(), request.clone())
+        .await
+    {
         // Its file may have what the store has lost: that is put back, which is a write.
         Err(refusal) if refusal.code == Code::Integrity => {
-            let state = shared.projects.state_of(&guest.project().id);
-            let served = shared.with(guest.project(), Access::Write, Commit::Own, move |fleet| {
-                from_files::serve(fleet, &state, &caller, &request)
-                    .done
-                    .map_err(flightline::Error::into_refusal)
-            });
+            let state = shared.projects.state_of(&principal.project().id);
+            let served = shared.with(
+                principal.project(),
+                Access::Write,
+                Commit::Own,
+                move |fleet| {
+                    from_files::serve(fleet, &state, &caller, &request)
+                        .done
+                        .map_err(flightline::Error::into_refusal)
+                },
+            );
             served.await?.answer(StatusCode::OK)
         }
         shown => shown?.answer(StatusCode::OK),
@@ -244,38 +252,46 @@ impl Recovered {
 
 pub(crate) async fn recover(
     State(shared): State<Arc<Shared>>,
-    Named(id): Named<String>,
-    guest: Guest,
+    PathNames(id): PathNames<String>,
+    principal: Principal,
     headers: HeaderMap,
-    body: Body,
-) -> Answer {
-    guest.may_call(Resume::NAME)?;
+    body: JsonBody,
+) -> HandlerResult {
+    principal.may_call(Resume::NAME)?;
     let asked: Recover = body.read_there()?;
     let target = (Kind::Checkpoint, id.clone());
-    let caller = guest.caller_of(&headers, asked.agent_id.as_deref(), Some(target))?;
-    let (state, dry_run) = (shared.projects.state_of(&guest.project().id), asked.dry_run);
-    let done = shared.with(guest.project(), Access::Write, Commit::Own, move |fleet| {
-        let refused = flightline::Error::into_refusal;
-        let request = Resume {
-            mission: None,
-            checkpoint: Some(id.clone()),
-            force: asked.force,
-            reopen: asked.reopen,
-            skip_failed: asked.skip_failed,
-            reset_to: asked.reset_to.clone(),
-            tree: None,
-            // A request that is asked again must be the same, whatever runs here meanwhile.
-            sightings: match caller.idempotency_key {
-                Some(_) => Vec::new(),
-                None => look_around(fleet).map_err(refused)?,
-            },
-        };
-        let served = match dry_run {
-            true => from_files::rehearse(fleet, &state, &caller, &request),
-            false => from_files::serve(fleet, &state, &caller, &request),
-        };
-        served.done.map_err(refused)
-    });
+    let caller = principal.caller_of(&headers, asked.agent_id.as_deref(), Some(target))?;
+    let (state, dry_run) = (
+        shared.projects.state_of(&principal.project().id),
+        asked.dry_run,
+    );
+    let done = shared.with(
+        principal.project(),
+        Access::Write,
+        Commit::Own,
+        move |fleet| {
+            let refused = flightline::Error::into_refusal;
+            let request = Resume {
+                mission: None,
+                checkpoint: Some(id.clone()),
+                force: asked.force,
+                reopen: asked.reopen,
+                skip_failed: asked.skip_failed,
+                reset_to: asked.reset_to.clone(),
+                tree: None,
+                // A request that is asked again must be the same, whatever runs here meanwhile.
+                sightings: match caller.idempotency_key {
+                    Some(_) => Vec::new(),
+                    None => look_around(fleet).map_err(refused)?,
+                },
+            };
+            let served = match dry_run {
+                true => from_files::rehearse(fleet, &state, &caller, &request),
+                false => from_files::serve(fleet, &state, &caller, &request),
+            };
+            served.done.map_err(refused)
+        },
+    );
     done.await?
         .map(|done| Recovered::of(done, dry_run))
         .answer(StatusCode::OK)
@@ -283,29 +299,34 @@ pub(crate) async fn recover(
 
 pub(crate) async fn delete(
     State(shared): State<Arc<Shared>>,
-    Named(id): Named<String>,
-    guest: Guest,
+    PathNames(id): PathNames<String>,
+    principal: Principal,
     headers: HeaderMap,
-) -> Answer {
-    guest.may_call(MarkCheckpoint::NAME)?;
-    let caller = guest.caller_of(&headers, None, Some((Kind::Checkpoint, id.clone())))?;
+) -> HandlerResult {
+    principal.may_call(MarkCheckpoint::NAME)?;
+    let caller = principal.caller_of(&headers, None, Some((Kind::Checkpoint, id.clone())))?;
     let request = MarkCheckpoint {
         checkpoint: id,
         mark: CheckpointMark::Delete,
     };
     let (state, say) = (
-        shared.projects.state_of(&guest.project().id),
+        shared.projects.state_of(&principal.project().id),
         Arc::clone(&shared.say),
     );
-    let gone = shared.with(guest.project(), Access::Write, Commit::Own, move |fleet| {
-        let refused = flightline::Error::into_refusal;
-        let deleted = fleet.run_fully(&request, &caller).map_err(refused)?;
-        // It is gone, whatever becomes of its file: that is looked for again with the next one.
-        if let Err(error) = clear(fleet, &state) {
-            say(Said::Warning(error.into_refusal().message));
-        }
-        Ok(deleted)
-    });
+    let gone = shared.with(
+        principal.project(),
+        Access::Write,
+        Commit::Own,
+        move |fleet| {
+            let refused = flightline::Error::into_refusal;
+            let deleted = fleet.run_fully(&request, &caller).map_err(refused)?;
+            // It is gone, whatever becomes of its file: that is looked for again with the next one.
+            if let Err(error) = clear(fleet, &state) {
+                say(ServerMessage::Warning(error.into_refusal().message));
+            }
+            Ok(deleted)
+        },
+    );
     let replayed = gone.await?.replayed;
     let mut response = StatusCode::NO_CONTENT.into_response();
     mark(response.headers_mut(), replayed);
@@ -328,13 +349,13 @@ pub(crate) struct Prune {
 
 pub(crate) async fn prune(
     State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    principal: Principal,
     headers: HeaderMap,
-    body: Body,
-) -> Answer {
-    guest.may_call(PruneCheckpoints::NAME)?;
+    body: JsonBody,
+) -> HandlerResult {
+    principal.may_call(PruneCheckpoints::NAME)?;
     let asked: Prune = body.read_there()?;
-    let caller = guest.caller(&headers)?;
+    let caller = principal.caller(&headers)?;
     let request = PlanPrune {
         mission: asked.mission_id,
         older_than_ms: asked
@@ -346,34 +367,44 @@ pub(crate) async fn prune(
     };
     let refused = flightline::Error::into_refusal;
     if asked.dry_run {
-        let planned = shared.with(guest.project(), Access::Read, Commit::Own, move |fleet| {
-            plan_all(fleet, &caller, &request)
-                .map(Done::plain)
-                .map_err(refused)
-        });
+        let planned = shared.with(
+            principal.project(),
+            Access::Read,
+            Commit::Own,
+            move |fleet| {
+                plan_all(fleet, &caller, &request)
+                    .map(Done::plain)
+                    .map_err(refused)
+            },
+        );
         return planned.await?.answer(StatusCode::OK);
     }
     let (state, say) = (
-        shared.projects.state_of(&guest.project().id),
+        shared.projects.state_of(&principal.project().id),
         Arc::clone(&shared.say),
     );
-    let done = shared.with(guest.project(), Access::Write, Commit::Own, move |fleet| {
-        let plan = request.clone();
-        let pruned = fleet
-            .run_fully(&PruneCheckpoints { plan }, &caller)
-            .map_err(refused)?;
-        // What follows is done again by the next pruning, if it fails now.
-        let keyless = Caller {
-            idempotency_key: None,
-            ..caller.clone()
-        };
-        let rest = thin(fleet, &keyless, &request.thinning()).map(drop);
-        if let Err(error) = rest.and_then(|()| clear(fleet, &state)) {
-            say(Said::Warning(error.into_refusal().message));
-        }
-        Ok(pruned)
-    });
-    let pruned = Outcome {
+    let done = shared.with(
+        principal.project(),
+        Access::Write,
+        Commit::Own,
+        move |fleet| {
+            let plan = request.clone();
+            let pruned = fleet
+                .run_fully(&PruneCheckpoints { plan }, &caller)
+                .map_err(refused)?;
+            // What follows is done again by the next pruning, if it fails now.
+            let keyless = Caller {
+                idempotency_key: None,
+                ..caller.clone()
+            };
+            let rest = thin(fleet, &keyless, &request.thinning()).map(drop);
+            if let Err(error) = rest.and_then(|()| clear(fleet, &state)) {
+                say(ServerMessage::Warning(error.into_refusal().message));
+            }
+            Ok(pruned)
+        },
+    );
+    let pruned = HandlerOutcome {
         since: None,
         ..done.await?
     };

@@ -23,9 +23,9 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-use super::{Answer, Shared};
-use crate::door::{Guest, Query};
-use crate::projects::Project;
+use super::{HandlerResult, Shared};
+use crate::middleware::{Principal, Query};
+use crate::projects::ServedProject;
 
 /// How many events are read at once.
 const AT_ONCE: u64 = 200;
@@ -61,7 +61,7 @@ pub(crate) fn written(cursor: &Cursor) -> String {
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct EventQuery {
     /// Begin after this place.
     after: Option<String>,
     /// Of this mission only.
@@ -73,11 +73,11 @@ pub(crate) struct Wanted {
 
 pub(crate) async fn stream(
     State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    principal: Principal,
     headers: HeaderMap,
-    Query(wanted): Query<Wanted>,
-) -> Answer {
-    guest.may_call(ListEvents::NAME)?;
+    Query(wanted): Query<EventQuery>,
+) -> HandlerResult {
+    principal.may_call(ListEvents::NAME)?;
     let Ok(room) = Arc::clone(&shared.streams).try_acquire_owned() else {
         return Err(Refusal::new(Code::Unavailable, "too many streams are open").into());
     };
@@ -99,8 +99,8 @@ pub(crate) async fn stream(
     // A client that names a place in another journal is refused now, and gets no events.
     let reader = Reader {
         shared: Arc::clone(&shared),
-        project: Arc::clone(guest.project()),
-        caller: guest.caller(&headers)?,
+        project: Arc::clone(principal.project()),
+        caller: principal.caller(&headers)?,
     };
     let now = reader.list(ask.clone()).await?.cursor;
     let begin = ask.after.clone().unwrap_or_else(|| now.clone());
@@ -127,7 +127,7 @@ pub(crate) async fn stream(
 /// Reads the journal for a client, as long as its token is valid.
 struct Reader {
     shared: Arc<Shared>,
-    project: Arc<Project>,
+    project: Arc<ServedProject>,
     caller: Caller,
 }
 

@@ -11,34 +11,37 @@ use flightline::core::token::Scope;
 use flightline::registry::Commit;
 use serde_json::Value;
 
-use super::{Answer, Outcome, Shared};
-use crate::door::Guest;
+use super::{HandlerOutcome, HandlerResult, Shared};
 use crate::metrics::Now;
+use crate::middleware::Principal;
 
 /// The reason of a failure is shown to callers with a token only, because it may name files or stored content; the
 /// reason of a failure in one project only to callers of that project.
 pub(crate) async fn healthz(
     State(shared): State<Arc<Shared>>,
-    guest: Option<Extension<Guest>>,
-) -> Answer {
-    let project = guest.as_ref().map(|guest| &*guest.project().id);
+    principal: Option<Extension<Principal>>,
+) -> HandlerResult {
+    let project = principal.as_ref().map(|principal| &*principal.project().id);
     answer(shared.health.report(project))
 }
 
-pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Answer {
+pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> HandlerResult {
     answer(shared.health.readiness())
 }
 
-pub(crate) async fn openapi(guest: Guest) -> Answer {
-    guest.must_have(Scope::Read)?;
-    Outcome::plain(crate::published::openapi()).answer(StatusCode::OK)
+pub(crate) async fn openapi(principal: Principal) -> HandlerResult {
+    principal.must_have(Scope::Read)?;
+    HandlerOutcome::plain(crate::published::openapi()).answer(StatusCode::OK)
 }
 
-pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> Answer {
-    guest.must_have(Scope::Read)?;
+pub(crate) async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    principal: Principal,
+) -> HandlerResult {
+    principal.must_have(Scope::Read)?;
     let metrics = Arc::clone(&shared.metrics);
-    let look = shared.lines.run(
-        &guest.project().id,
+    let look = shared.queues.run(
+        &principal.project().id,
         Access::Read,
         Commit::Grouped,
         move |fleet| metrics.look(fleet),
@@ -47,7 +50,7 @@ pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> 
         // When the store does not answer, the rest is worth knowing all the more.
         fleet: look.await.ok(),
         health: &shared.health,
-        waiting: shared.lines.waiting(),
+        waiting: shared.queues.waiting(),
         streams: shared.limits.streams - shared.streams.available_permits(),
     };
     let mut response = Response::new(Body::from(shared.metrics.render(now)));
@@ -58,6 +61,6 @@ pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, guest: Guest) -> 
     Ok(response)
 }
 
-fn answer((status, value): (StatusCode, Value)) -> Answer {
-    Outcome::plain(value).answer(status)
+fn answer((status, value): (StatusCode, Value)) -> HandlerResult {
+    HandlerOutcome::plain(value).answer(status)
 }

@@ -1,4 +1,4 @@
-//! MCP over HTTP: the tools, resources and prompts of `flightline-mcp`, run by this server's threads with the guest's token.
+//! MCP over HTTP: the tools, resources and prompts of `flightline-mcp`, run by this server's threads with the principal's token.
 
 use std::sync::Arc;
 
@@ -9,33 +9,33 @@ use flightline::core::Refusal;
 use flightline::registry::{Called, LARGEST, Spoken};
 use flightline_mcp::{Call, Loaded, OperationRunner, Pending, http};
 
-use super::{Answer, Shared, ops};
-use crate::door::{Body, Guest};
-use crate::passage::{self, Notes};
+use super::{HandlerResult, Shared, ops};
+use crate::middleware::{JsonBody, Principal};
+use crate::request_log::{self, RequestLog};
 
 /// Runs what one request asks for.
 struct Counter {
     shared: Arc<Shared>,
-    guest: Guest,
+    principal: Principal,
     headers: HeaderMap,
     /// The notes on the request: the protocol is spoken on tasks of its own.
-    notes: Option<Arc<Notes>>,
+    notes: Option<Arc<RequestLog>>,
 }
 
 impl Counter {
     async fn run(&self, call: Call) -> Result<Called, Refusal> {
-        let entry = self.guest.may_call(call.operation)?;
+        let entry = self.principal.may_call(call.operation)?;
         let caller = self
-            .guest
+            .principal
             .caller_of(&self.headers, call.agent.as_deref(), None)?;
-        let order = ops::Order {
+        let order = ops::OperationCall {
             entry,
             caller,
             request: entry.read(&call.request.to_string())?,
             rehearse: call.rehearse,
-            pretence: None,
+            test_headers: None,
         };
-        let (outcome, said) = ops::run(&self.shared, &self.guest, order).await;
+        let (outcome, said) = ops::run(&self.shared, &self.principal, order).await;
         Ok(Called {
             outcome: outcome.and_then(|outcome| outcome.value.text().map(Spoken::Outcome)),
             warnings: said.warnings,
@@ -58,17 +58,17 @@ impl OperationRunner for Counter {
 /// Every tool is offered: who connects a program to a server has chosen to.
 pub(crate) async fn speak(
     State(shared): State<Arc<Shared>>,
-    guest: Guest,
+    principal: Principal,
     request: Request,
-) -> Answer {
+) -> HandlerResult {
     let (parts, raw) = request.into_parts();
     let whole = Request::from_parts(parts.clone(), raw);
-    let body = Body::within(whole, LARGEST, shared.limits.body).await?;
+    let body = JsonBody::within(whole, LARGEST, shared.limits.body).await?;
     let counter = Counter {
         shared,
-        guest,
+        principal,
         headers: parts.headers.clone(),
-        notes: passage::notes(),
+        notes: request_log::current(),
     };
     let request = Request::from_parts(parts, Raw::from(body.text));
     // What the protocol says is wrong, it says in its own words.

@@ -11,21 +11,21 @@ use flightline::{Access, Caller, ErasedOutcome as Unwritten};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Answer, Outcome, Shared};
-use crate::door::{Body, Guest, Named};
-use crate::pretend::Pretence;
+use super::{HandlerOutcome, HandlerResult, Shared};
+use crate::middleware::{JsonBody, PathNames, Principal};
 use crate::problem::Problem;
+use crate::test_mode::TestHeaders;
 
 /// The warnings beside an outcome or a refusal.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct OutcomeWarnings {
     pub(super) warnings: Vec<String>,
     noticed: Vec<String>,
     next_id: Option<u64>,
 }
 
 /// An operation to be run, as a request asked for it.
-pub(super) struct Order {
+pub(super) struct OperationCall {
     pub(super) entry: OperationEntry,
     pub(super) caller: Caller,
     /// The operation's request.
@@ -33,21 +33,24 @@ pub(super) struct Order {
     /// Whether it is a rehearsal.
     pub(super) rehearse: bool,
     /// In tests: the time and ids of the request.
-    pub(super) pretence: Option<Pretence>,
+    pub(super) test_headers: Option<TestHeaders>,
 }
 
 /// Runs an operation by its entry. Warnings are beside the outcome or the refusal.
 pub(super) async fn run(
     shared: &Shared,
-    guest: &Guest,
-    order: Order,
-) -> (Result<Outcome<Box<dyn Unwritten>>, Refusal>, Said) {
-    let Order {
+    principal: &Principal,
+    order: OperationCall,
+) -> (
+    Result<HandlerOutcome<Box<dyn Unwritten>>, Refusal>,
+    OutcomeWarnings,
+) {
+    let OperationCall {
         entry,
         caller,
         request,
         rehearse,
-        pretence,
+        test_headers,
     } = order;
     // A rehearsal writes, and drops what it wrote.
     let access = if rehearse {
@@ -55,18 +58,18 @@ pub(super) async fn run(
     } else {
         entry.access
     };
-    let folder = shared.projects.state_of(&guest.project().id);
-    let commit = match rehearse || pretence.is_some() {
+    let folder = shared.projects.state_of(&principal.project().id);
+    let commit = match rehearse || test_headers.is_some() {
         true => Commit::Own,
         false => entry.commit,
     };
-    let said = Arc::new(Mutex::new(Said::default()));
+    let said = Arc::new(Mutex::new(OutcomeWarnings::default()));
     let on_the_way = Arc::clone(&said);
     let done = shared
-        .with(guest.project(), access, commit, move |fleet| {
-            let ids = pretence
+        .with(principal.project(), access, commit, move |fleet| {
+            let ids = test_headers
                 .as_ref()
-                .map(|pretence| pretence.begin(fleet))
+                .map(|test_headers| test_headers.begin(fleet))
                 .transpose()?;
             let ask = CallContext {
                 caller: &caller,
@@ -74,7 +77,7 @@ pub(super) async fn run(
                 rehearse,
             };
             let called = request.run(fleet, &ask);
-            *on_the_way.lock().unwrap_or_else(PoisonError::into_inner) = Said {
+            *on_the_way.lock().unwrap_or_else(PoisonError::into_inner) = OutcomeWarnings {
                 warnings: called.warnings,
                 noticed: fleet.take_noticed(),
                 next_id: ids.and_then(|ids| ids.upcoming()),
@@ -88,25 +91,25 @@ pub(super) async fn run(
 
 pub(crate) async fn call(
     State(shared): State<Arc<Shared>>,
-    Named(name): Named<String>,
-    guest: Guest,
+    PathNames(name): PathNames<String>,
+    principal: Principal,
     request: HttpRequest,
-) -> Answer {
-    let entry = guest.may_call(&name)?;
+) -> HandlerResult {
+    let entry = principal.may_call(&name)?;
     let headers = request.headers().clone();
-    let body = Body::within(request, entry.largest, shared.limits.body).await?;
-    let order = Order {
+    let body = JsonBody::within(request, entry.largest, shared.limits.body).await?;
+    let order = OperationCall {
         entry,
-        caller: guest.caller(&headers)?,
+        caller: principal.caller(&headers)?,
         request: read(entry, body.text).await?,
         rehearse: headers.contains_key(remote::header::REHEARSE),
-        pretence: shared
-            .pretend
+        test_headers: shared
+            .test_mode
             .as_ref()
-            .map(|_| Pretence::of(&headers))
+            .map(|_| TestHeaders::of(&headers))
             .transpose()?,
     };
-    let (done, said) = run(&shared, &guest, order).await;
+    let (done, said) = run(&shared, &principal, order).await;
     let done = match done {
         Err(refusal) => Err(Problem::from(refusal).saying(&said.warnings, &said.noticed)),
         Ok(outcome) => {
@@ -124,7 +127,7 @@ pub(crate) async fn call(
         }
     };
     match said.next_id {
-        Some(next) => Pretence::end(done, next),
+        Some(next) => TestHeaders::end(done, next),
         None => done,
     }
 }

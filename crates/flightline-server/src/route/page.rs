@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::events::{place, written};
-use super::take::Asked;
+use super::take::RequestParts;
 
 /// The size of a page when the request names none.
 pub(crate) const USUAL: u64 = 50;
@@ -25,13 +25,13 @@ pub(crate) struct List {
 }
 
 /// Which page is asked for.
-pub(crate) struct Asking {
+pub(crate) struct PageRequest {
     limit: u64,
     after: Option<(Cursor, String)>,
 }
 
-impl Asking {
-    pub(crate) fn take(asked: &mut Asked) -> Result<Self, Refusal> {
+impl PageRequest {
+    pub(crate) fn take(asked: &mut RequestParts) -> Result<Self, Refusal> {
         Ok(Self {
             limit: asked.limit(USUAL)?,
             after: asked.text("cursor").as_deref().map(read).transpose()?,
@@ -88,7 +88,7 @@ impl List {
         self,
         all: &RawValue,
         since: Option<&Cursor>,
-        asking: &Asking,
+        asking: &PageRequest,
     ) -> Result<Box<RawValue>, Refusal> {
         let all = things(all)?;
         let total = all.len() as u64;
@@ -116,7 +116,7 @@ impl List {
 
     fn key_of(self, thing: Thing<'_>) -> String {
         let thing = serde_json::from_str::<Value>(thing.get()).unwrap_or_default();
-        thing.pointer(self.key).map(plain).unwrap_or_default()
+        thing.pointer(self.key).map(to_text).unwrap_or_default()
     }
 
     fn answer(
@@ -143,8 +143,8 @@ fn unreadable(error: &serde_json::Error) -> Refusal {
     Refusal::new(Code::Failed, format!("cannot read the outcome: {error}"))
 }
 
-impl Asking {
-    /// Of a list that counts by itself, where `all` are the first, as many as [`Asking::needs`]: the page, and where the
+impl PageRequest {
+    /// Of a list that counts by itself, where `all` are the first, as many as [`PageRequest::needs`]: the page, and where the
     /// next one begins.
     pub(crate) fn page_of<T>(
         &self,
@@ -175,7 +175,7 @@ impl Asking {
     }
 }
 
-fn plain(value: &Value) -> String {
+fn to_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -192,14 +192,14 @@ fn gone() -> Refusal {
 
 /// Which way events are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     /// The oldest comes first.
     Forwards,
     /// The newest comes first.
     Back,
 }
 
-impl Way {
+impl Direction {
     const fn word(self) -> &'static str {
         match self {
             Self::Forwards => "after",
@@ -211,7 +211,7 @@ impl Way {
 /// Where a list of events goes on: the field of the request, and the place.
 pub(crate) fn going_on(text: &str) -> Result<(&'static str, Cursor), Refusal> {
     let (cursor, way) = read(text)?;
-    let ways = [Way::Forwards, Way::Back].map(Way::word);
+    let ways = [Direction::Forwards, Direction::Back].map(Direction::word);
     match ways.into_iter().find(|word| *word == way) {
         Some(word) => Ok((word, cursor)),
         None => Err(no_cursor(text)),
@@ -233,7 +233,11 @@ struct Rev {
 }
 
 /// Events, and where to go on with them when there may be more that way.
-pub(crate) fn events(list: &RawValue, limit: u64, way: Way) -> Result<Box<RawValue>, Refusal> {
+pub(crate) fn events(
+    list: &RawValue,
+    limit: u64,
+    way: Direction,
+) -> Result<Box<RawValue>, Refusal> {
     let text = list.get();
     let read: Events<'_> = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
     let full = read.events.len() as u64 >= limit;

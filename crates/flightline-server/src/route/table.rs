@@ -12,10 +12,10 @@ use flightline::core::{Kind, Refusal};
 use flightline::registry::CallContext;
 use serde_json::value::RawValue;
 
-use super::page::{self, Asking};
-use super::take::{Asked, Take};
-use super::{Answer, Shared};
-use crate::door::{Body, Guest};
+use super::page::{self, PageRequest};
+use super::take::{RequestParts, Take};
+use super::{HandlerResult, Shared};
+use crate::middleware::{JsonBody, Principal};
 use Take::{
     Act, ActsAs, After, All, Bare, Id, Ids, Is, Key, Limit, Mark, Not, Number, Other, Place,
     Sorties, Story, Switch, Text,
@@ -248,17 +248,17 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
             move |state: State<Arc<Shared>>,
                   names: RawPathParams,
                   uri: Uri,
-                  guest: Guest,
+                  principal: Principal,
                   headers: HeaderMap,
-                  body: Body| async move {
+                  body: JsonBody| async move {
                 let names = names
                     .iter()
                     .map(|(name, value)| (name.to_owned(), value.to_owned()));
-                let mut asked = Asked::new(names.collect(), &uri)?;
+                let mut asked = RequestParts::new(names.collect(), &uri)?;
                 if route.has_body() {
                     asked.body = body.read()?;
                 }
-                handle(route, &state, asked, &guest, &headers).await
+                handle(route, &state, asked, &principal, &headers).await
             },
         );
         router.route(route.path, handler)
@@ -268,34 +268,39 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
 async fn handle(
     route: &Route,
     shared: &Shared,
-    mut asked: Asked,
-    guest: &Guest,
+    mut asked: RequestParts,
+    principal: &Principal,
     headers: &HeaderMap,
-) -> Answer {
-    let entry = guest.may_call(route.operation)?;
+) -> HandlerResult {
+    let entry = principal.may_call(route.operation)?;
     asked.take_all(route.takes)?;
     let page = match route.list {
-        Some(_) => Some(Asking::take(&mut asked)?),
+        Some(_) => Some(PageRequest::take(&mut asked)?),
         None => None,
     };
     asked.must_be_used_up()?;
     let events = asked.events(route.operation);
     let target = route.target.map(|kind| (kind, asked.name("id")));
-    let mut caller = guest.caller_of(headers, asked.acts_as.as_deref(), target)?;
-    caller.place = page.as_ref().and_then(Asking::place);
-    let window = page.as_ref().map(Asking::window);
+    let mut caller = principal.caller_of(headers, asked.acts_as.as_deref(), target)?;
+    caller.place = page.as_ref().and_then(PageRequest::place);
+    let window = page.as_ref().map(PageRequest::window);
     caller.window.clone_from(&window);
     let request = entry.read(&asked.request()?)?;
-    let folder = shared.projects.state_of(&guest.project().id);
+    let folder = shared.projects.state_of(&principal.project().id);
     let outcome = shared
-        .with(guest.project(), entry.access, entry.commit, move |fleet| {
-            let ask = CallContext {
-                caller: &caller,
-                folder: &folder,
-                rehearse: false,
-            };
-            request.run(fleet, &ask).outcome?.now()
-        })
+        .with(
+            principal.project(),
+            entry.access,
+            entry.commit,
+            move |fleet| {
+                let ask = CallContext {
+                    caller: &caller,
+                    folder: &folder,
+                    rehearse: false,
+                };
+                request.run(fleet, &ask).outcome?.now()
+            },
+        )
         .await?
         .and_then(Unwritten::text)?;
     let outcome = match (route.list, page) {

@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::events::place;
-use super::page::{Way, going_on};
+use super::page::{Direction, going_on};
 use super::table::unknown;
 
 /// The most of anything that is given at once.
@@ -66,18 +66,18 @@ pub(crate) enum Take {
 }
 
 /// The fields of a request by name, each as it was written: the operation reads them, once.
-pub(crate) type Fields = BTreeMap<String, Box<RawValue>>;
+pub(crate) type RawFields = BTreeMap<String, Box<RawValue>>;
 
 /// The request as it came in: the names in the path, the query, and the body, which becomes the operation's request.
-pub(crate) struct Asked {
+pub(crate) struct RequestParts {
     names: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
-    pub(crate) body: Fields,
+    pub(crate) body: RawFields,
     /// The agent or person it acts as, when the address says so.
     pub(crate) acts_as: Option<String>,
 }
 
-impl Asked {
+impl RequestParts {
     pub(crate) fn new(names: BTreeMap<String, String>, uri: &Uri) -> Result<Self, Refusal> {
         let pairs = AxumQuery::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|_| Refusal::invalid("the query cannot be read"))?;
@@ -91,7 +91,7 @@ impl Asked {
         Ok(Self {
             names,
             query,
-            body: Fields::new(),
+            body: RawFields::new(),
             acts_as: None,
         })
     }
@@ -155,12 +155,12 @@ impl Asked {
     }
 
     /// How many events are asked for, and which way, if any are.
-    pub(crate) fn events(&self, operation: &str) -> Option<(u64, Way)> {
+    pub(crate) fn events(&self, operation: &str) -> Option<(u64, Direction)> {
         let limit = self.body.get("limit");
         let limit = limit.and_then(|limit| limit.get().parse().ok());
         let way = match self.body.contains_key("after") {
-            true => Way::Forwards,
-            false => Way::Back,
+            true => Direction::Forwards,
+            false => Direction::Back,
         };
         (operation == ListEvents::NAME).then_some((limit.unwrap_or(MOST), way))
     }

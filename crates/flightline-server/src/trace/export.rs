@@ -21,7 +21,7 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanData,
 };
 
-use crate::serve::{Said, Say};
+use crate::serve::{Say, ServerMessage};
 
 /// How often it is said that spans do not arrive.
 const SAID_AGAIN: Duration = Duration::from_secs(5 * 60);
@@ -65,7 +65,7 @@ pub struct Sampling {
 }
 
 /// The way out for spans.
-pub(super) struct Way {
+pub(super) struct SpanPipeline {
     pub(super) provider: SdkTracerProvider,
     pub(super) tracer: SdkTracer,
     /// How many spans were given, and how many of them arrived.
@@ -96,7 +96,7 @@ impl Counts {
 }
 
 /// Starts the thread that sends them.
-pub(super) fn open(traces: Traces, say: &Say) -> Result<Way, ExporterBuildError> {
+pub(super) fn open(traces: Traces, say: &Say) -> Result<SpanPipeline, ExporterBuildError> {
     let why = Arc::new(Mutex::default());
     let client = Client {
         agent: traces.agent,
@@ -144,7 +144,7 @@ pub(super) fn open(traces: Traces, say: &Say) -> Result<Way, ExporterBuildError>
         .with_span_processor(processor.with_batch_config(batches).build())
         .build();
     let tracer = provider.tracer("flightline-server");
-    Ok(Way {
+    Ok(SpanPipeline {
         provider,
         tracer,
         counts,
@@ -248,7 +248,7 @@ impl Watched {
         trouble.said = Some(Instant::now());
         trouble.cut_off = result.is_err();
         trouble.told = lost;
-        (self.say)(Said::Warning(line));
+        (self.say)(ServerMessage::Warning(line));
     }
 }
 

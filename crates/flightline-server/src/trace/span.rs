@@ -14,10 +14,10 @@ use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_http::HeaderExtractor;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 
-use super::export::{self, Traces, Way};
-use crate::passage::Served;
+use super::export::{self, SpanPipeline, Traces};
 use crate::problem::Problem;
-use crate::serve::{Said, Say};
+use crate::request_log::ServedRequest;
+use crate::serve::{Say, ServerMessage};
 
 /// How long the end waits for the last spans to be taken.
 const LAST_SPANS: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ const METHODS: [&str; 9] = [
 pub(crate) struct Tracing(Option<Arc<Open>>);
 
 struct Open {
-    way: Way,
+    way: SpanPipeline,
     address: SocketAddr,
     say: Say,
 }
@@ -50,14 +50,16 @@ impl Tracing {
                 say: Arc::clone(say),
             }))),
             Err(error) => {
-                say(Said::Warning(format!("no traces are sent: {error}")));
+                say(ServerMessage::Warning(format!(
+                    "no traces are sent: {error}"
+                )));
                 Self(None)
             }
         }
     }
 
     /// Tells of a request. By which id it is found, if it was picked.
-    pub(crate) fn request(&self, served: &Served<'_>) -> Option<String> {
+    pub(crate) fn request(&self, served: &ServedRequest<'_>) -> Option<String> {
         self.0.as_ref()?.request(served)
     }
 
@@ -78,13 +80,13 @@ impl Tracing {
         let (lost, to) = (open.way.counts.missing(), &open.way.shown);
         if lost > 0 {
             let text = format!("traces: {} did not reach {to}", counted(lost, "span"));
-            (open.say)(Said::Warning(text));
+            (open.say)(ServerMessage::Warning(text));
         }
     }
 }
 
 impl Open {
-    fn request(&self, served: &Served<'_>) -> Option<String> {
+    fn request(&self, served: &ServedRequest<'_>) -> Option<String> {
         let clock = Clock::now();
         // What the caller says it is part of; a word that cannot be read is none.
         let asked = HeaderExtractor(served.answered.headers);
@@ -104,15 +106,15 @@ impl Open {
         }
         let id = span.span_context().trace_id().to_string();
         let inside = caller.with_span(span);
-        let stays = served.stays.iter();
-        let stays: Vec<_> = stays
-            .filter_map(|stay| Some((stay, stay.times()?)))
+        let waits = served.waits.iter();
+        let waits: Vec<_> = waits
+            .filter_map(|wait| Some((wait, wait.times()?)))
             .collect();
-        self.way.counts.give(1 + 2 * stays.len());
-        for (stay, (taken, answered)) in stays {
-            let mut told = vec![KeyValue::new("flightline.queue", stay.queue)];
-            told.extend(text("flightline.operation", stay.operation));
-            for (name, from, to) in [("queue", stay.sent, taken), ("store", taken, answered)] {
+        self.way.counts.give(1 + 2 * waits.len());
+        for (wait, (taken, answered)) in waits {
+            let mut told = vec![KeyValue::new("flightline.queue", wait.queue)];
+            told.extend(text("flightline.operation", wait.operation));
+            for (name, from, to) in [("queue", wait.sent, taken), ("store", taken, answered)] {
                 SpanBuilder::from_name(name)
                     .with_kind(SpanKind::Internal)
                     .with_start_time(clock.at(from))
@@ -125,7 +127,7 @@ impl Open {
         Some(id)
     }
 
-    fn of_request(&self, served: &Served<'_>, method: &'static str) -> Vec<KeyValue> {
+    fn of_request(&self, served: &ServedRequest<'_>, method: &'static str) -> Vec<KeyValue> {
         let (line, answered) = (&served.line, &served.answered);
         let mut told = vec![
             KeyValue::new("http.request.method", method),
@@ -207,7 +209,7 @@ fn method(asked: &str) -> &'static str {
 }
 
 /// The route as we wrote it; none where there is nothing.
-fn route<'a>(served: &'a Served<'_>) -> Option<&'a str> {
+fn route<'a>(served: &'a ServedRequest<'_>) -> Option<&'a str> {
     Some(served.line.route.as_str()).filter(|route| route.starts_with('/'))
 }
 

@@ -22,9 +22,9 @@ use flightline::store::DiskSpace;
 use flightline::store::verify::verify;
 use flightline::{Access, Fleet};
 
-use super::Means;
-use crate::projects::Project;
-use crate::serve::Said;
+use super::UpkeepDeps;
+use crate::projects::ServedProject;
+use crate::serve::ServerMessage;
 
 /// Tries a write.
 pub(crate) const PROBE: &str = "write_probe";
@@ -48,7 +48,7 @@ pub(crate) struct Job {
     pub(crate) once: bool,
     /// Whether it may take long: those have a thread of their own.
     pub(crate) slow: bool,
-    pub(crate) work: fn(&mut Fleet, &Means, &Project) -> Result<Again, Refusal>,
+    pub(crate) work: fn(&mut Fleet, &UpkeepDeps, &ServedProject) -> Result<Again, Refusal>,
 }
 
 /// When a job that went well is to run again.
@@ -63,7 +63,7 @@ pub(crate) enum Again {
 const fn job(
     name: &'static str,
     seconds: u64,
-    work: fn(&mut Fleet, &Means, &Project) -> Result<Again, Refusal>,
+    work: fn(&mut Fleet, &UpkeepDeps, &ServedProject) -> Result<Again, Refusal>,
 ) -> Job {
     Job {
         name,
@@ -109,16 +109,19 @@ fn refused(error: flightline::Error) -> Refusal {
 
 /// Writes the project's row, through the same queue and thread as requests, to the disk and back. The probe is tiny, so it
 /// also fails when less than 512 KiB is left on the disk.
-fn write_probe(_: &mut Fleet, means: &Means, project: &Project) -> Result<Again, Refusal> {
-    means
-        .lines
+fn write_probe(
+    _: &mut Fleet,
+    deps: &UpkeepDeps,
+    project: &ServedProject,
+) -> Result<Again, Refusal> {
+    deps.queues
         .run_here(&project.id, Access::Write, Commit::Grouped, |fleet| {
             fleet
                 .store()?
                 .write(|_| Ok::<_, flightline::store::StoreError>(()))
                 .map_err(Refusal::from)
         })?;
-    match means.place.location.room() {
+    match deps.store_config.location.room() {
         Some(left) if left < LEAST_ROOM => Err(Refusal::new(
             Code::Unavailable,
             format!("the disk is full: {} KiB are left on it", left / 1024),
@@ -127,38 +130,50 @@ fn write_probe(_: &mut Fleet, means: &Means, project: &Project) -> Result<Again,
     }
 }
 
-fn mirrored(means: &Means, said: Vec<MirrorSaid>) {
+fn mirrored(deps: &UpkeepDeps, said: Vec<MirrorSaid>) {
     for line in said {
         if let MirrorSaid::Trouble(line) = line {
-            (means.say)(Said::Warning(line));
+            (deps.say)(ServerMessage::Warning(line));
         }
     }
 }
 
 /// The mirrors are about the project whose repository this is.
-fn mirrors_of<'a>(means: &'a Means, project: &Project) -> Option<&'a Mirrors> {
-    let mirrors = means.beside.mirrors.as_ref();
-    mirrors.filter(|_| project.id == means.projects.home().id)
+fn mirrors_of<'a>(deps: &'a UpkeepDeps, project: &ServedProject) -> Option<&'a Mirrors> {
+    let mirrors = deps.beside.mirrors.as_ref();
+    mirrors.filter(|_| project.id == deps.projects.home().id)
 }
 
-fn mirrors_in(fleet: &mut Fleet, means: &Means, project: &Project) -> Result<Again, Refusal> {
-    if let Some(mirrors) = mirrors_of(means, project) {
-        let said = take_in(fleet, mirrors, &means.beside.caller).map_err(refused)?;
-        mirrored(means, said);
+fn mirrors_in(
+    fleet: &mut Fleet,
+    deps: &UpkeepDeps,
+    project: &ServedProject,
+) -> Result<Again, Refusal> {
+    if let Some(mirrors) = mirrors_of(deps, project) {
+        let said = take_in(fleet, mirrors, &deps.beside.caller).map_err(refused)?;
+        mirrored(deps, said);
     }
     Ok(Again::AsEver)
 }
 
-fn mirrors_out(fleet: &mut Fleet, means: &Means, project: &Project) -> Result<Again, Refusal> {
-    if let Some(mirrors) = mirrors_of(means, project) {
-        let said = write_out(fleet, mirrors, &means.beside.caller).map_err(refused)?;
-        mirrored(means, said);
+fn mirrors_out(
+    fleet: &mut Fleet,
+    deps: &UpkeepDeps,
+    project: &ServedProject,
+) -> Result<Again, Refusal> {
+    if let Some(mirrors) = mirrors_of(deps, project) {
+        let said = write_out(fleet, mirrors, &deps.beside.caller).map_err(refused)?;
+        mirrored(deps, said);
     }
     Ok(Again::AsEver)
 }
 
-fn due_checkpoints(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
-    take_due(fleet, &means.beside.caller, false).map_err(refused)?;
+fn due_checkpoints(
+    fleet: &mut Fleet,
+    deps: &UpkeepDeps,
+    _: &ServedProject,
+) -> Result<Again, Refusal> {
+    take_due(fleet, &deps.beside.caller, false).map_err(refused)?;
     Ok(Again::AsEver)
 }
 
@@ -166,12 +181,12 @@ fn due_checkpoints(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Agai
 /// else later and later.
 pub(super) fn backups(
     fleet: &mut Fleet,
-    means: &Means,
-    project: &Project,
+    deps: &UpkeepDeps,
+    project: &ServedProject,
 ) -> Result<Again, Refusal> {
-    let (beside, state) = (&means.beside, means.projects.state_of(&project.id));
+    let (beside, state) = (&deps.beside, deps.projects.state_of(&project.id));
     for (id, warning) in settle_and_tell(fleet, &state, &beside.caller).map_err(refused)? {
-        (means.say)(Said::Warning(format!("{id}: {warning}")));
+        (deps.say)(ServerMessage::Warning(format!("{id}: {warning}")));
     }
     let failed = fleet
         .store()?
@@ -204,52 +219,68 @@ fn trouble(message: &str) -> Refusal {
 }
 
 /// Whether a backup waits that was never tried: then a failure of another is no reason to wait.
-pub(super) fn has_new_backups(fleet: &mut Fleet, means: &Means, project: &Project) -> bool {
-    means.place.enter(fleet, &project.id);
+pub(super) fn has_new_backups(
+    fleet: &mut Fleet,
+    deps: &UpkeepDeps,
+    project: &ServedProject,
+) -> bool {
+    deps.store_config.enter(fleet, &project.id);
     let counts = match fleet.store() {
         Ok(store) => store.read(|tx| tx.backups_by_state()).unwrap_or_default(),
         Err(_) => Vec::new(),
     };
-    means.place.enter(fleet, &means.projects.home().id);
+    deps.store_config.enter(fleet, &deps.projects.home().id);
     counts.iter().any(|(state, _)| state == "pending")
 }
 
 /// Missions whose agents are gone or silent, and agents that should have given a sign: each silence is
 /// spoken of once, to the agent itself and to who coordinates.
-pub(super) fn staleness(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
+pub(super) fn staleness(
+    fleet: &mut Fleet,
+    deps: &UpkeepDeps,
+    _: &ServedProject,
+) -> Result<Again, Refusal> {
     let sightings = look_around(fleet).map_err(refused)?;
     let detect = Detect {
         threshold_ms: None,
         sightings,
     };
-    fleet.run(&detect, &means.beside.caller).map_err(refused)?;
+    fleet.run(&detect, &deps.beside.caller).map_err(refused)?;
     let monitor = MonitorAgents::default();
-    fleet.run(&monitor, &means.beside.caller).map_err(refused)?;
+    fleet.run(&monitor, &deps.beside.caller).map_err(refused)?;
     Ok(Again::AsEver)
 }
 
-pub(super) fn leases(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
+pub(super) fn leases(
+    fleet: &mut Fleet,
+    deps: &UpkeepDeps,
+    _: &ServedProject,
+) -> Result<Again, Refusal> {
     let settle = SettleLeases::default();
-    fleet.run(&settle, &means.beside.caller).map_err(refused)?;
+    fleet.run(&settle, &deps.beside.caller).map_err(refused)?;
     Ok(Again::AsEver)
 }
 
-fn dispatch_mail(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
-    relay(fleet, &means.beside.caller).map_err(refused)?;
+fn dispatch_mail(
+    fleet: &mut Fleet,
+    deps: &UpkeepDeps,
+    _: &ServedProject,
+) -> Result<Again, Refusal> {
+    relay(fleet, &deps.beside.caller).map_err(refused)?;
     Ok(Again::AsEver)
 }
 
 /// Folds SQLite's log into the database; gives its space back when nothing was written since the last time.
 pub(super) fn wal_checkpoint(
     fleet: &mut Fleet,
-    means: &Means,
-    _: &Project,
+    deps: &UpkeepDeps,
+    _: &ServedProject,
 ) -> Result<Again, Refusal> {
     let (rev, log) = fleet
         .store()?
         .read(|tx| Ok::<_, flightline::store::StoreError>((tx.rev(), tx.space()?.log)))
         .map_err(Refusal::from)?;
-    let idle = means.folded_at.swap(rev, Ordering::SeqCst) == rev;
+    let idle = deps.folded_at.swap(rev, Ordering::SeqCst) == rev;
     if log > 0 {
         let truncate = idle || log > LONG_LOG;
         fleet.store()?.fold_log(truncate).map_err(Refusal::from)?;
@@ -266,24 +297,28 @@ pub(super) fn wal_checkpoint(
 /// Old checkpoints, once a day; their files with them.
 pub(super) fn retention(
     fleet: &mut Fleet,
-    means: &Means,
-    project: &Project,
+    deps: &UpkeepDeps,
+    project: &ServedProject,
 ) -> Result<Again, Refusal> {
-    let beside = &means.beside;
+    let beside = &deps.beside;
     if !daily(fleet, &beside.caller).map_err(refused)?.is_empty() {
-        clear(fleet, &means.projects.state_of(&project.id)).map_err(refused)?;
+        clear(fleet, &deps.projects.state_of(&project.id)).map_err(refused)?;
     }
     Ok(Again::AsEver)
 }
 
 /// Old values of the journal, a bit at a time.
-pub(super) fn thinning(fleet: &mut Fleet, means: &Means, _: &Project) -> Result<Again, Refusal> {
-    let (_, more) = thin_some(fleet, &means.beside.caller).map_err(refused)?;
+pub(super) fn thinning(
+    fleet: &mut Fleet,
+    deps: &UpkeepDeps,
+    _: &ServedProject,
+) -> Result<Again, Refusal> {
+    let (_, more) = thin_some(fleet, &deps.beside.caller).map_err(refused)?;
     Ok(if more { Again::Soon } else { Again::AsEver })
 }
 
 /// Everything in the store against its hashes.
-fn integrity(fleet: &mut Fleet, _: &Means, _: &Project) -> Result<Again, Refusal> {
+fn integrity(fleet: &mut Fleet, _: &UpkeepDeps, _: &ServedProject) -> Result<Again, Refusal> {
     let findings = verify(fleet.store()?).map_err(Refusal::from)?;
     let mut problems = findings.into_iter().flat_map(|finding| finding.problems);
     let Some(first) = problems.next() else {

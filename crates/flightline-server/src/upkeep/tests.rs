@@ -18,41 +18,41 @@ use flightline_testkit::{Engine, World, both_engines, caller, damage};
 
 use super::job::{self, JOBS};
 use super::*;
-use crate::crew::{Crew, Grouped};
+use crate::workers::{OnCommit, Workers};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A crew and what upkeep works with, as a server has them.
+/// Workers and what upkeep works with, as a server has them.
 struct Bench {
-    crew: Crew,
-    means: Means,
+    workers: Workers,
+    deps: UpkeepDeps,
     fleet: Option<Fleet>,
 }
 
 impl Bench {
     fn new(world: &World) -> Self {
-        let place = Arc::new(Place {
+        let store_config = Arc::new(StoreConfig {
             location: world.location.clone(),
             project: world.project.clone(),
             options: world.options(),
             policy: Policy::default(),
             tree: None,
         });
-        let crew = Crew::start(
-            &place,
-            &(Arc::new(drop) as Grouped),
+        let workers = Workers::start(
+            &store_config,
+            &(Arc::new(drop) as OnCommit),
             Duration::from_secs(30),
         )
         .unwrap();
         let state = world.folder().join("state");
         fs::create_dir_all(&state).unwrap();
-        let means = Means {
-            place,
-            beside: Beside {
+        let deps = UpkeepDeps {
+            store_config,
+            beside: SideFiles {
                 mirrors: None,
                 caller: caller(""),
             },
-            lines: crew.lines(),
+            queues: workers.queues(),
             projects: Arc::new(Projects::new(&world.project, &state)),
             health: Arc::default(),
             say: Arc::new(|_| {}),
@@ -61,33 +61,37 @@ impl Bench {
             folded_at: AtomicU64::new(0),
         };
         let fleet = Some(world.fleet());
-        Self { crew, means, fleet }
+        Self {
+            workers,
+            deps,
+            fleet,
+        }
     }
 
     /// Runs a job, and says what went wrong.
     fn run(&mut self, name: &str) -> Option<String> {
         let job = JOBS.iter().find(|job| job.name == name).unwrap();
-        run(job, &self.means, &mut self.fleet, Whose::Due);
-        let record = self.means.health.board.of(name).unwrap();
+        run(job, &self.deps, &mut self.fleet, JobScope::Due);
+        let record = self.deps.health.job_statuses.of(name).unwrap();
         record.trouble_for(&self.home()).map(str::to_owned)
     }
 
     fn home(&self) -> Arc<str> {
-        Arc::clone(&self.means.projects.home().id)
+        Arc::clone(&self.deps.projects.home().id)
     }
 
     /// What its health is, as those of its own project hear it.
     fn report(&self) -> (u16, serde_json::Value) {
-        let (status, told) = self.means.health.report(Some(&self.home()));
+        let (status, told) = self.deps.health.report(Some(&self.home()));
         (status.as_u16(), told)
     }
 
     fn state(&self) -> PathBuf {
-        self.means.projects.state_of(&self.means.projects.home().id)
+        self.deps.projects.state_of(&self.deps.projects.home().id)
     }
 
     fn end(self) {
-        self.crew.dismiss();
+        self.workers.dismiss();
     }
 }
 
@@ -220,9 +224,9 @@ both_engines! {
         story.run("", &checkpoint()).unwrap();
         let trouble = bench.run("backups").unwrap();
         assert!(trouble.contains("cannot be written"), "{trouble}");
-        let board = &bench.means.health.board;
-        assert!(board.rests("backups", &bench.home()));
-        assert!(board.left("backups") > Duration::from_secs(5));
+        let job_statuses = &bench.deps.health.job_statuses;
+        assert!(job_statuses.rests("backups", &bench.home()));
+        assert!(job_statuses.left("backups") > Duration::from_secs(5));
         let (status, report) = bench.report();
         assert_eq!(status, 503, "no write was tried");
         assert_eq!(bench.run(job::PROBE), None);
@@ -235,7 +239,7 @@ both_engines! {
         // A new one is tried at once, though another failed a moment ago.
         let backups = JOBS.iter().find(|job| job.name == "backups").unwrap();
         let whose_turn = |bench: &mut Bench| {
-            turn(backups, &bench.means, bench.fleet.as_mut().unwrap(), Whose::Due).len()
+            turn(backups, &bench.deps, bench.fleet.as_mut().unwrap(), JobScope::Due).len()
         };
         assert_eq!(whose_turn(&mut bench), 0);
         story.claim("ada", "Model").unwrap();
@@ -253,7 +257,7 @@ both_engines! {
 fn a_project_that_is_damaged_is_told_to_its_own_and_holds_up_no_other() {
     let (ill, well) = (World::new(Engine::Postgres), World::new(Engine::Postgres));
     let (mut bench, story) = (Bench::new(&ill), Story::new(&well));
-    bench.means.projects.of(&well.project);
+    bench.deps.projects.of(&well.project);
     let broken = Story::new(&ill);
     broken.mission("Broken", &["Model"]);
     broken.claim("ada", "Model").unwrap();
@@ -264,7 +268,7 @@ fn a_project_that_is_damaged_is_told_to_its_own_and_holds_up_no_other() {
     for job in ["staleness", "integrity"] {
         let trouble = bench.run(job).unwrap();
         assert!(!trouble.contains("another project"), "{job}: {trouble}");
-        let record = bench.means.health.board.of(job).unwrap();
+        let record = bench.deps.health.job_statuses.of(job).unwrap();
         let elsewhere = record.trouble_for(&well.project);
         assert_eq!(elsewhere, Some("it fails in another project"), "{job}");
     }
@@ -275,7 +279,7 @@ fn a_project_that_is_damaged_is_told_to_its_own_and_holds_up_no_other() {
         }
         story.beat("control").unwrap();
     }
-    let runs = |bench: &Bench| bench.means.health.board.of("staleness").unwrap().runs;
+    let runs = |bench: &Bench| bench.deps.health.job_statuses.of("staleness").unwrap().runs;
     let before = runs(&bench);
     assert!(bench.run("staleness").is_some());
     assert_eq!(runs(&bench), before + 1);

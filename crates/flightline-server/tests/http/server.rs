@@ -11,7 +11,7 @@ use flightline::core::policy::Policy;
 use flightline::core::token::{Scope, written};
 use flightline::core::{Name, Refusal};
 use flightline::token::CreateToken;
-use flightline_server::{Limits, Said, Setup, Stop, serve};
+use flightline_server::{Limits, ServerMessage, Setup, Stop, serve};
 use flightline_testkit::World;
 use serde_json::Value;
 
@@ -50,18 +50,18 @@ pub fn start_with(world: &World, limits: Limits) -> Server {
         lifetime: None,
         limits,
         api: flightline::remote::API,
-        pretend: None,
+        test_mode: None,
         traces: None,
     };
     let (stop, log) = (Stop::default(), Arc::new(Mutex::new(Vec::new())));
     let (ready, is_ready) = mpsc::channel();
     let (ends, kept) = (stop.clone(), Arc::clone(&log));
     let thread = std::thread::spawn(move || {
-        let say = Arc::new(move |said: Said| match said {
-            Said::Ready(it) => drop(ready.send(it.address)),
-            Said::Served(line) => kept.lock().expect("a log").push(format!("{line:?}")),
-            Said::Warning(text) => kept.lock().expect("a log").push(text),
-            Said::Stopping => {}
+        let say = Arc::new(move |said: ServerMessage| match said {
+            ServerMessage::Ready(it) => drop(ready.send(it.address)),
+            ServerMessage::Served(line) => kept.lock().expect("a log").push(format!("{line:?}")),
+            ServerMessage::Warning(text) => kept.lock().expect("a log").push(text),
+            ServerMessage::Stopping => {}
         });
         serve(setup, say, &ends)
     });

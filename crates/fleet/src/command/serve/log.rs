@@ -4,7 +4,7 @@
 use clap::ValueEnum;
 use flightline::core::redact::redact;
 use flightline::store::clock::Clock;
-use flightline_server::Line;
+use flightline_server::AccessLogLine;
 use serde_json::{Value, json};
 
 use crate::ui::Ui;
@@ -47,7 +47,7 @@ impl Log {
     }
 
     /// A request was answered.
-    pub fn request(&self, line: &Line) {
+    pub fn request(&self, line: &AccessLogLine) {
         match (self.verbose, self.format) {
             (false, _) => {}
             (true, LogFormat::Text) => self.ui.talk(text(line)),
@@ -80,7 +80,7 @@ impl Log {
 }
 
 /// A line that people and programs can read alike.
-fn text(line: &Line) -> String {
+fn text(line: &AccessLogLine) -> String {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let millis = |micros: u64| format!("{}.{:03}", micros / 1000, micros % 1000);
     let mut said = format!(

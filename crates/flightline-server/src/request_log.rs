@@ -1,4 +1,4 @@
-//! The passage of a request: notes on its way, reported when it is answered. The log, the figures
+//! The log of a request: notes on its way, reported when it is answered. The log, the figures
 //! and the traces all have it from here. No token, no body and no address as it was typed is ever noted.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,16 +9,16 @@ use flightline::Access;
 use flightline::core::Name;
 
 use crate::route::Shared;
-use crate::serve::{Line, Said};
+use crate::serve::{AccessLogLine, ServerMessage};
 
 tokio::task_local! {
     /// The notes of the request that is under way.
-    static NOTES: Arc<Notes>;
+    static NOTES: Arc<RequestLog>;
 }
 
 /// The notes on a request on its way.
 #[derive(Debug)]
-pub(crate) struct Notes {
+pub(crate) struct RequestLog {
     began: Instant,
     noted: Mutex<Noted>,
 }
@@ -28,12 +28,12 @@ struct Noted {
     project: Option<Arc<str>>,
     agent: Option<Name>,
     operation: Option<&'static str>,
-    stays: Vec<Arc<Stay>>,
+    waits: Vec<Arc<QueueWait>>,
 }
 
-/// A stay with the threads: first in their queue, then in the store.
+/// A wait for the threads: first in their queue, then in the store.
 #[derive(Debug)]
-pub(crate) struct Stay {
+pub(crate) struct QueueWait {
     /// The name of the queue.
     pub(crate) queue: &'static str,
     /// The operation it waits for; none while its token is looked up.
@@ -44,8 +44,8 @@ pub(crate) struct Stay {
     answered: OnceLock<Instant>,
 }
 
-/// A request that was answered, as the door knows it.
-pub(crate) struct Answered<'a> {
+/// A request that was answered, as the middleware knows it.
+pub(crate) struct AnsweredRequest<'a> {
     pub(crate) request_id: String,
     pub(crate) method: Method,
     /// The route as we wrote it.
@@ -66,17 +66,17 @@ pub(crate) struct Answered<'a> {
 }
 
 /// All that there is to tell of it.
-pub(crate) struct Served<'a> {
-    pub(crate) line: Line,
-    pub(crate) answered: Answered<'a>,
+pub(crate) struct ServedRequest<'a> {
+    pub(crate) line: AccessLogLine,
+    pub(crate) answered: AnsweredRequest<'a>,
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
     pub(crate) began: Instant,
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
     pub(crate) ended: Instant,
-    pub(crate) stays: Vec<Arc<Stay>>,
+    pub(crate) waits: Vec<Arc<QueueWait>>,
 }
 
-impl Notes {
+impl RequestLog {
     /// A request came in.
     pub(crate) fn begin() -> Arc<Self> {
         Arc::new(Self {
@@ -91,11 +91,11 @@ impl Notes {
     }
 
     /// Tells of it, to all who want to know.
-    pub(crate) fn tell(&self, shared: &Shared, mut answered: Answered<'_>) {
+    pub(crate) fn tell(&self, shared: &Shared, mut answered: AnsweredRequest<'_>) {
         let ended = Instant::now();
         let noted = std::mem::take(&mut *self.open());
-        let waited = noted.stays.iter().filter_map(|stay| stay.waited()).sum();
-        let line = Line {
+        let waited = noted.waits.iter().filter_map(|wait| wait.waited()).sum();
+        let line = AccessLogLine {
             request_id: std::mem::take(&mut answered.request_id),
             method: answered.method.to_string(),
             route: std::mem::take(&mut answered.route),
@@ -108,16 +108,16 @@ impl Notes {
             operation: noted.operation,
             trace_id: None,
         };
-        let mut served = Served {
+        let mut served = ServedRequest {
             line,
             answered,
             began: self.began,
             ended,
-            stays: noted.stays,
+            waits: noted.waits,
         };
         shared.metrics.count(&served);
         served.line.trace_id = shared.tracing.request(&served);
-        (shared.say)(Said::Served(served.line));
+        (shared.say)(ServerMessage::Served(served.line));
     }
 
     fn open(&self) -> MutexGuard<'_, Noted> {
@@ -126,7 +126,7 @@ impl Notes {
 }
 
 /// The notes of the request that is under way, for those who go on with it on another task.
-pub(crate) fn notes() -> Option<Arc<Notes>> {
+pub(crate) fn current() -> Option<Arc<RequestLog>> {
     NOTES.try_with(Arc::clone).ok()
 }
 
@@ -146,22 +146,22 @@ pub(crate) fn operation(name: &'static str) {
 }
 
 /// It is sent to the threads; none when it is no request that is under way here.
-pub(crate) fn stay(access: Access) -> Option<Arc<Stay>> {
+pub(crate) fn queue_wait(access: Access) -> Option<Arc<QueueWait>> {
     let queue = match access {
         Access::Read => "read",
         Access::Write | Access::Pulse => "write",
     };
     let mut begun = None;
     note(|noted| {
-        let stay = Arc::new(Stay {
+        let wait = Arc::new(QueueWait {
             queue,
             operation: noted.operation,
             sent: Instant::now(),
             taken: OnceLock::new(),
             answered: OnceLock::new(),
         });
-        noted.stays.push(Arc::clone(&stay));
-        begun = Some(stay);
+        noted.waits.push(Arc::clone(&wait));
+        begun = Some(wait);
     });
     begun
 }
@@ -171,7 +171,7 @@ fn note(f: impl FnOnce(&mut Noted)) {
     let _ = NOTES.try_with(|notes| f(&mut notes.open()));
 }
 
-impl Stay {
+impl QueueWait {
     /// A thread has it now; for the first time, should it run twice.
     pub(crate) fn take(&self) {
         self.taken.get_or_init(Instant::now);

@@ -24,13 +24,13 @@ const MOST_DROPPED: usize = 64 * MIB;
 const SILENCE: Duration = Duration::from_millis(500);
 
 /// A body of JSON.
-pub(crate) struct Body {
+pub(crate) struct JsonBody {
     /// Its text; `{}` when there is none.
     pub(crate) text: String,
     is_there: bool,
 }
 
-impl Body {
+impl JsonBody {
     /// Reads it as this type.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         misfit::read("the body", &self.text)
@@ -48,7 +48,7 @@ impl Body {
     }
 }
 
-impl FromRequest<Arc<Shared>> for Body {
+impl FromRequest<Arc<Shared>> for JsonBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
@@ -56,7 +56,7 @@ impl FromRequest<Arc<Shared>> for Body {
     }
 }
 
-impl Body {
+impl JsonBody {
     /// Reads the body of a request, if it is not larger than that, and comes in time.
     pub(crate) async fn within(
         request: Request,
@@ -207,9 +207,9 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
 }
 
 /// The names in the path.
-pub(crate) struct Named<T>(pub(crate) T);
+pub(crate) struct PathNames<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathNames<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

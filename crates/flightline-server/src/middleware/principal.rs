@@ -15,26 +15,26 @@ use flightline::remote::header::{AGENT, EPOCH, IDEMPOTENCY_KEY, INSTEAD_OF, MISS
 use flightline::token::TokenView;
 use flightline::{Caller, Target};
 
-use super::tag;
-use crate::passage;
+use super::etag;
 use crate::problem::Problem;
-use crate::projects::Project;
+use crate::projects::ServedProject;
+use crate::request_log;
 
 /// The caller of a request, known by its token.
 #[derive(Clone, Debug)]
-pub(crate) struct Guest {
+pub(crate) struct Principal {
     token: Arc<TokenView>,
     /// None for a token of tests that is in no store.
     presented: Option<Presented>,
-    project: Arc<Project>,
+    project: Arc<ServedProject>,
 }
 
-impl Guest {
+impl Principal {
     /// The holder of this token.
     pub(crate) fn new(
         token: Arc<TokenView>,
         presented: Option<Presented>,
-        project: Arc<Project>,
+        project: Arc<ServedProject>,
     ) -> Self {
         Self {
             token,
@@ -44,7 +44,7 @@ impl Guest {
     }
 
     /// The project that its token opens, and no other.
-    pub(crate) fn project(&self) -> &Arc<Project> {
+    pub(crate) fn project(&self) -> &Arc<ServedProject> {
         &self.project
     }
 
@@ -59,7 +59,7 @@ impl Guest {
     /// The operation of this name, unless the token is too narrow for it. The request is told of by it.
     pub(crate) fn may_call(&self, name: &str) -> Result<OperationEntry, Refusal> {
         let entry = registry::find(name)?;
-        passage::operation(entry.name);
+        request_log::operation(entry.name);
         self.must_have(entry.scope)?;
         Ok(entry)
     }
@@ -137,7 +137,7 @@ impl Guest {
         target: Option<(Kind, String)>,
     ) -> Result<Caller, Refusal> {
         let mut caller = self.who(headers)?;
-        let if_unchanged = tag::if_unchanged(headers);
+        let if_unchanged = etag::if_unchanged(headers);
         caller.target = match (target, if_unchanged) {
             (None, None) => None,
             (None, Some(_)) => {
@@ -159,7 +159,7 @@ impl Guest {
             }
         }
         if let Some(agent) = &caller.agent {
-            passage::agent(agent);
+            request_log::agent(agent);
         }
         Ok(caller)
     }
@@ -177,11 +177,11 @@ fn text(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refusal> {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Guest {
+impl<S: Sync> FromRequestParts<S> for Principal {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        // The door puts it there; paths that are open to all have no guest.
+        // The middleware puts it there; paths that are open to all have no principal.
         parts
             .extensions
             .get::<Self>()

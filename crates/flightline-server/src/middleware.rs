@@ -1,8 +1,8 @@
-//! The door: what every request passes before anything is done for it, and every answer afterwards.
+//! The middleware: what every request passes before anything is done for it, and every answer afterwards.
 
-mod guest;
+pub(crate) mod etag;
 mod input;
-pub(crate) mod tag;
+mod principal;
 mod version;
 
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use flightline::registry::Commit;
 use flightline::token::{CheckToken, TokenView};
 use flightline::{Access, Caller};
 
-pub(crate) use guest::Guest;
-pub(crate) use input::{Body, Named, Query};
+pub(crate) use input::{JsonBody, PathNames, Query};
+pub(crate) use principal::Principal;
 
-use crate::passage::{self, Answered, Notes};
 use crate::problem::Problem;
 use crate::projects::REFUSAL;
+use crate::request_log::{self, AnsweredRequest, RequestLog};
 use crate::route::Shared;
 
 /// What everybody may ask: whether we are there.
@@ -37,7 +37,7 @@ pub(crate) async fn enter(
     request: Request,
     next: Next,
 ) -> Response {
-    let notes = Notes::begin();
+    let notes = RequestLog::begin();
     let id = request_id(request.headers(), &shared);
     let method = request.method().clone();
     let length = length_of(request.headers());
@@ -65,7 +65,7 @@ pub(crate) async fn enter(
         HeaderValue::from_static("nosniff"),
     );
     let checkpoint = takes_checkpoint(&method, &path) && status < 300;
-    let answered = Answered {
+    let answered = AnsweredRequest {
         request_id: id,
         method,
         route,
@@ -89,10 +89,10 @@ async fn answer(
     next: Next,
 ) -> Result<Response, Problem> {
     let method = request.method().clone();
-    let guest = admit(shared, asked.clone(), request.uri().clone()).await?;
-    if let Some(guest) = guest {
-        passage::project(&guest.project().id);
-        request.extensions_mut().insert(guest);
+    let principal = admit(shared, asked.clone(), request.uri().clone()).await?;
+    if let Some(principal) = principal {
+        request_log::project(&principal.project().id);
+        request.extensions_mut().insert(principal);
     }
     let mut response = next.run(request).await;
     match response.extensions_mut().remove::<Problem>() {
@@ -103,7 +103,7 @@ async fn answer(
         }
         None if response.status() == StatusCode::OK
             && method == Method::GET
-            && tag::is_known(asked, response.headers().get(header::ETAG)) =>
+            && etag::is_known(asked, response.headers().get(header::ETAG)) =>
         {
             Ok(unchanged(response))
         }
@@ -177,7 +177,11 @@ fn request_id(headers: &HeaderMap, shared: &Shared) -> String {
         )
 }
 
-async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<Guest>, Problem> {
+async fn admit(
+    shared: &Shared,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Option<Principal>, Problem> {
     check_host(&shared.hosts, &headers, &uri)?;
     if OPEN_TO_ALL.contains(&uri.path()) {
         // A caller with a token is told more.
@@ -189,14 +193,14 @@ async fn admit(shared: &Shared, headers: HeaderMap, uri: Uri) -> Result<Option<G
 }
 
 /// The holder of the token that a request brings.
-async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Guest, Problem> {
+async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Principal, Problem> {
     version::check(headers, shared.api)?;
     let presented = bearer(headers)?;
-    if let Some(pretend) = &shared.pretend
-        && let Some(view) = pretend.admits(&presented)?
+    if let Some(test_mode) = &shared.test_mode
+        && let Some(view) = test_mode.admits(&presented)?
     {
         let home = shared.projects.home();
-        return Ok(Guest::new(Arc::new(view), None, Arc::clone(home)));
+        return Ok(Principal::new(Arc::new(view), None, Arc::clone(home)));
     }
     // Handlers below `/api` check the token again inside their transaction, so the cache is enough; other paths have no such
     // transaction and must ask the store.
@@ -206,12 +210,12 @@ async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Gue
         (None, _) => meet(shared, &presented).await?,
     };
     let project = shared.projects.of(&presented.project);
-    Ok(Guest::new(view, Some(presented), project))
+    Ok(Principal::new(view, Some(presented), project))
 }
 
 /// Looks up a token that is not known yet, when it is its turn.
 async fn meet(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>, Refusal> {
-    let _turn = shared.projects.strangers.turn().await?;
+    let _turn = shared.projects.token_lookups.turn().await?;
     // Others may have come with the same one meanwhile.
     if let Some(view) = shared.projects.token(presented) {
         return Ok(view);
@@ -230,7 +234,7 @@ async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>,
     };
     let project = Arc::from(presented.project.as_str());
     let checked = shared
-        .lines
+        .queues
         .run(&project, Access::Read, Commit::Grouped, move |fleet| {
             fleet
                 .run(&check, &Caller::default())

@@ -11,7 +11,7 @@ pub(super) const LAST_RETRY: Duration = Duration::from_secs(15 * 60);
 
 /// The record of a job.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub(crate) struct JobStatus {
     /// When it ended last.
     pub(crate) at: Instant,
     /// How long it took.
@@ -39,7 +39,7 @@ struct Failure {
 
 /// What went wrong with a job.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct JobError {
     /// The message of the error.
     pub(crate) message: String,
     /// It is tried again within this time.
@@ -48,18 +48,18 @@ pub(crate) struct Trouble {
 
 /// The outcome of a job.
 #[derive(Debug)]
-pub(crate) enum Ran {
+pub(crate) enum JobRun {
     /// It was done for these projects, and is to be done again after so long.
-    For(Vec<(Arc<str>, Result<(), Trouble>)>, Duration),
+    For(Vec<(Arc<str>, Result<(), JobError>)>, Duration),
     /// It could not be done at all.
-    Not(Trouble),
+    Not(JobError),
 }
 
 /// The records of all jobs.
 #[derive(Debug, Default)]
-pub(crate) struct Board(Mutex<BTreeMap<&'static str, Record>>);
+pub(crate) struct JobStatuses(Mutex<BTreeMap<&'static str, JobStatus>>);
 
-impl Record {
+impl JobStatus {
     /// Whether all went well when it was last tried.
     pub(crate) fn is_well(&self) -> bool {
         self.trouble.is_none() && self.troubles.is_empty()
@@ -81,7 +81,7 @@ impl Record {
 }
 
 impl Failure {
-    fn new(trouble: Trouble, before: Option<&Self>) -> Self {
+    fn new(trouble: JobError, before: Option<&Self>) -> Self {
         let in_a_row = before.map_or(0, |before| before.in_a_row).saturating_add(1);
         Self {
             message: trouble.message,
@@ -91,16 +91,16 @@ impl Failure {
     }
 }
 
-impl Board {
-    fn jobs(&self) -> MutexGuard<'_, BTreeMap<&'static str, Record>> {
+impl JobStatuses {
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<&'static str, JobStatus>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a job ran just now, having begun at `began`, and what came of it.
-    pub(crate) fn note(&self, name: &'static str, began: Instant, ran: Ran) {
+    pub(crate) fn note(&self, name: &'static str, began: Instant, ran: JobRun) {
         let mut jobs = self.jobs();
         let now = Instant::now();
-        let mut record = jobs.remove(name).unwrap_or(Record {
+        let mut record = jobs.remove(name).unwrap_or(JobStatus {
             at: now,
             took: Duration::ZERO,
             trouble: None,
@@ -112,7 +112,7 @@ impl Board {
         (record.at, record.took) = (now, now.duration_since(began));
         record.runs += 1;
         let failed = match ran {
-            Ran::For(projects, again) => {
+            JobRun::For(projects, again) => {
                 (record.trouble, record.due) = (None, now + again);
                 let mut failed = false;
                 for (project, outcome) in projects {
@@ -125,7 +125,7 @@ impl Board {
                 }
                 failed
             }
-            Ran::Not(trouble) => {
+            JobRun::Not(trouble) => {
                 let failure = Failure::new(trouble, record.trouble.as_ref());
                 record.due = failure.due;
                 record.trouble = Some(failure);
@@ -150,12 +150,12 @@ impl Board {
     }
 
     /// The record of one job; none before it ran.
-    pub(crate) fn of(&self, name: &str) -> Option<Record> {
+    pub(crate) fn of(&self, name: &str) -> Option<JobStatus> {
         self.jobs().get(name).cloned()
     }
 
     /// The records of all jobs.
-    pub(crate) fn all(&self) -> BTreeMap<&'static str, Record> {
+    pub(crate) fn all(&self) -> BTreeMap<&'static str, JobStatus> {
         self.jobs().clone()
     }
 
@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(retry(u32::MAX), LAST_RETRY);
     }
 
-    fn fails(retry_within: Duration) -> Trouble {
-        Trouble {
+    fn fails(retry_within: Duration) -> JobError {
+        JobError {
             message: "no".to_owned(),
             retry_within,
         }
@@ -210,47 +210,49 @@ mod tests {
 
     #[test]
     fn a_job_is_due_when_it_never_ran_and_counts_what_became_of_it() {
-        let board = Board::default();
-        let well = || Ran::For(Vec::new(), HOUR);
-        assert_eq!(board.left("it"), Duration::ZERO);
-        board.note("it", Instant::now(), well());
-        assert!(board.left("it") > Duration::from_secs(3_000));
-        assert!(!board.waits("it"));
+        let job_statuses = JobStatuses::default();
+        let well = || JobRun::For(Vec::new(), HOUR);
+        assert_eq!(job_statuses.left("it"), Duration::ZERO);
+        job_statuses.note("it", Instant::now(), well());
+        assert!(job_statuses.left("it") > Duration::from_secs(3_000));
+        assert!(!job_statuses.waits("it"));
         for _ in 0..2 {
-            board.note("it", Instant::now(), Ran::Not(fails(LAST_RETRY)));
+            job_statuses.note("it", Instant::now(), JobRun::Not(fails(LAST_RETRY)));
         }
-        assert!(board.waits("it"));
-        assert!(board.left("it") > Duration::from_secs(25) && board.left("it") < HOUR);
-        let record = board.of("it").unwrap();
+        assert!(job_statuses.waits("it"));
+        assert!(
+            job_statuses.left("it") > Duration::from_secs(25) && job_statuses.left("it") < HOUR
+        );
+        let record = job_statuses.of("it").unwrap();
         assert_eq!((record.runs, record.failures), (3, 2));
-        board.note(
+        job_statuses.note(
             "it",
             Instant::now(),
-            Ran::Not(fails(Duration::from_secs(5))),
+            JobRun::Not(fails(Duration::from_secs(5))),
         );
-        assert!(board.left("it") <= Duration::from_secs(5));
-        board.note("it", Instant::now(), well());
-        let record = board.of("it").unwrap();
+        assert!(job_statuses.left("it") <= Duration::from_secs(5));
+        job_statuses.note("it", Instant::now(), well());
+        let record = job_statuses.of("it").unwrap();
         assert_eq!((record.runs, record.failures), (5, 3));
-        assert!(!board.waits("it"));
+        assert!(!job_statuses.waits("it"));
     }
 
     #[test]
     fn what_fails_in_one_project_is_tried_there_later_and_later_and_in_others_as_ever() {
-        let (board, ill, well): (_, Arc<str>, Arc<str>) =
-            (Board::default(), "ill".into(), "well".into());
+        let (job_statuses, ill, well): (_, Arc<str>, Arc<str>) =
+            (JobStatuses::default(), "ill".into(), "well".into());
         for _ in 0..3 {
             let both = vec![
                 (Arc::clone(&ill), Err(fails(LAST_RETRY))),
                 (Arc::clone(&well), Ok(())),
             ];
-            board.note("it", Instant::now(), Ran::For(both, HOUR));
+            job_statuses.note("it", Instant::now(), JobRun::For(both, HOUR));
         }
-        assert!(!board.waits("it"));
-        assert!(board.rests("it", &ill) && !board.rests("it", &well));
-        let left = board.left("it");
+        assert!(!job_statuses.waits("it"));
+        assert!(job_statuses.rests("it", &ill) && !job_statuses.rests("it", &well));
+        let left = job_statuses.left("it");
         assert!(left > Duration::from_secs(50) && left < HOUR, "{left:?}");
-        let record = board.of("it").unwrap();
+        let record = job_statuses.of("it").unwrap();
         assert_eq!((record.runs, record.failures), (3, 3));
         assert_eq!(record.trouble_for(&ill), Some("no"));
         assert_eq!(
@@ -259,12 +261,12 @@ mod tests {
         );
         // Where it was not tried, the earlier record stays.
         let one = vec![(Arc::clone(&well), Ok(()))];
-        board.note("it", Instant::now(), Ran::For(one, HOUR));
-        assert!(board.rests("it", &ill) && board.left("it") < HOUR);
-        board.hurry(None);
-        assert!(!board.rests("it", &ill) && board.left("it").is_zero());
+        job_statuses.note("it", Instant::now(), JobRun::For(one, HOUR));
+        assert!(job_statuses.rests("it", &ill) && job_statuses.left("it") < HOUR);
+        job_statuses.hurry(None);
+        assert!(!job_statuses.rests("it", &ill) && job_statuses.left("it").is_zero());
         let one = vec![(ill, Ok(()))];
-        board.note("it", Instant::now(), Ran::For(one, HOUR));
-        assert!(board.of("it").unwrap().is_well());
+        job_statuses.note("it", Instant::now(), JobRun::For(one, HOUR));
+        assert!(job_statuses.of("it").unwrap().is_well());
     }
 }

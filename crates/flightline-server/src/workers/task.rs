@@ -6,7 +6,7 @@ use flightline::core::{Code, Refusal};
 use super::broken;
 
 /// Something to be done with a connection.
-pub(super) trait Task: Send {
+pub(super) trait ConnectionTask: Send {
     /// Runs the task, and keeps the result. May be called again: then only the last result counts.
     fn run(&mut self, fleet: &mut Fleet);
 
@@ -21,13 +21,13 @@ pub(super) trait Task: Send {
 }
 
 /// A request of a caller, and where its answer goes.
-pub(super) struct Request<T, F, R> {
+pub(super) struct WaitingRequest<T, F, R> {
     f: F,
     reply: R,
     result: Result<T, Refusal>,
 }
 
-impl<T, F, R> Request<T, F, R> {
+impl<T, F, R> WaitingRequest<T, F, R> {
     pub(super) fn new(f: F, reply: R) -> Self {
         Self {
             f,
@@ -37,7 +37,7 @@ impl<T, F, R> Request<T, F, R> {
     }
 }
 
-impl<T, F, R> Task for Request<T, F, R>
+impl<T, F, R> ConnectionTask for WaitingRequest<T, F, R>
 where
     T: Send,
     F: FnMut(&mut Fleet) -> Result<T, Refusal> + Send,

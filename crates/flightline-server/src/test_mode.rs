@@ -9,18 +9,18 @@ use flightline::remote::header;
 use flightline::store::clock::{Clock, IdSource};
 use flightline::token::TokenView;
 
-use crate::route::Answer;
+use crate::route::HandlerResult;
 
 /// Asks for a server that pretends. Only builds for tests can be asked.
 #[derive(Clone, Debug)]
-pub struct Pretend {
+pub struct TestMode {
     /// The token that opens the door without being in the store, where a token of its own would be seen.
     pub token: String,
     /// The token's name: the acting user.
     pub user: String,
 }
 
-impl Pretend {
+impl TestMode {
     /// The rights of the tests' token, if it is this one.
     pub(crate) fn admits(&self, presented: &Presented) -> Result<Option<TokenView>, Refusal> {
         if Presented::parse(&self.token)? != *presented {
@@ -43,12 +43,12 @@ impl Pretend {
 
 /// The time and ids that a request brings, in tests.
 #[derive(Clone, Debug)]
-pub(crate) struct Pretence {
+pub(crate) struct TestHeaders {
     now: Option<Time>,
     next_id: Option<u64>,
 }
 
-impl Pretence {
+impl TestHeaders {
     /// What these headers say.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -69,7 +69,7 @@ impl Pretence {
     }
 
     /// Says with the answer which id would be next.
-    pub(crate) fn end(done: Answer, next: u64) -> Answer {
+    pub(crate) fn end(done: HandlerResult, next: u64) -> HandlerResult {
         let value = HeaderValue::from(next);
         match done {
             Ok(mut response) => {

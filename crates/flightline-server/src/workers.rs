@@ -22,8 +22,8 @@ use flightline::workspace::WorkTree;
 use flightline::{Access, Fleet};
 use tokio::sync::oneshot;
 
-use crate::passage;
-use task::{Request, Task};
+use crate::request_log;
+use task::{ConnectionTask, WaitingRequest};
 
 /// How many requests may wait for a thread that writes.
 const WRITES_WAITING: usize = 256;
@@ -36,7 +36,7 @@ const READERS: usize = 4;
 
 /// Where the fleets are that are served.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct StoreConfig {
     pub(crate) location: Location,
     /// The one whose repository this is, if it is one's.
     pub(crate) project: String,
@@ -45,7 +45,7 @@ pub(crate) struct Place {
     pub(crate) tree: Option<WorkTree>,
 }
 
-impl Place {
+impl StoreConfig {
     /// A connection of its own to the store, in that project.
     pub(crate) fn open(&self) -> Result<Fleet, Refusal> {
         self.connect(self.options.clone())
@@ -67,7 +67,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl StoreConfig {
     /// A connection for a thread of requests: a store that is not there any more may come back. A thread that writes there again
     /// and again remembers what it wrote, and looks after the log.
     fn reopen(&self, access: Access) -> Result<Fleet, Refusal> {
@@ -86,34 +86,34 @@ impl Place {
 }
 
 /// A message to a thread.
-enum Order {
+enum WorkerMessage {
     /// A request to run.
-    Do(Errand),
+    Do(QueuedWork),
     /// The thread is to end.
     End,
 }
 
 /// Something to be done, and for which project.
-struct Errand {
-    task: Box<dyn Task>,
+struct QueuedWork {
+    task: Box<dyn ConnectionTask>,
     project: Arc<str>,
     commit: Commit,
 }
 
 /// Hears how many writes a commit was for.
-pub(crate) type Grouped = Arc<dyn Fn(usize) + Send + Sync>;
+pub(crate) type OnCommit = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// The threads that run operations.
-pub(crate) struct Crew {
-    lines: Lines,
+pub(crate) struct Workers {
+    queues: Queues,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// A way to the threads, for those who bring requests.
 #[derive(Clone)]
-pub(crate) struct Lines {
-    writers: Vec<SyncSender<Order>>,
-    readers: SyncSender<Order>,
+pub(crate) struct Queues {
+    writers: Vec<SyncSender<WorkerMessage>>,
+    readers: SyncSender<WorkerMessage>,
     /// How long an answer is waited for.
     answer: Duration,
     /// How many writes, and how many reads, wait or are being done.
@@ -137,33 +137,33 @@ impl Drop for Counted {
     }
 }
 
-impl Crew {
+impl Workers {
     /// Starts the threads. The place must be one that opens.
     pub(crate) fn start(
-        place: &Arc<Place>,
-        grouped: &Grouped,
+        store_config: &Arc<StoreConfig>,
+        grouped: &OnCommit,
         answer: Duration,
     ) -> Result<Self, Refusal> {
         let mut threads = Vec::new();
         let mut writers = Vec::new();
-        let hands = match place.location {
+        let hands = match store_config.location {
             Location::Folder(_) => 1,
             Location::Postgres(_) => WRITERS,
         };
         for _ in 0..hands {
             let (writer, orders) = sync_channel(WRITES_WAITING);
-            let (to, told) = (Arc::clone(place), Arc::clone(grouped));
+            let (to, told) = (Arc::clone(store_config), Arc::clone(grouped));
             threads.push(start("write", move || writer::live(&orders, &to, &told))?);
             writers.push(writer);
         }
         let (readers, orders) = sync_channel(READS_WAITING);
         let orders = Arc::new(Mutex::new(orders));
         for _ in 0..READERS {
-            let (orders, from) = (Arc::clone(&orders), Arc::clone(place));
+            let (orders, from) = (Arc::clone(&orders), Arc::clone(store_config));
             threads.push(start("read", move || read(&orders, &from))?);
         }
         Ok(Self {
-            lines: Lines {
+            queues: Queues {
                 writers,
                 readers,
                 answer,
@@ -175,17 +175,17 @@ impl Crew {
     }
 
     /// A way to the threads.
-    pub(crate) fn lines(&self) -> Lines {
-        self.lines.clone()
+    pub(crate) fn queues(&self) -> Queues {
+        self.queues.clone()
     }
 
     /// Lets everything that waits be done, and ends the threads.
     pub(crate) fn dismiss(self) {
-        let Self { lines, threads } = self;
-        let readers = std::iter::repeat_n(&lines.readers, READERS);
-        for lane in lines.writers.iter().chain(readers) {
+        let Self { queues, threads } = self;
+        let readers = std::iter::repeat_n(&queues.readers, READERS);
+        for lane in queues.writers.iter().chain(readers) {
             // A closed lane has no thread left to tell.
-            let _ = lane.send(Order::End);
+            let _ = lane.send(WorkerMessage::End);
         }
         for thread in threads {
             // A panic in there was answered to its request.
@@ -201,7 +201,7 @@ fn start(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(|error| Refusal::new(Code::Unavailable, format!("cannot start a thread: {error}")))
 }
 
-impl Lines {
+impl Queues {
     /// Runs `f` on a thread for its kind of access, and waits for the result. `f` may run more than once: its first writes
     /// were rolled back then.
     pub(crate) async fn run<T: Send + 'static>(
@@ -212,19 +212,19 @@ impl Lines {
         mut f: impl FnMut(&mut Fleet) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, outcome) = oneshot::channel();
-        let stay = passage::stay(access);
-        let done = stay.clone();
+        let wait = request_log::queue_wait(access);
+        let done = wait.clone();
         self.send(
             project,
             access,
             commit,
             move |result| {
-                done.inspect(|stay| stay.answer());
+                done.inspect(|wait| wait.answer());
                 // The receiver may have gone: then the answer is dropped.
                 let _ = reply.send(result);
             },
             move |fleet| {
-                stay.as_ref().inspect(|stay| stay.take());
+                wait.as_ref().inspect(|wait| wait.take());
                 f(fleet)
             },
         )?;
@@ -277,12 +277,12 @@ impl Lines {
             drop(counted);
             reply(result);
         };
-        let errand = Errand {
-            task: Box::new(Request::new(f, reply)),
+        let work = QueuedWork {
+            task: Box::new(WaitingRequest::new(f, reply)),
             project: Arc::clone(project),
             commit,
         };
-        lane.try_send(Order::Do(errand))
+        lane.try_send(WorkerMessage::Do(work))
             .map_err(|error| match error {
                 TrySendError::Full(_) => Refusal::new(
                     Code::Unavailable,
@@ -297,9 +297,9 @@ impl Lines {
     }
 }
 
-impl Lines {
+impl Queues {
     /// The thread that writes for this project: always the same, so that its writes keep their order.
-    fn writer_of(&self, project: &str) -> &SyncSender<Order> {
+    fn writer_of(&self, project: &str) -> &SyncSender<WorkerMessage> {
         let mut hasher = DefaultHasher::new();
         project.hash(&mut hasher);
         let lanes = self.writers.len();
@@ -342,16 +342,16 @@ fn unanswered(access: Access, waited: Duration) -> Refusal {
 }
 
 /// The one connection a thread keeps, opened anew when it was lost.
-struct Hand<'a> {
-    place: &'a Place,
+struct WorkerConnection<'a> {
+    store_config: &'a StoreConfig,
     access: Access,
     kept: Option<Fleet>,
 }
 
-impl<'a> Hand<'a> {
-    fn at(place: &'a Place, access: Access) -> Self {
+impl<'a> WorkerConnection<'a> {
+    fn at(store_config: &'a StoreConfig, access: Access) -> Self {
         Self {
-            place,
+            store_config,
             access,
             kept: None,
         }
@@ -359,20 +359,20 @@ impl<'a> Hand<'a> {
 
     /// Runs a task by itself, and once more over a new connection when the kept one turns out to be lost:
     /// nothing was written then.
-    fn run(&mut self, errand: &mut Errand) {
-        let task = errand.task.as_mut();
+    fn run(&mut self, work: &mut QueuedWork) {
+        let task = work.task.as_mut();
         // A task of several transactions may have done one of them.
-        let once_more = self.kept.is_some() && errand.commit == Commit::Grouped;
+        let once_more = self.kept.is_some() && work.commit == Commit::Grouped;
         for again in [once_more, false] {
             let opened = match self.kept.take() {
                 Some(fleet) => Ok(fleet),
-                None => self.place.reopen(self.access),
+                None => self.store_config.reopen(self.access),
             };
             let mut closed = false;
             match opened {
                 Err(refusal) => task.refuse(refusal),
                 Ok(mut fleet) => {
-                    self.place.enter(&mut fleet, &errand.project);
+                    self.store_config.enter(&mut fleet, &work.project);
                     let ran = catch_unwind(AssertUnwindSafe(|| task.run(&mut fleet)));
                     closed = fleet.store().is_ok_and(|store| store.is_closed());
                     if ran.is_ok() && !task.failed().is_some_and(is_lost) {
@@ -394,15 +394,15 @@ fn is_lost(code: Code) -> bool {
 }
 
 /// The life of a thread that reads: tasks in order.
-fn read(orders: &Mutex<Receiver<Order>>, place: &Place) {
-    let mut hand = Hand::at(place, Access::Read);
+fn read(orders: &Mutex<Receiver<WorkerMessage>>, store_config: &StoreConfig) {
+    let mut connection = WorkerConnection::at(store_config, Access::Read);
     loop {
         // Held while waiting: the thread that holds the lock gets the next request.
         let next = orders.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Order::Do(mut errand)) = next else {
+        let Ok(WorkerMessage::Do(mut work)) = next else {
             return;
         };
-        hand.run(&mut errand);
-        errand.task.answer();
+        connection.run(&mut work);
+        work.task.answer();
     }
 }

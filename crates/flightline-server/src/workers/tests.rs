@@ -5,23 +5,23 @@ use flightline_testkit::{Engine, World};
 
 use super::*;
 
-fn crew(world: &World) -> Crew {
+fn workers(world: &World) -> Workers {
     crew_that(world, Arc::new(drop))
 }
 
-fn crew_that(world: &World, grouped: Grouped) -> Crew {
-    let place = Arc::new(Place {
+fn crew_that(world: &World, grouped: OnCommit) -> Workers {
+    let store_config = Arc::new(StoreConfig {
         location: world.location.clone(),
         project: world.project.clone(),
         options: world.options(),
         policy: Policy::default(),
         tree: None,
     });
-    Crew::start(&place, &grouped, Duration::from_secs(30)).unwrap()
+    Workers::start(&store_config, &grouped, Duration::from_secs(30)).unwrap()
 }
 
-fn write(lines: &Lines, home: &Arc<str>) -> Result<(), Refusal> {
-    lines.send(home, Access::Write, Commit::Grouped, drop, |fleet| {
+fn write(queues: &Queues, home: &Arc<str>) -> Result<(), Refusal> {
+    queues.send(home, Access::Write, Commit::Grouped, drop, |fleet| {
         fleet
             .store()?
             .write(|_| Ok::<_, flightline::store::StoreError>(()))
@@ -32,11 +32,11 @@ fn write(lines: &Lines, home: &Arc<str>) -> Result<(), Refusal> {
 #[test]
 fn who_finds_the_queue_full_is_told_at_once_and_what_waits_is_done() {
     let world = World::new(Engine::Sqlite);
-    let crew = crew(&world);
-    let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
+    let workers = workers(&world);
+    let (queues, home) = (workers.queues(), &Arc::from(world.project.as_str()));
     let (busy, is_busy) = channel();
     let (go, may_go) = channel::<()>();
-    lines
+    queues
         .send(home, Access::Write, Commit::Grouped, drop, move |_| {
             let _ = busy.send(());
             let _ = may_go.recv();
@@ -47,47 +47,47 @@ fn who_finds_the_queue_full_is_told_at_once_and_what_waits_is_done() {
     let (done, is_done) = channel();
     for _ in 0..WRITES_WAITING {
         let done = done.clone();
-        let taken = lines.send(home, Access::Write, Commit::Grouped, drop, move |_| {
+        let taken = queues.send(home, Access::Write, Commit::Grouped, drop, move |_| {
             let _ = done.send(());
             Ok(())
         });
         taken.unwrap();
     }
     drop(done);
-    let refused = write(&lines, home).unwrap_err();
+    let refused = write(&queues, home).unwrap_err();
     assert_eq!((refused.code, refused.retryable), (Code::Unavailable, true));
     // Reading goes on beside it.
     assert!(
-        lines
+        queues
             .run_here(home, Access::Read, Commit::Grouped, |fleet| Ok(fleet
                 .now()
                 .is_ok()))
             .unwrap()
     );
     go.send(()).unwrap();
-    crew.dismiss();
+    workers.dismiss();
     assert_eq!(is_done.iter().count(), WRITES_WAITING);
-    assert_eq!(write(&lines, home).unwrap_err().code, Code::Unavailable);
+    assert_eq!(write(&queues, home).unwrap_err().code, Code::Unavailable);
 }
 
 #[test]
 fn those_for_whom_there_was_no_time_keep_their_order_and_nobody_else_waiting() {
-    let errand = |project: &str| Errand {
-        task: Box::new(task::Request::new(|_: &mut Fleet| Ok(()), drop)),
+    let work = |project: &str| QueuedWork {
+        task: Box::new(task::WaitingRequest::new(|_: &mut Fleet| Ok(()), drop)),
         project: Arc::from(project),
         commit: Commit::Grouped,
     };
-    let told = |waiting: &std::collections::VecDeque<Errand>| {
-        let projects = waiting.iter().map(|errand| errand.project.to_string());
+    let told = |waiting: &std::collections::VecDeque<QueuedWork>| {
+        let projects = waiting.iter().map(|work| work.project.to_string());
         projects.collect::<Vec<_>>().join(" ")
     };
-    let mut waiting: std::collections::VecDeque<Errand> =
-        ["busy", "other", "busy", "third"].map(errand).into();
+    let mut waiting: std::collections::VecDeque<QueuedWork> =
+        ["busy", "other", "busy", "third"].map(work).into();
     let group = writer::gather(&mut waiting);
     assert_eq!((group.len(), told(&waiting).as_str()), (2, "other third"));
     // One of them was done. Before the next one, the others come.
-    waiting.push_back(errand("busy"));
-    let rest = vec![errand("busy")];
+    waiting.push_back(work("busy"));
+    let rest = vec![work("busy")];
     let first = Arc::as_ptr(&rest[0].project);
     writer::put_back(rest, &mut waiting);
     assert_eq!(told(&waiting), "other third busy busy");
@@ -99,27 +99,27 @@ fn those_for_whom_there_was_no_time_keep_their_order_and_nobody_else_waiting() {
 #[test]
 fn a_panic_fails_its_own_request_only() {
     let world = World::new(Engine::Sqlite);
-    let crew = crew(&world);
-    let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
-    let failed: Result<(), Refusal> = lines.run_here(home, Access::Write, Commit::Grouped, |_| {
+    let workers = workers(&world);
+    let (queues, home) = (workers.queues(), &Arc::from(world.project.as_str()));
+    let failed: Result<(), Refusal> = queues.run_here(home, Access::Write, Commit::Grouped, |_| {
         panic!("a test of ours")
     });
     assert_eq!(failed.unwrap_err().code, Code::CommitUnknown);
-    let written = lines.run_here(home, Access::Write, Commit::Grouped, |fleet| {
+    let written = queues.run_here(home, Access::Write, Commit::Grouped, |fleet| {
         fleet
             .store()?
             .write(|_| Ok::<_, flightline::store::StoreError>(()))
             .map_err(Refusal::from)
     });
     written.unwrap();
-    crew.dismiss();
+    workers.dismiss();
 }
 
 /// Keeps the thread that writes busy until the answer, so that what is sent meanwhile waits.
-fn hold(lines: &Lines, home: &Arc<str>) -> std::sync::mpsc::Sender<()> {
+fn hold(queues: &Queues, home: &Arc<str>) -> std::sync::mpsc::Sender<()> {
     let (busy, is_busy) = channel();
     let (go, may_go) = channel::<()>();
-    lines
+    queues
         .send(home, Access::Write, Commit::Own, drop, move |fleet| {
             let opened = fleet.now().is_ok();
             let _ = busy.send(opened);
@@ -165,13 +165,13 @@ flightline_testkit::both_engines! {
         begin(world);
         let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
         let seen = Arc::clone(&sizes);
-        let crew = crew_that(world, Arc::new(move |size| seen.lock().unwrap().push(size)));
-        let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
-        let go = hold(&lines, home);
+        let workers = crew_that(world, Arc::new(move |size| seen.lock().unwrap().push(size)));
+        let (queues, home) = (workers.queues(), &Arc::from(world.project.as_str()));
+        let go = hold(&queues, home);
         let (told, answers) = channel();
         let ask = |number: usize, key: Option<&'static str>| {
             let told = told.clone();
-            lines.send(
+            queues.send(
                 home,
                 Access::Write,
                 Commit::Grouped,
@@ -205,7 +205,7 @@ flightline_testkit::both_engines! {
             (5, Err(Code::KeyReused)),
             (6, Ok(())),
         ]);
-        crew.dismiss();
+        workers.dismiss();
         assert_eq!(*sizes.lock().unwrap(), [1, 7]);
         assert_eq!(lessons(world), ["lesson 1", "lesson 2", "lesson 6"]);
         assert_eq!(world.problems(), Vec::<String>::new());
@@ -215,17 +215,17 @@ flightline_testkit::both_engines! {
         begin(world);
         let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
         let seen = Arc::clone(&sizes);
-        let crew = crew_that(world, Arc::new(move |size| seen.lock().unwrap().push(size)));
-        let (lines, home) = (crew.lines(), &Arc::from(world.project.as_str()));
-        let go = hold(&lines, home);
+        let workers = crew_that(world, Arc::new(move |size| seen.lock().unwrap().push(size)));
+        let (queues, home) = (workers.queues(), &Arc::from(world.project.as_str()));
+        let go = hold(&queues, home);
         for number in 1..=6 {
             let commit = if number == 4 { Commit::Own } else { Commit::Grouped };
-            lines
+            queues
                 .send(home, Access::Write, commit, drop, move |fleet| learn(fleet, &format!("lesson {number}"), None))
                 .unwrap();
         }
         go.send(()).unwrap();
-        crew.dismiss();
+        workers.dismiss();
         assert_eq!(*sizes.lock().unwrap(), [1, 3, 1, 2]);
         let all: Vec<String> = (1..=6).map(|number| format!("lesson {number}")).collect();
         assert_eq!(lessons(world), all);

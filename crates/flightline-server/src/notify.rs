@@ -19,9 +19,9 @@ const CONNECTING: Duration = Duration::from_secs(5);
 
 /// A way to tell other nodes.
 #[derive(Clone)]
-pub(crate) struct Post(SyncSender<Option<Arc<str>>>);
+pub(crate) struct NotifyHandle(SyncSender<Option<Arc<str>>>);
 
-impl Post {
+impl NotifyHandle {
     /// Something was written to this project.
     pub(crate) fn tell(&self, project: &Arc<str>) {
         let _ = self.0.try_send(Some(Arc::clone(project)));
@@ -29,13 +29,13 @@ impl Post {
 }
 
 /// The threads that tell and hear.
-pub(crate) struct PostOffice {
-    post: Post,
+pub(crate) struct Notifier {
+    post: NotifyHandle,
     ending: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl PostOffice {
+impl Notifier {
     /// Opens it, where there may be other nodes. `heard` is told of each project that was written to; none
     /// means that words may have been missed.
     pub(crate) fn open(
@@ -53,14 +53,14 @@ impl PostOffice {
             start("hear", move || hear(&from, &ended, &heard))?,
         ];
         Ok(Some(Self {
-            post: Post(sender),
+            post: NotifyHandle(sender),
             ending,
             threads,
         }))
     }
 
     /// A way to tell other nodes.
-    pub(crate) fn post(&self) -> Post {
+    pub(crate) fn post(&self) -> NotifyHandle {
         self.post.clone()
     }
 

@@ -11,7 +11,7 @@ use flightline::registry::Commit;
 use flightline::store::StoreError;
 use flightline::{Access, Fleet};
 
-use super::{Errand, Grouped, Hand, Order, Place};
+use super::{OnCommit, QueuedWork, StoreConfig, WorkerConnection, WorkerMessage};
 
 /// How many writes share a commit at most.
 const TOGETHER: usize = 64;
@@ -32,32 +32,32 @@ const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// Takes what waits, commits it, answers; until it is told to end.
-pub(super) fn live(orders: &Receiver<Order>, place: &Place, grouped: &Grouped) {
-    let mut hand = Hand::at(place, Access::Write);
+pub(super) fn live(orders: &Receiver<WorkerMessage>, place: &StoreConfig, grouped: &OnCommit) {
+    let mut connection = WorkerConnection::at(place, Access::Write);
     let mut waiting = VecDeque::new();
     let mut ending = false;
     let mut pace = Pace::default();
     loop {
         if waiting.is_empty() {
             match orders.recv() {
-                Ok(Order::Do(errand)) if !ending => waiting.push_back(errand),
+                Ok(WorkerMessage::Do(work)) if !ending => waiting.push_back(work),
                 _ => return,
             }
         }
         // Takes the requests that came while the last commit was under way, and waits for no further ones.
         while !ending && waiting.len() < LOOKED_AT {
             match orders.try_recv() {
-                Ok(Order::Do(errand)) => waiting.push_back(errand),
-                Ok(Order::End) => ending = true,
+                Ok(WorkerMessage::Do(work)) => waiting.push_back(work),
+                Ok(WorkerMessage::End) => ending = true,
                 Err(_) => break,
             }
         }
         let mut group = gather(&mut waiting);
-        let done = run(&mut hand, &mut group, &mut pace);
+        let done = run(&mut connection, &mut group, &mut pace);
         grouped(done);
         put_back(group.split_off(done), &mut waiting);
-        for errand in group {
-            errand.task.answer();
+        for work in group {
+            work.task.answer();
         }
         if ending && waiting.is_empty() {
             return;
@@ -67,21 +67,21 @@ pub(super) fn live(orders: &Receiver<Order>, place: &Place, grouped: &Grouped) {
 
 /// The longest waiting, and those of the same project that may share its commit. The order of a project's
 /// writes stays as it is.
-pub(super) fn gather(waiting: &mut VecDeque<Errand>) -> Vec<Errand> {
-    let mut group: Vec<Errand> = waiting.pop_front().into_iter().collect();
+pub(super) fn gather(waiting: &mut VecDeque<QueuedWork>) -> Vec<QueuedWork> {
+    let mut group: Vec<QueuedWork> = waiting.pop_front().into_iter().collect();
     let Some(first) = group.first() else {
         return group;
     };
     let project = Arc::clone(&first.project);
     let mut open = first.commit == Commit::Grouped;
     let mut later = VecDeque::new();
-    for errand in waiting.drain(..) {
-        let ours = errand.project == project;
-        if open && ours && errand.commit == Commit::Grouped && group.len() < TOGETHER {
-            group.push(errand);
+    for work in waiting.drain(..) {
+        let ours = work.project == project;
+        if open && ours && work.commit == Commit::Grouped && group.len() < TOGETHER {
+            group.push(work);
         } else {
             open &= !ours;
-            later.push_back(errand);
+            later.push_back(work);
         }
     }
     *waiting = later;
@@ -90,14 +90,14 @@ pub(super) fn gather(waiting: &mut VecDeque<Errand>) -> Vec<Errand> {
 
 /// Puts writes that did not fit into this commit back into the queue: ahead of newer writes of the same project, behind
 /// other projects.
-pub(super) fn put_back(rest: Vec<Errand>, waiting: &mut VecDeque<Errand>) {
+pub(super) fn put_back(rest: Vec<QueuedWork>, waiting: &mut VecDeque<QueuedWork>) {
     let Some(first) = rest.first() else {
         return;
     };
-    let same = |errand: &Errand| errand.project == first.project;
+    let same = |work: &QueuedWork| work.project == first.project;
     let place = waiting.iter().position(same).unwrap_or(waiting.len());
-    for errand in rest.into_iter().rev() {
-        waiting.insert(place, errand);
+    for work in rest.into_iter().rev() {
+        waiting.insert(place, work);
     }
 }
 
@@ -118,30 +118,39 @@ impl Pace {
 
 /// Runs as many of them in one transaction as there is time for, or all one by one when that cannot be. Says how many,
 /// from the first on, were done.
-fn run(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> usize {
-    if (group.len() > 1 || is_better_a_group(hand, group))
-        && let Some(done) = together(hand, group, pace)
+fn run(connection: &mut WorkerConnection<'_>, group: &mut [QueuedWork], pace: &mut Pace) -> usize {
+    if (group.len() > 1 || is_better_a_group(connection, group))
+        && let Some(done) = together(connection, group, pace)
     {
         return done;
     }
-    for errand in group.iter_mut() {
-        hand.run(errand);
+    for work in group.iter_mut() {
+        connection.run(work);
     }
     group.len()
 }
 
 /// Whether one alone is a group as well: then it delays no other writer while it is decided.
-fn is_better_a_group(hand: &mut Hand<'_>, group: &[Errand]) -> bool {
-    let welcome = |errand: &Errand| errand.commit == Commit::Grouped;
-    let store = hand.kept.as_mut().and_then(|fleet| fleet.store().ok());
+fn is_better_a_group(connection: &mut WorkerConnection<'_>, group: &[QueuedWork]) -> bool {
+    let welcome = |work: &QueuedWork| work.commit == Commit::Grouped;
+    let store = connection
+        .kept
+        .as_mut()
+        .and_then(|fleet| fleet.store().ok());
     group.first().is_some_and(welcome) && store.is_some_and(|store| store.prefers_groups())
 }
 
 /// How many of them were done in one transaction; nothing when none was.
-fn together(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> Option<usize> {
+fn together(
+    connection: &mut WorkerConnection<'_>,
+    group: &mut [QueuedWork],
+    pace: &mut Pace,
+) -> Option<usize> {
     // The first write opens the connection, by itself.
-    let fleet = hand.kept.as_mut()?;
-    hand.place.enter(fleet, &group.first()?.project);
+    let fleet = connection.kept.as_mut()?;
+    connection
+        .store_config
+        .enter(fleet, &group.first()?.project);
     let mut done = 0;
     let mut committed = in_one(fleet, group, pace, &mut done);
     for _ in 0..AGAIN {
@@ -162,10 +171,10 @@ fn together(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> Optio
             let refusal = Refusal::from(error);
             // Where the turn to write was not had, all of them have waited long enough.
             let told = if done > 0 { done } else { group.len() };
-            for errand in group.iter_mut().take(told) {
-                errand.task.refuse(refusal.clone());
+            for work in group.iter_mut().take(told) {
+                work.task.refuse(refusal.clone());
             }
-            hand.kept = None;
+            connection.kept = None;
             Some(told)
         }
         Err(_) => None,
@@ -175,17 +184,17 @@ fn together(hand: &mut Hand<'_>, group: &mut [Errand], pace: &mut Pace) -> Optio
 /// Counts who took part.
 fn in_one(
     fleet: &mut Fleet,
-    group: &mut [Errand],
+    group: &mut [QueuedWork],
     pace: &mut Pace,
     done: &mut usize,
 ) -> flightline::Result<()> {
     fleet.store()?.begin_group()?;
     // Not from before it was our turn to write.
     let began = Instant::now();
-    for errand in group.iter_mut() {
+    for work in group.iter_mut() {
         *done += 1;
         // One that panics has its answer already, and took nothing from the others.
-        let _ = catch_unwind(AssertUnwindSafe(|| errand.task.run(fleet)));
+        let _ = catch_unwind(AssertUnwindSafe(|| work.task.run(fleet)));
         let long = *done >= FEWEST && began.elapsed() > pace.patience();
         if long || !fleet.store()?.has_sound_group() {
             break;
