@@ -33,9 +33,11 @@ pub use self::short::Short;
 use crate::cli::Globals;
 use crate::config::{Config, Environment, Secret, parse_location};
 use crate::fields;
-use crate::remote::{Address, Bearer, Client, Courier, DELIVERED, Known, Means, Spool};
+use crate::remote::{
+    Address, ClientConfig, DELIVERED, Known, QueueingClient, ServerClient, Spool, TokenOwner,
+};
 use crate::sessions::Sessions;
-use crate::ui::{Asking, Ui};
+use crate::ui::{Prompting, Ui};
 
 /// The warning about a fleet that came from elsewhere.
 const UNTRUSTED: &str = "this fleet was neither created nor trusted on this machine: it is shown, but nothing in it takes effect (`fleet trust` changes that)";
@@ -360,8 +362,9 @@ impl App {
     pub fn fleet(&mut self) -> Result<&mut Fleet, Refusal> {
         if self.fleet.is_none() && self.server.is_some() {
             let (config, tree) = (self.config()?, self.work_tree()?);
-            let courier = self.courier(&config)?;
-            self.fleet = Some(Fleet::elsewhere(Box::new(courier), config.policy).in_tree(tree));
+            let queueing_client = self.queueing_client(&config)?;
+            self.fleet =
+                Some(Fleet::elsewhere(Box::new(queueing_client), config.policy).in_tree(tree));
             if let Err(refusal) = self.take_in_mirrors() {
                 self.ui.warn(refusal.message);
             }
@@ -405,18 +408,18 @@ impl App {
     }
 
     /// The way to the server, and what is kept until it can be reached.
-    fn courier(&self, config: &Config) -> Result<Courier, Refusal> {
+    fn queueing_client(&self, config: &Config) -> Result<QueueingClient, Refusal> {
         let address = self.server.clone();
         let address = address.ok_or_else(|| Refusal::invalid("no server was named"))?;
         let token = self.token_for(&address)?;
-        let bearer = Bearer::of(&token);
+        let token_owner = TokenOwner::of(&token);
         let client = self.client(address.clone(), token)?;
         if self.globals.verbose {
             self.ui.talk(format_args!("server at {address}"));
         }
         let options = self.open_options(config)?;
-        Ok(Courier::new(
-            (client, bearer),
+        Ok(QueueingClient::new(
+            (client, token_owner),
             self.spool(),
             options.clock,
             options.steps,
@@ -424,14 +427,14 @@ impl App {
     }
 
     /// A server, with a token.
-    pub fn client(&self, address: Address, token: Secret) -> Result<Client, Refusal> {
+    pub fn client(&self, address: Address, token: Secret) -> Result<ServerClient, Refusal> {
         if address.is_open() {
             self.ui.warn(format_args!(
                 "{address} is not encrypted: anyone on the network path can read the token and all data"
             ));
         }
         let patience = self.env.patience_ms.as_deref().map(number).transpose()?;
-        Client::new(Means {
+        ServerClient::new(ClientConfig {
             address,
             token,
             patience: patience.map_or(Duration::from_secs(10), Duration::from_millis),
@@ -479,9 +482,9 @@ impl App {
     }
 
     /// Whose token opens the server, when there is one.
-    pub fn bearer(&self) -> Option<Bearer> {
+    pub fn token_owner(&self) -> Option<TokenOwner> {
         let token = self.token_for(self.server.as_ref()?).ok()?;
-        Bearer::of(&token)
+        TokenOwner::of(&token)
     }
 
     /// The folder that servers are remembered by: the same for all work trees of a repository.
@@ -542,11 +545,11 @@ impl App {
     }
 
     /// Whether a question may be asked.
-    pub fn asking(&self) -> Asking {
+    pub fn asking(&self) -> Prompting {
         if self.globals.no_input {
-            Asking::Forbidden
+            Prompting::Forbidden
         } else {
-            Asking::Allowed
+            Prompting::Allowed
         }
     }
 

@@ -178,9 +178,9 @@ pub enum Command {
     /// Replace the store with a backup; the old content is kept
     Restore(Lazy<command::backup::RestoreArgs>),
     /// Import the files of another system
-    Import(Lazy<command::dialect::ImportArgs>),
+    Import(Lazy<command::dialect::DialectImportArgs>),
     /// Export the store as files of another system
-    Export(Lazy<command::dialect::ExportArgs>),
+    Export(Lazy<command::dialect::DialectExportArgs>),
     /// Show and resolve conflicting files of other systems
     #[command(visible_alias = "conflict", subcommand)]
     Conflicts(Lazy<command::conflict::ConflictCommand>),

@@ -49,13 +49,13 @@ use crate::app::App;
 use crate::cli::{Command, Lazy};
 
 /// What a command ends with: an exit code, or why it was not done.
-pub type Done = Result<ExitCode, Refusal>;
+pub type CommandResult = Result<ExitCode, Refusal>;
 
 /// Nothing failed, and something needs attention.
 pub const ATTENTION: u8 = 5;
 
 /// Runs a command; without one, shows the status.
-pub fn run(command: Option<Command>, app: &mut App) -> Done {
+pub fn run(command: Option<Command>, app: &mut App) -> CommandResult {
     let command = command.unwrap_or(Command::Status);
     app.purpose = name(&command).to_owned();
     let done = dispatch(command, app).map_err(|refusal| app.explain(refusal));
@@ -95,7 +95,7 @@ pub fn upkeep(app: &mut App) {
     }
 }
 
-fn dispatch(command: Command, app: &mut App) -> Done {
+fn dispatch(command: Command, app: &mut App) -> CommandResult {
     match command {
         Command::Checkpoint(Lazy(args)) => checkpoint::take(&args, app),
         Command::Checkpoints(Lazy(command)) => checkpoint::run(command, app),

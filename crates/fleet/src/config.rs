@@ -19,8 +19,8 @@ use flightline::workspace::beneath::Dir;
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item};
 
-pub use self::change::{Change, Level, set, write_project};
-use self::traces::Told;
+pub use self::change::{Level, SettingChange, set, write_project};
+use self::traces::TraceSettings;
 
 /// The name of the project's file, in the state folder.
 pub const FILE: &str = "config.toml";
@@ -197,7 +197,7 @@ impl Environment {
     clippy::disallowed_methods,
     reason = "this is where the environment is read"
 )]
-pub fn traces() -> Told {
+pub fn traces() -> TraceSettings {
     traces::traces(|name| {
         let value = std::env::var_os(name)?.into_string().ok()?;
         Some(value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -308,7 +308,7 @@ impl Config {
             let Some(item) = find(document, knob.name).filter(|_| knob.name != PRESET) else {
                 continue;
             };
-            (knob.set)(&mut self.policy, knob.reason, &plain(item, &knob, path)?)
+            (knob.set)(&mut self.policy, knob.reason, &to_text(item, &knob, path)?)
                 .map_err(|why| wrong(path, knob.name, &why))?;
             self.sources.retain(|(name, _)| *name != knob.name);
             self.sources.push((knob.name, source));
@@ -437,7 +437,7 @@ fn find<'a>(document: &'a DocumentMut, name: &str) -> Option<&'a Item> {
 }
 
 /// A setting as text, however it is written.
-fn plain(item: &Item, knob: &Knob, path: &Path) -> Result<String, Refusal> {
+fn to_text(item: &Item, knob: &Knob, path: &Path) -> Result<String, Refusal> {
     let how = match knob.shape {
         KnobType::Span => "write it as text, such as \"10m\"",
         KnobType::Count => "write it as a whole number",

@@ -14,13 +14,13 @@ use signal_hook::low_level::emulate_default_handler;
 use crate::command::replay::{Decoder, Key};
 
 /// The terminal while keys are read from it.
-pub struct Keys {
+pub struct KeyReader {
     before: Termios,
     decoder: Decoder,
     ready: VecDeque<Key>,
 }
 
-impl Keys {
+impl KeyReader {
     /// Begins to read keys: without waiting for the end of a line, and without showing them.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Keys {
     }
 }
 
-impl Drop for Keys {
+impl Drop for KeyReader {
     fn drop(&mut self) {
         // A terminal that is gone needs nothing.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);

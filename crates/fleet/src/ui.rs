@@ -322,7 +322,7 @@ impl Ui {
     ///
     /// # Errors
     /// When there is no terminal to ask on, or the answer is no; `command` is what to run instead.
-    pub fn confirm(&self, act: &str, command: &str, ask: Asking) -> Result<(), Refusal> {
+    pub fn confirm(&self, act: &str, command: &str, ask: Prompting) -> Result<(), Refusal> {
         self.agree(&format!("This will {act}. Continue?"), act, command, ask)
     }
 
@@ -335,7 +335,7 @@ impl Ui {
         question: &str,
         act: &str,
         command: &str,
-        ask: Asking,
+        ask: Prompting,
     ) -> Result<(), Refusal> {
         if self.ask(question, ask) == Some(true) {
             return Ok(());
@@ -348,9 +348,9 @@ impl Ui {
     }
 
     /// Asks a question, and says whether the answer is yes; nothing when there is no terminal to ask on.
-    pub fn ask(&self, question: &str, ask: Asking) -> Option<bool> {
+    pub fn ask(&self, question: &str, ask: Prompting) -> Option<bool> {
         let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-        if !matches!(ask, Asking::Allowed) || !terminal || self.json {
+        if !matches!(ask, Prompting::Allowed) || !terminal || self.json {
             return None;
         }
         let _ = write!(anstream::stderr(), "{} [y/N] ", visible(question));
@@ -362,7 +362,7 @@ impl Ui {
 
 /// Whether a question may be asked.
 #[derive(Clone, Copy, Debug)]
-pub enum Asking {
+pub enum Prompting {
     Allowed,
     Forbidden,
 }

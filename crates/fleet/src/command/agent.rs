@@ -16,7 +16,7 @@ use flightline::core::{Kind, Refusal};
 use flightline::recovery::start::SessionStart;
 use flightline::workspace;
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::App;
 use crate::complete;
 use crate::ui::{BOLD, Cell, Page, state};
@@ -38,11 +38,11 @@ pub enum AgentCommand {
         name: Option<String>,
     },
     /// Update an agent's status, steps and recovery instructions
-    Update(Box<UpdateArgs>),
+    Update(Box<AgentUpdateArgs>),
     /// Report active, slow and likely crashed agents; warn and escalate once per silence
     Monitor(monitor::MonitorArgs),
     /// Resume an agent in a new session, with its work, locks and mail
-    Resume(recovery::ResumeArgs),
+    Resume(recovery::AgentResumeArgs),
     /// Give a crashed agent's work, locks and mail to another agent
     Takeover(recovery::TakeoverArgs),
     /// Restart an agent's work from scratch; its progress is discarded
@@ -108,7 +108,7 @@ enum StatusArg {
 }
 
 #[derive(Debug, Args)]
-pub struct UpdateArgs {
+pub struct AgentUpdateArgs {
     /// The agent (default: the acting one)
     #[arg(add = complete::agents())]
     name: Option<String>,
@@ -175,7 +175,7 @@ pub struct HeartbeatArgs {
     tokens: Option<String>,
 }
 
-pub fn run(command: AgentCommand, app: &mut App) -> Done {
+pub fn run(command: AgentCommand, app: &mut App) -> CommandResult {
     match command {
         AgentCommand::Register(args) => register(&args, app),
         AgentCommand::List { retired } => list(retired, app),
@@ -225,7 +225,7 @@ pub fn run(command: AgentCommand, app: &mut App) -> Done {
     }
 }
 
-pub fn heartbeat(args: HeartbeatArgs, app: &mut App) -> Done {
+pub fn heartbeat(args: HeartbeatArgs, app: &mut App) -> CommandResult {
     let tokens = match &args.tokens {
         Some(text) => Some(read_tokens(text)?),
         None => None,
@@ -282,7 +282,7 @@ fn process_of(pid: Option<u32>) -> Result<Option<Process>, Refusal> {
     pid.map(describe).transpose()
 }
 
-fn register(args: &RegisterArgs, app: &mut App) -> Done {
+fn register(args: &RegisterArgs, app: &mut App) -> CommandResult {
     let request = RegisterAgent {
         name: typed::name("agent name", &args.name)?,
         role: args.role.map(|role| match role {
@@ -335,7 +335,7 @@ fn register(args: &RegisterArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(retired: bool, app: &mut App) -> Done {
+fn list(retired: bool, app: &mut App) -> CommandResult {
     let sightings = app.sightings()?;
     let agents = app.run(&ListAgents { retired, sightings })?;
     let (short, now) = (app.short(&[Kind::Sortie], &agents)?, app.now()?);
@@ -383,7 +383,7 @@ fn list(retired: bool, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-impl UpdateArgs {
+impl AgentUpdateArgs {
     fn request(&self, app: &App) -> Result<UpdateAgent, Refusal> {
         let title = |what: &'static str| move |text: &str| typed::title(what, text);
         Ok(UpdateAgent {
@@ -416,7 +416,7 @@ impl UpdateArgs {
     }
 }
 
-fn show(view: &AgentView, app: &mut App) -> Done {
+fn show(view: &AgentView, app: &mut App) -> CommandResult {
     let (short, now) = (app.short(&[Kind::Sortie], view)?, app.now()?);
     app.ui.answer(view, |page| {
         page.at(now);

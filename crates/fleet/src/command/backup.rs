@@ -7,10 +7,10 @@ use clap::Args;
 use flightline::backup;
 use flightline::core::{Code, Refusal};
 
-use super::Done;
+use super::CommandResult;
 use crate::app::App;
 use crate::hint::quoted;
-use crate::ui::Asking;
+use crate::ui::Prompting;
 
 #[derive(Debug, Args)]
 pub struct BackupArgs {
@@ -27,7 +27,7 @@ pub struct RestoreArgs {
     yes: bool,
 }
 
-pub fn back_up(args: &BackupArgs, app: &mut App) -> Done {
+pub fn back_up(args: &BackupArgs, app: &mut App) -> CommandResult {
     app.must_be_local()?;
     let file = app.here.join(&args.file);
     // No link in the repository leads the copy elsewhere.
@@ -55,7 +55,7 @@ pub fn back_up(args: &BackupArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
+pub fn restore(args: &RestoreArgs, app: &mut App) -> CommandResult {
     app.must_be_local()?;
     app.must_be_trusted()?;
     let file = app.here.join(&args.file);
@@ -75,9 +75,9 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> Done {
             args.file.display()
         );
         let asking = if app.globals.no_input {
-            Asking::Forbidden
+            Prompting::Forbidden
         } else {
-            Asking::Allowed
+            Prompting::Allowed
         };
         app.ui.confirm(&act, &command(&args.file), asking)?;
     }

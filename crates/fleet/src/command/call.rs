@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flightline::registry::{CallContext, Spoken, call, operation_names};
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::App;
 
 #[derive(Debug, Args)]
@@ -17,7 +17,7 @@ pub struct CallArgs {
 /// The largest request.
 const MAX_REQUEST: usize = 1024 * 1024;
 
-pub fn run(args: &CallArgs, app: &mut App) -> Done {
+pub fn run(args: &CallArgs, app: &mut App) -> CommandResult {
     let Some(operation) = &args.operation else {
         let names = operation_names();
         app.ui.answer(&names, |page| {

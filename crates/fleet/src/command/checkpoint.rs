@@ -20,7 +20,7 @@ use flightline::core::{CheckpointId, Code, Kind, Name, Refusal};
 use flightline::store_job::CompareFiles;
 
 use super::plain::Words;
-use super::{ATTENTION, Done, prune, transfer, typed};
+use super::{ATTENTION, CommandResult, prune, transfer, typed};
 use crate::app::{App, Short};
 use crate::complete;
 use crate::ui::{Cell, Page, state};
@@ -111,9 +111,9 @@ pub enum CheckpointsCommand {
         id: String,
     },
     /// Write a whole checkpoint to a file
-    Export(transfer::ExportArgs),
+    Export(transfer::CheckpointExportArgs),
     /// Import a checkpoint from a file: a lost one, or one of another store
-    Import(transfer::ImportArgs),
+    Import(transfer::CheckpointImportArgs),
     /// Delete a checkpoint and its file
     Delete {
         /// The checkpoint; `@latest` is the newest
@@ -125,7 +125,7 @@ pub enum CheckpointsCommand {
     },
 }
 
-pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
+pub fn take(args: &CheckpointArgs, app: &mut App) -> CommandResult {
     let note = typed::maybe(args.note.as_ref(), |text| typed::note("note", text))?;
     if let Some(operation) = &args.before {
         return before(args, operation, note, app);
@@ -159,7 +159,12 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> Done {
 }
 
 /// Something destructive is about to be done: whether or not that needs a checkpoint, it may be done.
-fn before(args: &CheckpointArgs, operation: &str, note: Option<NoteText>, app: &mut App) -> Done {
+fn before(
+    args: &CheckpointArgs,
+    operation: &str,
+    note: Option<NoteText>,
+    app: &mut App,
+) -> CommandResult {
     let mut prepared = app.run(&BeforeDestructive {
         mission: None,
         operation: Name::parse("the name of an operation", operation)?,
@@ -236,7 +241,7 @@ fn sorties_line(document: &CheckpointDocument) -> String {
     }
 }
 
-pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
+pub fn run(command: CheckpointsCommand, app: &mut App) -> CommandResult {
     match command {
         CheckpointsCommand::List { limit, archived } => show::list(limit, archived, app),
         CheckpointsCommand::Show { id } => show::show(id, app),
@@ -271,7 +276,7 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> Done {
     }
 }
 
-fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
+fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> CommandResult {
     let differences = app.serve(&DiffCheckpoints { a, b })?;
     let short = app.short(
         &[
@@ -310,7 +315,7 @@ fn diff(a: String, b: Option<String>, exit_code: bool, app: &mut App) -> Done {
     })
 }
 
-fn verify(id: Option<String>, app: &mut App) -> Done {
+fn verify(id: Option<String>, app: &mut App) -> CommandResult {
     let found = app.serve(&VerifyCheckpoints { checkpoint: id })?;
     let verifications = app.run_job(&CompareFiles { found })?;
     let short = app.short(&[Kind::Checkpoint], &verifications)?;
@@ -336,7 +341,7 @@ fn verify(id: Option<String>, app: &mut App) -> Done {
     })
 }
 
-fn mark(id: String, mark: CheckpointMark, verb: &str, app: &mut App) -> Done {
+fn mark(id: String, mark: CheckpointMark, verb: &str, app: &mut App) -> CommandResult {
     let deleting = matches!(mark, CheckpointMark::Delete);
     let summary: CheckpointSummary = app.run(&MarkCheckpoint {
         checkpoint: id,

@@ -7,9 +7,9 @@ use clap::Subcommand;
 use flightline::core::{Code, Refusal};
 use serde_json::json;
 
-use super::Done;
+use super::CommandResult;
 use crate::app::App;
-use crate::config::{self, Change, Level, Setting};
+use crate::config::{self, Level, Setting, SettingChange};
 use crate::ui::Cell;
 
 #[derive(Debug, Subcommand)]
@@ -35,7 +35,7 @@ pub enum ConfigCommand {
     Path,
 }
 
-pub fn run(command: ConfigCommand, app: &mut App) -> Done {
+pub fn run(command: ConfigCommand, app: &mut App) -> CommandResult {
     match command {
         ConfigCommand::List => {
             let settings = app.config()?.settings();
@@ -69,7 +69,7 @@ pub fn run(command: ConfigCommand, app: &mut App) -> Done {
             if name == "project" && level == Level::Project {
                 app.must_have_project(&value)?;
             }
-            let change = Change {
+            let change = SettingChange {
                 name: &name,
                 value: &value,
                 level,

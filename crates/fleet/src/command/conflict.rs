@@ -8,7 +8,7 @@ use flightline::core::{Code, Refusal};
 use flightline::mirror::{Conflict, Mirrors, conflicts, drop_conflict, take_conflict};
 use serde_json::json;
 
-use super::Done;
+use super::CommandResult;
 use crate::app::App;
 use crate::ui::Page;
 
@@ -28,7 +28,7 @@ pub enum ConflictCommand {
     },
 }
 
-pub fn run(command: &ConflictCommand, app: &mut App) -> Done {
+pub fn run(command: &ConflictCommand, app: &mut App) -> CommandResult {
     match command {
         ConflictCommand::List => {
             // Files written since are looked at first.

@@ -7,7 +7,7 @@ use flightline::context::peek::PeekBriefing;
 use flightline::context::{AcknowledgeBriefing, BriefAgent, DeliverBriefing};
 use flightline::recovery::claims::ListClaims;
 
-use super::Done;
+use super::CommandResult;
 use crate::app::App;
 use crate::complete;
 
@@ -30,7 +30,7 @@ pub struct ContextArgs {
     ack: Option<String>,
 }
 
-pub fn run(args: &ContextArgs, app: &mut App) -> Done {
+pub fn run(args: &ContextArgs, app: &mut App) -> CommandResult {
     if let Some(nonce) = &args.ack {
         let briefing = app.run(&AcknowledgeBriefing {
             nonce: nonce.clone(),

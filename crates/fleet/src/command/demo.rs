@@ -13,9 +13,9 @@ use flightline::core::{Code, Refusal};
 use flightline::workspace;
 use serde::Serialize;
 
-use self::check::Check;
+use self::check::DemoCheck;
 use self::stage::Stage;
-use super::Done;
+use super::CommandResult;
 use crate::app::App;
 use crate::ui::{BOLD, Cell, DIM, GREEN, RED, Ui};
 
@@ -33,14 +33,14 @@ pub struct DemoArgs {
 #[derive(Serialize)]
 struct Shown {
     folder: PathBuf,
-    acts: Vec<Act>,
-    checks: Vec<Check>,
+    acts: Vec<DemoStep>,
+    checks: Vec<DemoCheck>,
     seconds: f64,
 }
 
 /// A line of the script, and its result.
 #[derive(Debug, Serialize)]
-pub struct Act {
+pub struct DemoStep {
     /// The agent that acted; none for the user.
     who: Option<String>,
     /// The typed command.
@@ -53,7 +53,7 @@ pub struct Act {
     expected: i32,
 }
 
-pub fn run(args: &DemoArgs, app: &mut App) -> Done {
+pub fn run(args: &DemoArgs, app: &mut App) -> CommandResult {
     let began = Instant::now();
     if app.globals.server.is_some() {
         return Err(Refusal::invalid(
@@ -106,7 +106,7 @@ pub fn run(args: &DemoArgs, app: &mut App) -> Done {
 }
 
 /// Shows a line of the script and its output.
-fn tell(act: &Act, ui: &Ui) -> Result<(), Refusal> {
+fn tell(act: &DemoStep, ui: &Ui) -> Result<(), Refusal> {
     let who = act.who.as_deref().unwrap_or_default();
     let prompt = format!("{who}$ {}", act.command);
     for (number, line) in stage::wrapped(&prompt, 76).into_iter().enumerate() {
@@ -160,7 +160,7 @@ fn conclude(shown: &Shown, app: &App) -> Result<(), Refusal> {
 }
 
 /// An agent's process: it lives until the demo ends, however that ends.
-pub fn wait_for_the_end() -> Done {
+pub fn wait_for_the_end() -> CommandResult {
     let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
     Ok(ExitCode::SUCCESS)
 }

@@ -12,7 +12,7 @@ use flightline::dialect::{ExportDocuments, GivenOut, ImportDocuments, ImportedDo
 use flightline::file::Replacing;
 use flightline::workspace::beneath::Dir;
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::App;
 
 /// The systems whose files are known.
@@ -24,7 +24,7 @@ const MOST_FILES: usize = 1_000;
 const MOST_BYTES: usize = 8 * MAX_BYTES;
 
 #[derive(Debug, Args)]
-pub struct ImportArgs {
+pub struct DialectImportArgs {
     /// The system: sitebuilder, epic, orchestrator or recovery
     #[arg(value_parser = DIALECTS)]
     dialect: String,
@@ -34,7 +34,7 @@ pub struct ImportArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub struct DialectExportArgs {
     /// The format: sitebuilder, epic, orchestrator or recovery
     #[arg(value_parser = DIALECTS)]
     dialect: String,
@@ -46,7 +46,7 @@ pub struct ExportArgs {
     force: bool,
 }
 
-pub fn import(args: &ImportArgs, app: &mut App) -> Done {
+pub fn import(args: &DialectImportArgs, app: &mut App) -> CommandResult {
     app.home()?;
     let dialect = dialect(&args.dialect)?;
     let read = if args.path == Path::new("-") {
@@ -77,7 +77,7 @@ pub fn import(args: &ImportArgs, app: &mut App) -> Done {
 }
 
 /// A line for each file: what it is about and what it changed, or why it was not taken in.
-fn report(taken: &[ImportedDocument], app: &mut App) -> Done {
+fn report(taken: &[ImportedDocument], app: &mut App) -> CommandResult {
     app.ui.answer(&taken, |page| {
         for one in taken {
             if let Some(refusal) = &one.refused {
@@ -115,7 +115,7 @@ fn report(taken: &[ImportedDocument], app: &mut App) -> Done {
     Ok(ExitCode::from(first.code.exit_code()))
 }
 
-pub fn export(args: &ExportArgs, app: &mut App) -> Done {
+pub fn export(args: &DialectExportArgs, app: &mut App) -> CommandResult {
     let dialect = dialect(&args.dialect)?;
     let given = app.run(&ExportDocuments {
         dialect,
@@ -174,7 +174,7 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-const fn replacing(args: &ExportArgs) -> Replacing {
+const fn replacing(args: &DialectExportArgs) -> Replacing {
     if args.force {
         Replacing::Yes
     } else {

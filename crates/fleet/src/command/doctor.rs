@@ -16,10 +16,10 @@ use flightline::status::ShowStatus;
 
 use super::prune::size;
 use super::status::{conflicts, settles};
-use super::{ATTENTION, Done};
+use super::{ATTENTION, CommandResult};
 use crate::app::{App, unusable};
 use crate::config::write_project;
-use crate::ui::{Asking, Cell, GREEN, Page, RED, YELLOW};
+use crate::ui::{Cell, GREEN, Page, Prompting, RED, YELLOW};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -37,7 +37,7 @@ pub struct DoctorArgs {
     yes: bool,
 }
 
-pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
+pub fn run(args: &DoctorArgs, app: &mut App) -> CommandResult {
     if args.agents {
         return agents(app);
     }
@@ -161,7 +161,7 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> Done {
 }
 
 /// Only whether coding agents reach the fleet.
-fn agents(app: &mut App) -> Done {
+fn agents(app: &mut App) -> CommandResult {
     let found = connection::examine(app);
     let ok = found.iter().all(|it| it.ok) && !found.is_empty();
     app.ui.answer(&found, |page| {
@@ -233,12 +233,12 @@ fn free_space(app: &mut App) -> Result<Option<DoctorCheck>, Refusal> {
     }))
 }
 
-fn rebuild(args: &DoctorArgs, app: &mut App) -> Done {
+fn rebuild(args: &DoctorArgs, app: &mut App) -> CommandResult {
     if !args.yes {
         let asking = if app.globals.no_input {
-            Asking::Forbidden
+            Prompting::Forbidden
         } else {
-            Asking::Allowed
+            Prompting::Allowed
         };
         let act = "replace this project's store with the content of its checkpoint files";
         app.ui.confirm(act, "fleet doctor --rebuild -y", asking)?;

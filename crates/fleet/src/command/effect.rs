@@ -6,7 +6,7 @@ use clap::Subcommand;
 use flightline::core::effect::{Effect, EffectState};
 use flightline::effect::{BeginEffect, FinishEffect, ListEffects};
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::App;
 use crate::complete;
 use crate::ui::{Cell, state};
@@ -43,7 +43,7 @@ pub enum EffectCommand {
     },
 }
 
-pub fn run(command: EffectCommand, app: &mut App) -> Done {
+pub fn run(command: EffectCommand, app: &mut App) -> CommandResult {
     match command {
         EffectCommand::Begin {
             key,

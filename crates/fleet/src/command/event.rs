@@ -11,14 +11,14 @@ use flightline::core::time::parse_span;
 use flightline::core::{Kind, Refusal, Time};
 use flightline::event::{EventList, ListEvents};
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::{App, Short};
 use crate::ui::{Cell, Page};
 
 #[derive(Debug, Subcommand)]
 pub enum EventCommand {
     /// List events, newest first
-    List(ListArgs),
+    List(EventListArgs),
     /// Print new events as they arrive, oldest first; one JSON document per line with `--json`
     Tail {
         #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct FilterArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ListArgs {
+pub struct EventListArgs {
     #[command(flatten)]
     filter: FilterArgs,
     /// Maximum number of events
@@ -57,7 +57,7 @@ pub struct ListArgs {
     limit: u64,
 }
 
-pub fn run(command: EventCommand, app: &mut App) -> Done {
+pub fn run(command: EventCommand, app: &mut App) -> CommandResult {
     match command {
         EventCommand::List(args) => {
             let request = args.filter.request(app, args.limit)?;
@@ -102,7 +102,7 @@ pub struct LogArgs {
     during: Option<u64>,
 }
 
-pub fn log(args: &LogArgs, app: &mut App) -> Done {
+pub fn log(args: &LogArgs, app: &mut App) -> CommandResult {
     let request = ListEvents {
         story: true,
         ..args.filter.request(app, args.limit)?
@@ -134,7 +134,7 @@ pub fn log(args: &LogArgs, app: &mut App) -> Done {
 }
 
 /// The last events, oldest first, and then new ones as they come.
-fn follow(request: ListEvents, during: Option<u64>, app: &mut App) -> Done {
+fn follow(request: ListEvents, during: Option<u64>, app: &mut App) -> CommandResult {
     let began = Instant::now();
     let mut list = app.run(&request)?;
     list.events.reverse();
@@ -212,7 +212,12 @@ fn since(text: &str, app: &mut App) -> Result<Time, Refusal> {
 /// The most events to ask for at once.
 const BATCH: u64 = 500;
 
-fn tail(request: ListEvents, after: Option<u64>, during: Option<u64>, app: &mut App) -> Done {
+fn tail(
+    request: ListEvents,
+    after: Option<u64>,
+    during: Option<u64>,
+    app: &mut App,
+) -> CommandResult {
     let began = Instant::now();
     let mut left = request.limit;
     let nothing = ListEvents {

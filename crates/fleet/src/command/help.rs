@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::Done;
+use super::CommandResult;
 use crate::app::App;
 use crate::help;
 
@@ -15,7 +15,7 @@ pub struct HelpArgs {
     topic: Vec<String>,
 }
 
-pub fn help(args: &HelpArgs, app: &mut App) -> Done {
+pub fn help(args: &HelpArgs, app: &mut App) -> CommandResult {
     let text = help::about(&args.topic)?;
     app.ui.answer(&json!({ "text": text }), |page| {
         page.block(0, text.trim_end())

@@ -15,7 +15,7 @@ use flightline::workspace::{Home, STATE_FOLDER, discover, repository_root};
 use serde::Serialize;
 use serde_json::json;
 
-use super::Done;
+use super::CommandResult;
 use crate::app::{App, unusable};
 use crate::config::{self, Config};
 use crate::hint::quoted;
@@ -75,7 +75,7 @@ impl InitArgs {
     }
 }
 
-pub fn run(args: &InitArgs, app: &mut App) -> Done {
+pub fn run(args: &InitArgs, app: &mut App) -> CommandResult {
     app.must_be_local()?;
     let existing = match args.here {
         true => here(app),

@@ -11,7 +11,7 @@ use flightline::lock::{
     acquire,
 };
 
-use super::{ATTENTION, Done, typed};
+use super::{ATTENTION, CommandResult, typed};
 use crate::app::App;
 use crate::complete;
 use crate::ui::{Cell, GREEN, Page, RED};
@@ -84,7 +84,7 @@ pub enum LockCommand {
     },
 }
 
-pub fn run(command: LockCommand, app: &mut App) -> Done {
+pub fn run(command: LockCommand, app: &mut App) -> CommandResult {
     match command {
         LockCommand::Acquire {
             paths,
@@ -165,7 +165,7 @@ pub fn reference(typed: &str, app: &App) -> Result<String, Refusal> {
     }
 }
 
-fn said(app: &App, locks: &[LockView], verb: &str) -> Done {
+fn said(app: &App, locks: &[LockView], verb: &str) -> CommandResult {
     app.ui.answer(&locks, |page| {
         for view in locks {
             page.line(format_args!(
@@ -190,7 +190,7 @@ pub fn say_released(page: &mut Page, locks: &[LockView]) {
     }
 }
 
-fn list(holder: Option<String>, app: &mut App) -> Done {
+fn list(holder: Option<String>, app: &mut App) -> CommandResult {
     let locks = app.run(&ListLocks { agent: holder })?;
     let now = app.now()?;
     app.ui.answer(&locks, |page| {
@@ -220,7 +220,7 @@ fn list(holder: Option<String>, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(paths: &[String], app: &mut App) -> Done {
+fn check(paths: &[String], app: &mut App) -> CommandResult {
     let checks = app.run(&CheckLocks {
         paths: app.all_lockable(paths)?,
     })?;

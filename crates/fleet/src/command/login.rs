@@ -13,10 +13,10 @@ use flightline::workspace::repository_root;
 use flightline::{Access, Caller, Operation};
 use serde_json::json;
 
-use super::{Done, init, typed};
+use super::{CommandResult, init, typed};
 use crate::app::App;
 use crate::config::Secret;
-use crate::remote::{Address, Bearer, Known, Sent};
+use crate::remote::{Address, Known, Sent, TokenOwner};
 use crate::terminal::read_hidden;
 
 /// The longest token there could be.
@@ -31,7 +31,7 @@ pub struct LoginArgs {
     token_stdin: bool,
 }
 
-pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
+pub fn log_in(args: &LoginArgs, app: &mut App) -> CommandResult {
     let address = Address::parse(&args.url)?;
     let token = token(args, &address, app)?;
     // Not one of ours: nothing is sent.
@@ -51,7 +51,7 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
         init::ignore_all(&state)?;
     }
     known.remember(&address, &token, &root)?;
-    let waiting = app.spool().waiting(Bearer::of(&token).as_ref());
+    let waiting = app.spool().waiting(TokenOwner::of(&token).as_ref());
     let is_here = |of: &&Waiting| {
         of.server
             .as_deref()
@@ -91,7 +91,7 @@ pub fn log_in(args: &LoginArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn log_out(app: &mut App) -> Done {
+pub fn log_out(app: &mut App) -> CommandResult {
     let (mut known, root) = (known(app)?, app.root());
     let server = known.server_of(&root).map(str::to_owned).ok_or_else(|| {
         Refusal::new(
@@ -181,10 +181,10 @@ fn check(address: &Address, token: &Secret, app: &App) -> Result<(), Refusal> {
                 }
                 _ => refusal,
             }),
-        Sent::Unreachable { silence, .. } => Err(Refusal::new(
+        Sent::Unreachable { unreachable, .. } => Err(Refusal::new(
             Code::Unavailable,
-            format!("the server at {address} {}", silence.what),
+            format!("the server at {address} {}", unreachable.what),
         )
-        .hint(silence.advice("nothing was remembered"))),
+        .hint(unreachable.advice("nothing was remembered"))),
     }
 }

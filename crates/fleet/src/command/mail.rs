@@ -10,7 +10,7 @@ use flightline::mail::{
     RequeueMail, SendMail, ShowThread, send,
 };
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::{App, Short};
 use crate::complete;
 use crate::ui::{BOLD, Cell, Page, state};
@@ -85,7 +85,7 @@ pub struct SendArgs {
     ack_within: Option<u64>,
 }
 
-pub fn run(command: MailCommand, app: &mut App) -> Done {
+pub fn run(command: MailCommand, app: &mut App) -> CommandResult {
     match command {
         MailCommand::Send(args) => {
             let request = SendMail {
@@ -149,7 +149,7 @@ pub fn run(command: MailCommand, app: &mut App) -> Done {
     }
 }
 
-fn sent(app: &mut App, view: &MessageView) -> Done {
+fn sent(app: &mut App, view: &MessageView) -> CommandResult {
     let short = app.short(&[Kind::Message], view)?;
     app.ui.answer(view, |page| {
         let to: Vec<&str> = view
@@ -167,7 +167,7 @@ fn sent(app: &mut App, view: &MessageView) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(app: &mut App, messages: &[MessageView], empty: &str) -> Done {
+fn list(app: &mut App, messages: &[MessageView], empty: &str) -> CommandResult {
     let (short, now) = (app.short(&[Kind::Message], &messages)?, app.now()?);
     app.ui.answer(&messages, |page| {
         page.at(now);
@@ -231,7 +231,11 @@ fn way(delivery: &DeliveryView) -> String {
     format!("{}{late}", delivery.state.as_str())
 }
 
-fn show<T: serde::Serialize>(app: &mut App, messages: &[MessageView], outcome: &T) -> Done {
+fn show<T: serde::Serialize>(
+    app: &mut App,
+    messages: &[MessageView],
+    outcome: &T,
+) -> CommandResult {
     let (short, now) = (app.short(&[Kind::Message], outcome)?, app.now()?);
     app.ui.answer(outcome, |page| {
         page.at(now);

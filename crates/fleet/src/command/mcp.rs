@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Done, lock, upkeep};
+use super::{CommandResult, lock, upkeep};
 use crate::app::App;
 use crate::cli::Globals;
 
@@ -32,7 +32,7 @@ enum ToolSet {
     Full,
 }
 
-pub fn run(args: &McpArgs, app: &mut App) -> Done {
+pub fn run(args: &McpArgs, app: &mut App) -> CommandResult {
     let loaded = match args.tools {
         ToolSet::Core => Loaded::Core,
         ToolSet::Full => Loaded::Full,

@@ -13,7 +13,7 @@ use flightline::mission::{
 };
 use flightline::sortie::add::NewSortie;
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::{App, Short};
 use crate::complete;
 use crate::ui::{BOLD, Cell, Page, bar, state};
@@ -38,7 +38,7 @@ pub enum MissionCommand {
         id: Option<String>,
     },
     /// Edit a mission; fields not given stay unchanged
-    Edit(EditArgs),
+    Edit(MissionEditArgs),
     /// Start a mission, or continue it
     Start(ChangeArgs),
     /// Pause a mission
@@ -96,7 +96,7 @@ pub struct CreateArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct EditArgs {
+pub struct MissionEditArgs {
     /// The mission (default: the current one)
     #[arg(add = complete::missions())]
     id: Option<String>,
@@ -139,7 +139,7 @@ pub struct ChangeArgs {
     reason: Option<String>,
 }
 
-pub fn run(command: MissionCommand, app: &mut App) -> Done {
+pub fn run(command: MissionCommand, app: &mut App) -> CommandResult {
     match command {
         MissionCommand::Create(args) => create(&args, app),
         MissionCommand::List { archived, limit } => list(archived, limit, app),
@@ -189,7 +189,7 @@ pub fn run(command: MissionCommand, app: &mut App) -> Done {
     }
 }
 
-fn create(args: &CreateArgs, app: &mut App) -> Done {
+fn create(args: &CreateArgs, app: &mut App) -> CommandResult {
     let sorties = typed::titles("sortie title", &args.sorties)?
         .into_iter()
         .map(NewSortie::titled)
@@ -222,7 +222,7 @@ fn create(args: &CreateArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn edit(args: EditArgs, app: &mut App) -> Done {
+fn edit(args: MissionEditArgs, app: &mut App) -> CommandResult {
     let request = UpdateMission {
         mission: args.id,
         title: typed::maybe(args.title.as_ref(), |text| typed::title("title", text))?,
@@ -255,7 +255,7 @@ fn states(typed_states: &[String]) -> Result<BTreeMap<Name, Vec<Name>>, Refusal>
     typed_states.iter().map(read).collect()
 }
 
-fn list(archived: bool, limit: u64, app: &mut App) -> Done {
+fn list(archived: bool, limit: u64, app: &mut App) -> CommandResult {
     let missions = app.run(&ListMissions { archived, limit })?;
     let (short, now) = (app.short(&[Kind::Mission], &missions)?, app.now()?);
     app.ui.answer(&missions, |page| {
@@ -289,7 +289,7 @@ fn list(archived: bool, limit: u64, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn change(args: ChangeArgs, to: MissionStatus, app: &mut App) -> Done {
+fn change(args: ChangeArgs, to: MissionStatus, app: &mut App) -> CommandResult {
     let reason = typed::maybe(args.reason.as_ref(), |text| typed::note("reason", text))?;
     let view = app.run(&ChangeMission {
         mission: args.id,
@@ -317,14 +317,14 @@ fn say(
     app: &mut App,
     view: &MissionView,
     say: impl FnOnce(&mut Page, String, &MissionView),
-) -> Done {
+) -> CommandResult {
     let short = app.short(&[Kind::Mission], view)?;
     app.ui
         .answer(view, |page| say(page, short.id(view.mission.id), view))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(view: &MissionView, app: &mut App) -> Done {
+fn show(view: &MissionView, app: &mut App) -> CommandResult {
     let (short, now) = (app.short(&[Kind::Mission, Kind::Sortie], view)?, app.now()?);
     app.ui.answer(view, |page| {
         page.at(now);

@@ -10,7 +10,7 @@ use flightline::note::end::{EndHow, EndNote, ReplaceNote};
 use flightline::note::{AddNote, ListNotes};
 use flightline::workspace::file_checksum;
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::App;
 use crate::complete;
 use crate::ui::Cell;
@@ -47,7 +47,7 @@ pub enum NoteCommand {
     /// Record a next step
     NextStep(NoteArgs),
     /// Close a note that is dealt with
-    Close(EndArgs),
+    Close(NoteEndArgs),
     /// Replace a note; the old one is kept, but no longer valid
     #[command(alias = "replace")]
     Edit {
@@ -60,7 +60,7 @@ pub enum NoteCommand {
         rationale: Option<String>,
     },
     /// Withdraw a note that is no longer valid, or never was
-    Withdraw(EndArgs),
+    Withdraw(NoteEndArgs),
     /// List notes, oldest first
     List {
         /// Only notes of this kind
@@ -73,7 +73,7 @@ pub enum NoteCommand {
 }
 
 #[derive(Debug, Args)]
-pub struct EndArgs {
+pub struct NoteEndArgs {
     /// The note
     id: String,
     /// The reason
@@ -98,7 +98,7 @@ fn kinds() -> impl TypedValueParser<Value = NoteKind> {
     })
 }
 
-pub fn run(command: NoteCommand, app: &mut App) -> Done {
+pub fn run(command: NoteCommand, app: &mut App) -> CommandResult {
     match command {
         NoteCommand::Decision { note, rationale } => {
             let rationale =
@@ -169,14 +169,14 @@ fn request(kind: NoteKind, args: &NoteArgs) -> Result<AddNote, Refusal> {
     })
 }
 
-fn add(request: AddNote, app: &mut App) -> Done {
+fn add(request: AddNote, app: &mut App) -> CommandResult {
     let Some(note) = app.run_or_keep(&request)? else {
         return Ok(ExitCode::SUCCESS);
     };
     said(&note, app)
 }
 
-fn said(note: &Note, app: &mut App) -> Done {
+fn said(note: &Note, app: &mut App) -> CommandResult {
     let short = app.short(&[Kind::Note], note)?;
     app.ui.answer(note, |page| {
         page.line(format_args!(
@@ -192,7 +192,7 @@ fn said(note: &Note, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn end(args: &EndArgs, how: EndHow, app: &mut App) -> Done {
+fn end(args: &NoteEndArgs, how: EndHow, app: &mut App) -> CommandResult {
     let request = EndNote {
         note: args.id.clone(),
         how,
@@ -215,7 +215,7 @@ fn end(args: &EndArgs, how: EndHow, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(kind: Option<NoteKind>, all: bool, app: &mut App) -> Done {
+fn list(kind: Option<NoteKind>, all: bool, app: &mut App) -> CommandResult {
     let notes = app.run(&ListNotes {
         mission: None,
         kind,

@@ -11,7 +11,7 @@ use flightline_clients::Client;
 use flightline_clients::setup::{self, SetupScope, agents_md};
 use serde::Serialize;
 
-use super::Done;
+use super::CommandResult;
 use super::setup::{Written, cannot_edit, read};
 use crate::app::App;
 
@@ -34,7 +34,7 @@ struct Primed {
     text: String,
 }
 
-pub fn prime(app: &mut App) -> Done {
+pub fn prime(app: &mut App) -> CommandResult {
     let agent = app.caller()?.agent;
     let status = status(app)?;
     let text = format!("{}\n\n{}", standing(agent.as_deref(), &status), loop_text());
@@ -52,7 +52,7 @@ fn status(app: &mut App) -> Result<FleetStatus, Refusal> {
 }
 
 /// Prints the block for AGENTS.md, as `fleet setup` writes it; or writes it, or takes it out.
-pub fn agents(args: &AgentsMdArgs, app: &mut App) -> Done {
+pub fn agents(args: &AgentsMdArgs, app: &mut App) -> CommandResult {
     if args.write || args.remove {
         return edit_agents(args, app);
     }
@@ -71,7 +71,7 @@ pub struct Edited {
 }
 
 /// Everything around the block stays as it is.
-fn edit_agents(args: &AgentsMdArgs, app: &mut App) -> Done {
+fn edit_agents(args: &AgentsMdArgs, app: &mut App) -> CommandResult {
     app.will_answer("edited")?;
     let place = setup::places(Client::Codex, SetupScope::Project)
         .into_iter()

@@ -13,7 +13,7 @@ use flightline::core::time::{human_span, parse_span};
 use flightline::core::{Kind, Refusal};
 use flightline::store_job::GiveBack;
 
-use super::Done;
+use super::CommandResult;
 use crate::app::{App, Short};
 use crate::ui::Page;
 
@@ -36,7 +36,7 @@ pub struct PruneArgs {
     force: bool,
 }
 
-pub fn run(args: &PruneArgs, app: &mut App) -> Done {
+pub fn run(args: &PruneArgs, app: &mut App) -> CommandResult {
     let older_than_ms = match &args.older_than {
         Some(text) => Some(parse_span(text, "d").map_err(Refusal::invalid)?),
         None => None,

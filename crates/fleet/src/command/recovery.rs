@@ -20,7 +20,7 @@ use flightline::recovery::undo::Undo;
 use flightline::status::Attention;
 use serde::Serialize;
 
-use super::{ATTENTION, Done, replay, typed};
+use super::{ATTENTION, CommandResult, replay, typed};
 use crate::app::{App, Short};
 use crate::complete;
 use crate::ui::{Cell, Page};
@@ -67,7 +67,7 @@ pub struct UndoArgs {
     force: bool,
 }
 
-pub fn detect(args: &DetectArgs, app: &mut App) -> Done {
+pub fn detect(args: &DetectArgs, app: &mut App) -> CommandResult {
     match args.auto_resume {
         true => app.will_answer("resumed")?,
         false => app.will_answer("candidate")?,
@@ -246,7 +246,7 @@ struct NothingToResume {
     hint: Option<String>,
 }
 
-fn say_nothing_to_resume(app: &App, refusal: Refusal) -> Done {
+fn say_nothing_to_resume(app: &App, refusal: Refusal) -> CommandResult {
     let nothing = NothingToResume {
         checkpoint_id: None,
         why: refusal.message,
@@ -334,7 +334,7 @@ fn say_candidate(page: &mut Page, candidate: &RecoveryCandidate, short: &Short) 
     }
 }
 
-pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
+pub fn resume(args: &ResumeArgs, app: &mut App) -> CommandResult {
     let sightings = app.sightings()?;
     let mut request = Resume {
         mission: None,
@@ -469,7 +469,7 @@ fn say_context(args: &ResumeArgs, done: &Resumed, app: &App) -> Result<(), Refus
     app.ui.answer(&beside, |_| {})
 }
 
-pub fn undo(args: &UndoArgs, app: &mut App) -> Done {
+pub fn undo(args: &UndoArgs, app: &mut App) -> CommandResult {
     let sightings = app.sightings()?;
     let done = app.serve(&Undo {
         mission: None,

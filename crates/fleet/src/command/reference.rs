@@ -10,7 +10,7 @@ use flightline::file::Replacing;
 use flightline::workspace::beneath::Dir;
 use serde_json::{Map, json};
 
-use super::Done;
+use super::CommandResult;
 use crate::app::App;
 use crate::help;
 
@@ -42,7 +42,7 @@ pub struct SchemaArgs {
     name: Option<String>,
 }
 
-pub fn completions(args: &CompletionsArgs, app: &mut App) -> Done {
+pub fn completions(args: &CompletionsArgs, app: &mut App) -> CommandResult {
     let name = match args.shell {
         Shell::Bash => "bash",
         Shell::Zsh => "zsh",
@@ -66,7 +66,7 @@ pub fn completions(args: &CompletionsArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn man(args: &ManArgs, app: &mut App) -> Done {
+pub fn man(args: &ManArgs, app: &mut App) -> CommandResult {
     let failed = |error: std::io::Error| {
         Refusal::new(Code::Failed, format!("cannot write the manual: {error}"))
     };
@@ -109,7 +109,7 @@ fn write_pages(command: clap::Command, place: &Dir) -> std::io::Result<usize> {
     Ok(pages)
 }
 
-pub fn schema(args: &SchemaArgs, app: &mut App) -> Done {
+pub fn schema(args: &SchemaArgs, app: &mut App) -> CommandResult {
     let schemas = flightline_server::schemas();
     let names: Vec<&String> = schemas
         .as_object()
@@ -200,7 +200,10 @@ mod tests {
         ),
         ("serving", schema_of::<crate::command::serve::Serving>),
         ("edited", schema_of::<crate::command::prime::Edited>),
-        ("created-token", schema_of::<crate::command::token::Created>),
+        (
+            "created-token",
+            schema_of::<crate::command::token::CreatedToken>,
+        ),
         ("policy", schema_of::<flightline::core::policy::Policy>),
         ("mission", schema_of::<flightline::core::mission::Mission>),
         ("sortie", schema_of::<flightline::core::sortie::Sortie>),

@@ -11,15 +11,15 @@ use flightline::core::{CheckpointId, Code, Kind, MissionId, Refusal};
 use flightline::replay::{PageStart, Replay, ReplayPage, ReplayStep, StateAt};
 use serde::Serialize;
 
-use super::Done;
+use super::CommandResult;
 use super::checkpoint::show;
 use super::event::story;
 use super::plain::Words;
 use crate::app::{App, Short};
 use crate::complete;
-use crate::terminal::Keys;
+use crate::terminal::KeyReader;
 use crate::ui::{Cell, Page};
-use browse::{Browser, Said};
+use browse::{BrowseView, Browser};
 pub use browse::{Decoder, Key};
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ const TOLD: usize = 40;
 /// One line of a replay as JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Line {
+pub enum ReplayLine {
     /// What follows: the first line.
     Replay(Header),
     /// One step.
@@ -81,7 +81,7 @@ pub struct End {
     pub no_state: Option<Refusal>,
 }
 
-pub fn run(args: &ReplayArgs, app: &mut App) -> Done {
+pub fn run(args: &ReplayArgs, app: &mut App) -> CommandResult {
     if let Some(step) = &args.step {
         return alone(step, app);
     }
@@ -95,7 +95,7 @@ pub fn run(args: &ReplayArgs, app: &mut App) -> Done {
 }
 
 /// Opens the replay of a mission where it was resumed from.
-pub fn open_at(mission: MissionId, checkpoint: CheckpointId, app: &mut App) -> Done {
+pub fn open_at(mission: MissionId, checkpoint: CheckpointId, app: &mut App) -> CommandResult {
     let request = Replay {
         mission: Some(mission.to_string()),
         from: Some(checkpoint.to_string()),
@@ -106,7 +106,7 @@ pub fn open_at(mission: MissionId, checkpoint: CheckpointId, app: &mut App) -> D
 }
 
 /// On a terminal with keys, else as text or as JSON lines.
-fn open(request: Replay, app: &mut App) -> Done {
+fn open(request: Replay, app: &mut App) -> CommandResult {
     if app.ui.is_interactive() && !app.globals.no_input {
         browse(request, app)
     } else {
@@ -125,7 +125,7 @@ fn header(page: &ReplayPage) -> Header {
 }
 
 /// One step, and the state after it.
-fn alone(step: &str, app: &mut App) -> Done {
+fn alone(step: &str, app: &mut App) -> CommandResult {
     let mut page = app.run(&at(None, step.to_owned()))?;
     let short = shortener(app, &page)?;
     let Some(step) = page.steps.pop() else {
@@ -150,7 +150,7 @@ fn at(mission: Option<String>, of: String) -> Replay {
 }
 
 /// Step after step, as text or as JSON lines.
-fn stream(request: Replay, app: &mut App) -> Done {
+fn stream(request: Replay, app: &mut App) -> CommandResult {
     let mut page = app.run(&request)?;
     let mut short = shortener(app, &page)?;
     let head = header(&page);
@@ -168,7 +168,7 @@ fn stream(request: Replay, app: &mut App) -> Done {
             head.from,
             head.to
         );
-        app.ui.element(&Line::Replay(head.clone()), line)?;
+        app.ui.element(&ReplayLine::Replay(head.clone()), line)?;
     }
     let (mut steps, mut last) = (0, None);
     // Steps written meanwhile belong to another replay.
@@ -179,8 +179,10 @@ fn stream(request: Replay, app: &mut App) -> Done {
             let mut out = app.ui.page();
             out.line("");
             say_step(&mut out, &step, &words(&short, &page.names));
-            app.ui
-                .element(&Line::Step(Box::new(step)), format_args!("{}", out.text()))?;
+            app.ui.element(
+                &ReplayLine::Step(Box::new(step)),
+                format_args!("{}", out.text()),
+            )?;
             steps += 1;
         }
         last = Some(rev);
@@ -206,14 +208,16 @@ fn stream(request: Replay, app: &mut App) -> Done {
             state,
             no_state,
         };
-        app.ui
-            .element(&Line::End(Box::new(end)), format_args!("{}", out.text()))?;
+        app.ui.element(
+            &ReplayLine::End(Box::new(end)),
+            format_args!("{}", out.text()),
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Forwards and back, key by key.
-fn browse(request: Replay, app: &mut App) -> Done {
+fn browse(request: Replay, app: &mut App) -> CommandResult {
     // The keys are ours to read.
     app.ui.pager = None;
     // From where it opens one can go back as well.
@@ -253,25 +257,25 @@ fn browse(request: Replay, app: &mut App) -> Done {
     })?;
     names.extend(page.names);
     let mut browser = Browser::new(page.steps);
-    let mut keys = Keys::open().map_err(|error| {
+    let mut keys = KeyReader::open().map_err(|error| {
         Refusal::new(
             Code::Failed,
             format!("cannot read keys from the terminal: {error}"),
         )
         .hint("for text without keys: `fleet replay --no-input`")
     })?;
-    let mut said = Said::Step;
+    let mut said = BrowseView::Step;
     loop {
         match said {
-            Said::Quit => return Ok(ExitCode::SUCCESS),
-            Said::Step | Said::State => {
+            BrowseView::Quit => return Ok(ExitCode::SUCCESS),
+            BrowseView::Step | BrowseView::State => {
                 if let Some(step) = browser.step() {
                     show_one(app, step, &said, &head, &names)?;
                 }
             }
-            Said::FirstAlready => app.ui.talk("This is the first step."),
-            Said::LastAlready => app.ui.talk("This is the last step."),
-            Said::Help => app.ui.talk(HELP),
+            BrowseView::FirstAlready => app.ui.talk("This is the first step."),
+            BrowseView::LastAlready => app.ui.talk("This is the last step."),
+            BrowseView::Help => app.ui.talk(HELP),
         }
         let prompt = browser.step().map_or_else(
             || "nothing happened there; q to quit ".to_owned(),
@@ -309,11 +313,11 @@ q                        quit";
 fn show_one(
     app: &mut App,
     step: &ReplayStep,
-    said: &Said,
+    said: &BrowseView,
     head: &Header,
     names: &BTreeMap<String, String>,
 ) -> Result<(), Refusal> {
-    if *said != Said::State {
+    if *said != BrowseView::State {
         let short = shortener(app, step)?;
         return app.ui.answer(step, |out| {
             say_step(out, step, &words(&short, names));

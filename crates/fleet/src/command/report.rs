@@ -8,7 +8,7 @@ use flightline::core::time::human_span;
 use flightline::report::{Report, ReportLine, ShowReport, Totals};
 use flightline::task::ShowTaskTable;
 
-use super::Done;
+use super::CommandResult;
 use crate::app::{App, Short};
 use crate::ui::{BOLD, Cell, Page, state};
 
@@ -19,7 +19,7 @@ pub struct ReportArgs {
     status: bool,
 }
 
-pub fn run(args: &ReportArgs, app: &mut App) -> Done {
+pub fn run(args: &ReportArgs, app: &mut App) -> CommandResult {
     if args.status {
         let table = app.run(&ShowTaskTable { mission: None })?;
         app.ui

@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::App;
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// So often a sign of life is given.
 const BEAT: Duration = Duration::from_secs(60);
 
-pub fn run(args: &RunArgs, app: &mut App) -> Done {
+pub fn run(args: &RunArgs, app: &mut App) -> CommandResult {
     let agent = app.caller()?.agent.ok_or_else(|| {
         Refusal::invalid("this needs to know which agent the program is").hint(format!(
             "name it: `fleet run --agent NAME -- {}`",

@@ -14,7 +14,7 @@ use flightline_server::{DEFAULT_ADDRESS, Limits, Ready, ServerMessage, Setup, St
 use serde::Serialize;
 
 use self::log::{Log, LogFormat};
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::App;
 use crate::config;
 use crate::ui::Ui;
@@ -42,7 +42,7 @@ pub struct ServeArgs {
     check: Option<String>,
 }
 
-pub fn run(args: &ServeArgs, app: &mut App) -> Done {
+pub fn run(args: &ServeArgs, app: &mut App) -> CommandResult {
     // A health check works for any server, also where another is logged in to.
     if let Some(url) = &args.check {
         return check::run(url, app);
@@ -116,7 +116,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> Done {
 }
 
 /// `fleet openapi`
-pub fn describe(app: &mut App) -> Done {
+pub fn describe(app: &mut App) -> CommandResult {
     let described = flightline_server::openapi();
     app.ui.answer(&described, |page| {
         page.block(0, format_args!("{described:#}"))

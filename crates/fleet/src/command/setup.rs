@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use self::plugged::{ClientFiles, Plugged};
 use self::written::{LARGEST, cannot, mode_of};
 pub(super) use self::written::{Written, cannot_edit, read};
-use super::{ATTENTION, Done};
+use super::{ATTENTION, CommandResult};
 use crate::app::App;
 
 #[derive(Debug, Args)]
@@ -140,7 +140,7 @@ struct Kept {
     made: Vec<PathBuf>,
 }
 
-pub fn run(args: &SetupArgs, app: &mut App) -> Done {
+pub fn run(args: &SetupArgs, app: &mut App) -> CommandResult {
     if args.clients.is_empty() {
         return offer(app);
     }
@@ -263,7 +263,7 @@ pub fn run(args: &SetupArgs, app: &mut App) -> Done {
 }
 
 /// Says which clients are on this machine.
-fn offer(app: &mut App) -> Done {
+fn offer(app: &mut App) -> CommandResult {
     let path = app.env.surroundings.path.clone().unwrap_or_default();
     let is_there = |client: &Client| {
         let program = program(*client);

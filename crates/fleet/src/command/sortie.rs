@@ -17,12 +17,12 @@ use flightline::sortie::report::{AddReview, ClearErrors, ReportError};
 use flightline::sortie::{ListSorties, ResumePoint, ShowSortie, SortieSummary, SortieView};
 
 pub use self::arguments::SortieCommand;
-use self::arguments::{AddArgs, EndArgs, ErrorArgs, ListArgs};
-use super::{Done, typed};
+use self::arguments::{AddArgs, ErrorArgs, SortieEndArgs, SortieListArgs};
+use super::{CommandResult, typed};
 use crate::app::{App, Short};
 use crate::ui::{BOLD, Cell, GREEN, Page, RED, state};
 
-pub fn run(command: SortieCommand, app: &mut App) -> Done {
+pub fn run(command: SortieCommand, app: &mut App) -> CommandResult {
     match command {
         SortieCommand::Add(args) => add(&args, app),
         SortieCommand::List(args) => list(&args, app),
@@ -225,7 +225,7 @@ fn take_up(page: &mut Page, view: &SortieView, context: &RecoveryContext) {
     }
 }
 
-fn add(args: &AddArgs, app: &mut App) -> Done {
+fn add(args: &AddArgs, app: &mut App) -> CommandResult {
     let new = NewSortie {
         title: typed::title("title", &args.title)?,
         description: typed::maybe(args.description.as_ref(), |text| {
@@ -256,7 +256,7 @@ fn add(args: &AddArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(args: &ListArgs, app: &mut App) -> Done {
+fn list(args: &SortieListArgs, app: &mut App) -> CommandResult {
     let status = args.status.as_deref().map(read_status).transpose()?;
     let request = ListSorties {
         mission: None,
@@ -268,7 +268,7 @@ fn list(args: &ListArgs, app: &mut App) -> Done {
     listed(&sorties, app)
 }
 
-fn listed(sorties: &[SortieSummary], app: &mut App) -> Done {
+fn listed(sorties: &[SortieSummary], app: &mut App) -> CommandResult {
     let (short, now) = (app.short(&[Kind::Sortie], &sorties)?, app.now()?);
     app.ui.answer(&sorties, |page| {
         page.at(now);
@@ -281,7 +281,7 @@ fn listed(sorties: &[SortieSummary], app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ready(app: &mut App) -> Done {
+fn ready(app: &mut App) -> CommandResult {
     let sorties = app.run(&ListQueue {
         mission: None,
         ready: true,
@@ -306,7 +306,7 @@ fn ready(app: &mut App) -> Done {
 }
 
 /// Every sortie below the one that it waits for last, with the others that it waits for named.
-fn tree(app: &mut App) -> Done {
+fn tree(app: &mut App) -> CommandResult {
     let sorties = app.run(&ListQueue::default())?;
     let short = app.short(&[Kind::Sortie], &sorties)?;
     app.ui.answer(&sorties, |page| {
@@ -390,7 +390,7 @@ pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &Short) {
     page.table(&["ID", "STATUS", "OWNER", "CHANGED", "TITLE"], &rows);
 }
 
-fn error(args: ErrorArgs, app: &mut App) -> Done {
+fn error(args: ErrorArgs, app: &mut App) -> CommandResult {
     let view = if args.clear {
         app.run(&ClearErrors { sortie: args.id })?
     } else {
@@ -421,7 +421,7 @@ fn error(args: ErrorArgs, app: &mut App) -> Done {
     })
 }
 
-fn resume(id: String, subtasks: bool, app: &mut App) -> Done {
+fn resume(id: String, subtasks: bool, app: &mut App) -> CommandResult {
     let view = app.run(&ChangeSortie {
         sortie: id,
         action: SortieAction::Resume,
@@ -490,11 +490,11 @@ fn go_on(page: &mut Page, view: &SortieView, point: &ResumePoint, subtasks: bool
     }
 }
 
-fn change(id: String, action: SortieAction, app: &mut App) -> Done {
-    finish(id, action, EndArgs::default(), app)
+fn change(id: String, action: SortieAction, app: &mut App) -> CommandResult {
+    finish(id, action, SortieEndArgs::default(), app)
 }
 
-fn finish(id: String, action: SortieAction, end: EndArgs, app: &mut App) -> Done {
+fn finish(id: String, action: SortieAction, end: SortieEndArgs, app: &mut App) -> CommandResult {
     let view = app.run(&ChangeSortie {
         sortie: id,
         action,
@@ -504,7 +504,7 @@ fn finish(id: String, action: SortieAction, end: EndArgs, app: &mut App) -> Done
     said(app, &view)
 }
 
-fn said(app: &mut App, view: &SortieView) -> Done {
+fn said(app: &mut App, view: &SortieView) -> CommandResult {
     say(app, view, |page, id, view| {
         line(page, &id, view);
         if view.sortie.status == SortieStatus::Completed {
@@ -540,14 +540,18 @@ fn line(page: &mut Page, id: &str, view: &SortieView) {
     ));
 }
 
-fn say(app: &mut App, view: &SortieView, say: impl FnOnce(&mut Page, String, &SortieView)) -> Done {
+fn say(
+    app: &mut App,
+    view: &SortieView,
+    say: impl FnOnce(&mut Page, String, &SortieView),
+) -> CommandResult {
     let short = app.short(&[Kind::Sortie], view)?;
     app.ui
         .answer(view, |page| say(page, short.id(view.sortie.id), view))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(view: &SortieView, app: &mut App) -> Done {
+fn show(view: &SortieView, app: &mut App) -> CommandResult {
     let (short, now) = (app.short(&[Kind::Sortie, Kind::Mission], view)?, app.now()?);
     app.ui.answer(view, |page| {
         page.at(now);

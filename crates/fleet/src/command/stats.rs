@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use flightline::core::Kind;
 use flightline::stats::{CheckpointStats, ShowStats, Storage};
 
-use super::Done;
+use super::CommandResult;
 use super::prune::size;
 use crate::app::{App, Short};
 use crate::ui::{Cell, Page};
@@ -24,7 +24,7 @@ enum Section {
     Storage,
 }
 
-pub fn run(args: &StatsArgs, app: &mut App) -> Done {
+pub fn run(args: &StatsArgs, app: &mut App) -> CommandResult {
     let stats = app.run(&ShowStats {})?;
     let short = app.short(&[Kind::Checkpoint, Kind::Mission], &stats)?;
     match args.section {

@@ -10,11 +10,11 @@ use flightline::mirror;
 use flightline::remote::SyncReport;
 use flightline::status::{Attention, FleetStatus, MissionStatusView, ShowStatus};
 
-use super::Done;
+use super::CommandResult;
 use crate::app::{App, Short};
 use crate::ui::{BOLD, Cell, Page, bar, state};
 
-pub fn run(app: &mut App) -> Done {
+pub fn run(app: &mut App) -> CommandResult {
     let sightings = app.sightings()?;
     let mut status = app.run(&ShowStatus {
         mission: None,
@@ -49,7 +49,7 @@ fn synced(app: &App) -> Option<SyncReport> {
     let spool = app.spool();
     Some(SyncReport {
         server: server.to_string(),
-        waiting: spool.waiting(app.bearer().as_ref()),
+        waiting: spool.waiting(app.token_owner().as_ref()),
         last_delivery: spool.last_delivery(),
         damaged: spool
             .damaged()

@@ -10,7 +10,7 @@ use flightline_clients::usage;
 use serde::{Deserialize, Serialize};
 
 use super::hook::read_stdin;
-use super::{Done, status};
+use super::{CommandResult, status};
 use crate::app::App;
 
 /// The part of a client's JSON that says where it is.
@@ -26,7 +26,7 @@ struct Line {
 
 /// Shows the mission, its progress, the last checkpoint, how full the context is, and whether a person is needed. Where
 /// there is no fleet, or it cannot be read, the line has only the client's own figures.
-pub fn run(app: &mut App) -> Done {
+pub fn run(app: &mut App) -> CommandResult {
     let given = read_stdin().unwrap_or_default();
     let mut parts = Vec::new();
     if let Ok(Where { cwd: Some(cwd) }) = serde_json::from_str(&given)

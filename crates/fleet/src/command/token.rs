@@ -10,7 +10,7 @@ use flightline::core::{Kind, Refusal};
 use flightline::token::{CreateToken, ListTokens, RevokeToken, TokenView, draw_secret};
 use serde::Serialize;
 
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::App;
 use crate::complete;
 use crate::ui::{Cell, Page};
@@ -48,7 +48,7 @@ pub enum TokenCommand {
 /// A new token, with its secret, which is shown only once.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Created {
+pub struct CreatedToken {
     token: String,
     id: String,
     name: String,
@@ -57,7 +57,7 @@ pub struct Created {
     expires_at: Option<String>,
 }
 
-pub fn run(command: TokenCommand, app: &mut App) -> Done {
+pub fn run(command: TokenCommand, app: &mut App) -> CommandResult {
     match command {
         TokenCommand::Create {
             name,
@@ -122,10 +122,10 @@ pub fn run(command: TokenCommand, app: &mut App) -> Done {
     }
 }
 
-fn create(request: &CreateToken, secret: &str, app: &mut App) -> Done {
+fn create(request: &CreateToken, secret: &str, app: &mut App) -> CommandResult {
     app.will_answer("created-token")?;
     let view = app.run(request)?;
-    let created = Created {
+    let created = CreatedToken {
         token: written(&view.project, view.id, secret),
         id: view.id.to_string(),
         name: view.name.to_string(),

@@ -11,7 +11,7 @@ use flightline::checkpoint::inspect::ShowCheckpoint;
 use flightline::core::Kind;
 
 use super::prune::size;
-use super::{Done, typed};
+use super::{CommandResult, typed};
 use crate::app::App;
 use crate::complete;
 
@@ -19,7 +19,7 @@ use crate::complete;
 const MAX_STDIN: usize = 32 * 1024 * 1024;
 
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub struct CheckpointExportArgs {
     /// The checkpoint; `@latest` is the newest
     #[arg(add = complete::checkpoints())]
     id: String,
@@ -32,13 +32,13 @@ pub struct ExportArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ImportArgs {
+pub struct CheckpointImportArgs {
     /// A file that `fleet checkpoints export` wrote, or a checkpoint's own; `-` reads stdin
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
 }
 
-pub fn export(args: &ExportArgs, app: &mut App) -> Done {
+pub fn export(args: &CheckpointExportArgs, app: &mut App) -> CommandResult {
     let found = app.run(&ShowCheckpoint {
         checkpoint: args.id.clone(),
     })?;
@@ -71,7 +71,7 @@ pub fn export(args: &ExportArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn import(args: &ImportArgs, app: &mut App) -> Done {
+pub fn import(args: &CheckpointImportArgs, app: &mut App) -> CommandResult {
     app.home()?;
     let document = if args.file == Path::new("-") {
         export::from_text(&typed::stdin("checkpoint", MAX_STDIN)?, "stdin")?

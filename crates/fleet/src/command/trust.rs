@@ -7,7 +7,7 @@ use flightline::core::{Code, Kind, Refusal};
 use flightline::ids::ListIds;
 use serde::Serialize;
 
-use super::Done;
+use super::CommandResult;
 use crate::app::{App, without_project};
 use crate::config::Config;
 
@@ -30,7 +30,7 @@ struct Answer {
     tracked: bool,
 }
 
-pub fn run(args: &TrustArgs, app: &mut App) -> Done {
+pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     app.must_be_local()?;
     let (state, config) = (app.home()?.state.clone(), app.config()?);
     let project = App::project(&config, &state)?;

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// A setting that is to change.
-pub struct Change<'a> {
+pub struct SettingChange<'a> {
     pub name: &'a str,
     pub value: &'a str,
     pub level: Level,
@@ -21,7 +21,11 @@ pub struct Change<'a> {
 
 /// Changes one setting in its file, keeping everything else there as it is. What would not make sense
 /// together with the other settings, in either file, is not written.
-pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Result<(), Refusal> {
+pub fn set(
+    change: &SettingChange<'_>,
+    state: Option<&Path>,
+    env: &Environment,
+) -> Result<(), Refusal> {
     let mut files = Files::read(state, env)?;
     let file = match change.level {
         Level::Project => &mut files.project,
@@ -54,7 +58,11 @@ pub fn set(change: &Change<'_>, state: Option<&Path>, env: &Environment) -> Resu
     write(&path, &document, change.level)
 }
 
-fn set_knob(document: &mut DocumentMut, path: &Path, change: &Change<'_>) -> Result<(), Refusal> {
+fn set_knob(
+    document: &mut DocumentMut,
+    path: &Path,
+    change: &SettingChange<'_>,
+) -> Result<(), Refusal> {
     let name = change.name;
     let known = knobs();
     let Some(knob) = known.iter().find(|knob| knob.name == name) else {

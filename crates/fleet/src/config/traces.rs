@@ -11,7 +11,7 @@ pub use self::variables::traces;
 
 /// The settings that follow from the variables.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct TraceSettings {
     /// Where traces go; none when no variable asks for them.
     pub traces: Option<Traces>,
     /// The collector's address for people.
@@ -27,15 +27,15 @@ const ENDPOINTS: [&str; 2] = [
 
 /// Understands them; `get` gives the value of one that is set.
 #[cfg(not(feature = "otel"))]
-pub fn traces(get: impl Fn(&str) -> Option<String>) -> Told {
+pub fn traces(get: impl Fn(&str) -> Option<String>) -> TraceSettings {
     let set = ENDPOINTS.into_iter().find(|name| get(name).is_some());
     let warning = set.map(|name| {
         format!(
             "{name} is set, and this `fleet` was built without OpenTelemetry: no traces are sent"
         )
     });
-    Told {
+    TraceSettings {
         warnings: warning.into_iter().collect(),
-        ..Told::default()
+        ..TraceSettings::default()
     }
 }

@@ -15,8 +15,8 @@ use ureq::http::{HeaderValue, Response};
 use ureq::{Body, Timeout};
 
 use super::Address;
-use super::silence::Silence;
 use super::trust::{distrust, trusted};
+use super::unreachable::Unreachable;
 use crate::config::Secret;
 
 /// How long a connection may take to come about.
@@ -31,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The address, the token and the limits of a client.
 #[derive(Debug)]
-pub struct Means {
+pub struct ClientConfig {
     /// Where it is.
     pub address: Address,
     /// What opens its door.
@@ -48,9 +48,9 @@ pub struct Means {
 }
 
 /// A client of one server.
-pub struct Client {
+pub struct ServerClient {
     agent: ureq::Agent,
-    means: Means,
+    client_config: ClientConfig,
 }
 
 /// The result of a request over the wire.
@@ -59,7 +59,7 @@ pub enum Sent {
     Answered(ServerAnswer),
     /// None, and why.
     Unreachable {
-        silence: Silence,
+        unreachable: Unreachable,
         /// Whether it may have been done all the same: the same key will tell.
         perhaps: bool,
     },
@@ -71,11 +71,11 @@ enum Attempt {
     /// It may have been done or not, and is worth asking again, after so long if the server said.
     Again(String, Option<Duration>),
     /// The server says that it was not done, and may be later.
-    Declined(Silence, Option<Duration>),
+    Declined(Unreachable, Option<Duration>),
     /// Nothing was sent: no server is there.
     Nobody(String),
     /// Nothing was sent: the peer could not prove that it is the server.
-    Distrusted(Silence),
+    Distrusted(Unreachable),
 }
 
 /// An answer with its warnings.
@@ -106,25 +106,28 @@ struct Problem {
     noticed: Vec<String>,
 }
 
-impl Client {
+impl ServerClient {
     /// Sets up; asks nothing yet.
     ///
     /// # Errors
     /// When it is not known whom to trust.
-    pub fn new(means: Means) -> Result<Self, Refusal> {
+    pub fn new(client_config: ClientConfig) -> Result<Self, Refusal> {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             // A token is for the server it was given for.
             .max_redirects(0)
             .proxy(None)
-            .timeout_connect(Some(CONNECT.min(means.patience)))
+            .timeout_connect(Some(CONNECT.min(client_config.patience)))
             .timeout_global(Some(SLOWEST))
             .user_agent(format!("fleet/{VERSION}"))
-            .tls_config(trusted(&means.address, means.authorities_named)?)
+            .tls_config(trusted(
+                &client_config.address,
+                client_config.authorities_named,
+            )?)
             .build();
         Ok(Self {
             agent: ureq::Agent::new_with_config(config),
-            means,
+            client_config,
         })
     }
 
@@ -134,27 +137,38 @@ impl Client {
         let mut pause = PAUSE;
         let (mut knocked, mut perhaps) = (false, false);
         loop {
-            let (silence, wait) = match self.attempt(call, key) {
+            let (unreachable, wait) = match self.attempt(call, key) {
                 Attempt::Answered(answer) => return Sent::Answered(answer),
                 // A server that restarts is there in a moment.
                 Attempt::Nobody(why) if knocked => {
-                    let silence = Silence::unreached(&why, None);
-                    return Sent::Unreachable { silence, perhaps };
+                    let unreachable = Unreachable::unreached(&why, None);
+                    return Sent::Unreachable {
+                        unreachable,
+                        perhaps,
+                    };
                 }
                 Attempt::Nobody(why) => {
                     knocked = true;
-                    (Silence::unreached(&why, None), None)
+                    (Unreachable::unreached(&why, None), None)
                 }
-                Attempt::Distrusted(silence) => return Sent::Unreachable { silence, perhaps },
-                Attempt::Declined(silence, wait) => (silence, wait),
+                Attempt::Distrusted(unreachable) => {
+                    return Sent::Unreachable {
+                        unreachable,
+                        perhaps,
+                    };
+                }
+                Attempt::Declined(unreachable, wait) => (unreachable, wait),
                 Attempt::Again(why, wait) => {
                     perhaps = true;
-                    (Silence::unreached(&why, None), wait)
+                    (Unreachable::unreached(&why, None), wait)
                 }
             };
             let wait = wait.unwrap_or(pause).min(LONGEST_PAUSE);
-            if began.elapsed() + wait > self.means.patience {
-                return Sent::Unreachable { silence, perhaps };
+            if began.elapsed() + wait > self.client_config.patience {
+                return Sent::Unreachable {
+                    unreachable,
+                    perhaps,
+                };
             }
             std::thread::sleep(wait);
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -163,12 +177,12 @@ impl Client {
 
     /// Where it asks.
     pub fn address(&self) -> &Address {
-        &self.means.address
+        &self.client_config.address
     }
 
     fn attempt(&mut self, call: &RemoteCall<'_>, key: Option<&str>) -> Attempt {
         let url = self
-            .means
+            .client_config
             .address
             .of(&format!("/api/v1/ops/{}", call.operation));
         let mut request = self
@@ -176,16 +190,16 @@ impl Client {
             .post(url)
             .header(
                 "authorization",
-                format!("Bearer {}", self.means.token.reveal()),
+                format!("Bearer {}", self.client_config.token.reveal()),
             )
             .header("content-type", "application/json")
             .header("accept", ANSWER_TYPE)
-            .header(header::API, self.means.api.to_string())
+            .header(header::API, self.client_config.api.to_string())
             .header(header::VERSION, VERSION);
         let caller = call.caller;
         let epoch = caller.epoch.map(|epoch| epoch.to_string());
         let on_behalf_of_token = caller.on_behalf_of_token.map(|token| token.to_string());
-        let next_id = self.means.test_ids.map(|next| next.to_string());
+        let next_id = self.client_config.test_ids.map(|next| next.to_string());
         let mut unfit = None;
         for (name, value) in [
             (header::AGENT, caller.agent.as_deref()),
@@ -195,7 +209,7 @@ impl Client {
             (header::INSTEAD_OF, on_behalf_of_token.as_deref()),
             (header::IDEMPOTENCY_KEY, key),
             (header::REHEARSE, call.rehearse.then_some("true")),
-            (header::TEST_NOW, self.means.test_now.as_deref()),
+            (header::TEST_NOW, self.client_config.test_now.as_deref()),
             (header::TEST_IDS, next_id.as_deref()),
         ] {
             match value.map(|value| HeaderValue::from_bytes(value.as_bytes())) {
@@ -236,11 +250,11 @@ impl Client {
             }
             Err(error) => return Attempt::Again(format!("the answer broke off: {error}"), None),
         };
-        self.means.test_ids = next_id.or(self.means.test_ids);
+        self.client_config.test_ids = next_id.or(self.client_config.test_ids);
         if matches!(status, 429 | 502..=504) {
             return match serde_json::from_str::<Problem>(&body) {
                 Ok(said) if said.code == "unavailable" => {
-                    Attempt::Declined(Silence::declined(&said.detail, said.hint), wait)
+                    Attempt::Declined(Unreachable::declined(&said.detail, said.hint), wait)
                 }
                 Ok(said) => Attempt::Again(said.detail, wait),
                 Err(_) => Attempt::Again(format!("it answers {status}"), wait),
@@ -269,7 +283,7 @@ impl Client {
                 Code::Failed,
                 format!(
                     "the answer of {} cannot be read: {error}",
-                    self.means.address
+                    self.client_config.address
                 ),
             )
             .into(),
@@ -290,9 +304,10 @@ impl Client {
             _ => Code::Failed,
         });
         let hint = match code {
-            Code::Unauthenticated => {
-                Some(format!("log in with `fleet login {}`", self.means.address))
-            }
+            Code::Unauthenticated => Some(format!(
+                "log in with `fleet login {}`",
+                self.client_config.address
+            )),
             _ => problem.hint,
         };
         ServerAnswer {
@@ -313,7 +328,7 @@ impl Client {
         let size = LARGEST / (1024 * 1024);
         let message = format!(
             "the answer of {} is larger than {size} MiB, and was not read",
-            self.means.address
+            self.client_config.address
         );
         match access {
             Access::Read => Refusal::new(Code::Failed, message).hint(
@@ -332,7 +347,7 @@ impl Client {
             Code::OtherVersion,
             format!(
                 "the program at {} is not a Flightline server (status {status})",
-                self.means.address
+                self.client_config.address
             ),
         )
         .hint("check the address of the server: `fleet serve` prints it when it starts")
@@ -349,7 +364,7 @@ impl Client {
             Code::OtherVersion,
             format!(
                 "{} {there}, where its token is not sent",
-                self.means.address
+                self.client_config.address
             ),
         )
         .hint(format!(
@@ -362,7 +377,7 @@ impl Client {
             Code::OtherVersion,
             format!(
                 "the server at {} ({version}, API {api}) is older than this `fleet` ({VERSION}, API {}) understands",
-                self.means.address, self.means.api
+                self.client_config.address, self.client_config.api
             ),
         )
         .hint(format!("upgrade the server; or use `fleet` {version} here"))
@@ -374,8 +389,8 @@ fn failed(error: &ureq::Error) -> Attempt {
     use std::io::ErrorKind::{
         AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable,
     };
-    if let Some(silence) = distrust(error) {
-        return Attempt::Distrusted(silence);
+    if let Some(unreachable) = distrust(error) {
+        return Attempt::Distrusted(unreachable);
     }
     let why = error.to_string();
     match error {

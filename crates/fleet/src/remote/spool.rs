@@ -21,7 +21,7 @@ use flightline::workspace::beneath::{self, Dir};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Bearer;
+use super::TokenOwner;
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +49,7 @@ pub struct Spool {
 #[derive(Debug, Default)]
 pub struct Kept {
     /// What can be brought, oldest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SpooledRequest>,
     /// The lines from the first one on that another version wrote, unchanged.
     pub rest: Vec<String>,
     damaged: Vec<String>,
@@ -58,7 +58,7 @@ pub struct Kept {
 /// A request that is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct SpooledRequest {
     v: u32,
     /// The key that makes it happen once.
     pub key: String,
@@ -80,11 +80,11 @@ pub struct Entry {
     pub mission: Option<String>,
 }
 
-impl Entry {
+impl SpooledRequest {
     /// A request as it is kept.
     pub fn new(
         key: &str,
-        (server, bearer): (&str, &Bearer),
+        (server, token_owner): (&str, &TokenOwner),
         at: Time,
         (operation, request): (&str, &str),
         caller: &Caller,
@@ -97,8 +97,8 @@ impl Entry {
             v: VERSION,
             key: key.to_owned(),
             server: server.to_owned(),
-            project: bearer.project.clone(),
-            token: bearer.token.clone(),
+            project: token_owner.project.clone(),
+            token: token_owner.token.clone(),
             at,
             operation: operation.to_owned(),
             request,
@@ -111,17 +111,17 @@ impl Entry {
 
     /// Whether it is the same when it is asked for with this token. Who acts is the agent that was named; else
     /// it depends on the token.
-    pub fn fits(&self, bearer: &Bearer) -> bool {
-        self.project == bearer.project && self.is_own(bearer)
+    pub fn fits(&self, token_owner: &TokenOwner) -> bool {
+        self.project == token_owner.project && self.is_own(token_owner)
     }
 
-    fn is_own(&self, bearer: &Bearer) -> bool {
-        self.agent.is_some() || self.token == bearer.token
+    fn is_own(&self, token_owner: &TokenOwner) -> bool {
+        self.agent.is_some() || self.token == token_owner.token
     }
 
     /// The token that this one would speak for, which the server allows once that is over.
-    pub fn on_behalf_of_token(&self, bearer: &Bearer) -> Option<TokenId> {
-        match self.is_own(bearer) {
+    pub fn on_behalf_of_token(&self, token_owner: &TokenOwner) -> Option<TokenId> {
+        match self.is_own(token_owner) {
             true => None,
             false => self.token.parse().ok(),
         }
@@ -144,9 +144,9 @@ impl Entry {
     }
 
     /// Who asked, as the server is told.
-    pub fn caller(&self, bearer: &Bearer) -> Caller {
+    pub fn caller(&self, token_owner: &TokenOwner) -> Caller {
         Caller {
-            on_behalf_of_token: self.on_behalf_of_token(bearer),
+            on_behalf_of_token: self.on_behalf_of_token(token_owner),
             agent: self.agent.clone(),
             epoch: self.epoch,
             session: self.session.clone(),
@@ -158,7 +158,7 @@ impl Entry {
 }
 
 /// One queue, locked by this process.
-pub struct Queue {
+pub struct SpoolQueue {
     file: PathBuf,
     largest: usize,
     _turn: File,
@@ -228,14 +228,17 @@ impl Spool {
     }
 
     /// The queue for a server: an agent's in a project, or a token's.
-    pub fn name_of(agent: Option<&str>, bearer: Option<&Bearer>, server: &str) -> String {
-        at_server(&Self::name_at_any(agent, bearer), server)
+    pub fn name_of(agent: Option<&str>, token_owner: Option<&TokenOwner>, server: &str) -> String {
+        at_server(&Self::name_at_any(agent, token_owner), server)
     }
 
     /// The queue's name in older versions, in which one queue was for all servers.
-    pub fn name_at_any(agent: Option<&str>, bearer: Option<&Bearer>) -> String {
+    pub fn name_at_any(agent: Option<&str>, token_owner: Option<&TokenOwner>) -> String {
         let Some(agent) = agent else {
-            return format!("-@{}", bearer.map_or("", |bearer| &bearer.token));
+            return format!(
+                "-@{}",
+                token_owner.map_or("", |token_owner| &token_owner.token)
+            );
         };
         // A name may hold anything but what a file's name may not.
         let mut name = String::new();
@@ -249,7 +252,10 @@ impl Spool {
         if name.len() > LONGEST {
             name = format!("%%{}", sha256_hex(agent));
         }
-        format!("{name}@{}", bearer.map_or("", |bearer| &bearer.project))
+        format!(
+            "{name}@{}",
+            token_owner.map_or("", |token_owner| &token_owner.project)
+        )
     }
 
     /// Puts every request into the queue of the server it is for: in older versions, one queue was for all. Those of `asking`
@@ -268,7 +274,7 @@ impl Spool {
             } else {
                 whose
             };
-            let misplaced = |entry: &Entry| at_server(&whose, &entry.server) != name;
+            let misplaced = |entry: &SpooledRequest| at_server(&whose, &entry.server) != name;
             // Looked at without a turn first: nearly always all is in its place.
             let seen = read(&file_of(folder, &name), self.largest).unwrap_or_default();
             if !seen.entries.iter().any(misplaced) {
@@ -307,7 +313,7 @@ impl Spool {
     ///
     /// # Errors
     /// When another command has it for too long, or the folder cannot be used.
-    pub fn take(&self, name: &str) -> Result<Queue, Refusal> {
+    pub fn take(&self, name: &str) -> Result<SpoolQueue, Refusal> {
         self.take_within(name, PATIENCE)
     }
 
@@ -315,7 +321,7 @@ impl Spool {
     ///
     /// # Errors
     /// As [`Spool::take`].
-    pub fn take_within(&self, name: &str, patience: Duration) -> Result<Queue, Refusal> {
+    pub fn take_within(&self, name: &str, patience: Duration) -> Result<SpoolQueue, Refusal> {
         let folder = self.make()?;
         let lock = folder.join(format!("{name}.lock"));
         let turn = place(&lock)
@@ -338,7 +344,7 @@ impl Spool {
                 Err(TryLockError::Error(error)) => return Err(trouble("lock", &lock, &error)),
             }
         }
-        Ok(Queue {
+        Ok(SpoolQueue {
             file: file_of(folder, name),
             largest: self.largest,
             _turn: turn,
@@ -362,7 +368,7 @@ impl Spool {
     }
 
     /// How many requests wait in all queues, and how many of them not for this token. Looks, and waits for no lock.
-    pub fn waiting(&self, at_hand: Option<&Bearer>) -> Vec<Waiting> {
+    pub fn waiting(&self, at_hand: Option<&TokenOwner>) -> Vec<Waiting> {
         let mut waiting = Vec::new();
         let Some(folder) = self.folder() else {
             return waiting;
@@ -375,7 +381,9 @@ impl Spool {
                 continue;
             }
             let first = kept.entries.first();
-            let other = |entry: &&Entry| at_hand.is_some_and(|bearer| !entry.fits(bearer));
+            let other = |entry: &&SpooledRequest| {
+                at_hand.is_some_and(|token_owner| !entry.fits(token_owner))
+            };
             let held = kept.entries.iter().find(other);
             waiting.push(Waiting {
                 agent: first.and_then(|first| first.agent.clone()),
@@ -413,7 +421,7 @@ impl Spool {
     }
 }
 
-impl Queue {
+impl SpoolQueue {
     /// Where it is.
     pub fn file(&self) -> &Path {
         &self.file
@@ -436,7 +444,7 @@ impl Queue {
     }
 
     /// Puts an entry aside that can no longer be delivered.
-    pub fn put_aside(&self, entry: &Entry) -> io::Result<PathBuf> {
+    pub fn put_aside(&self, entry: &SpooledRequest) -> io::Result<PathBuf> {
         let aside = self.file.with_extension("damaged.jsonl");
         let line = serde_json::to_string(entry).map_err(io::Error::other)?;
         append(&aside, &line)?;
@@ -447,7 +455,7 @@ impl Queue {
     ///
     /// # Errors
     /// When it is not, or the queue would become too large to be read again.
-    pub fn push(&self, entry: &Entry) -> io::Result<usize> {
+    pub fn push(&self, entry: &SpooledRequest) -> io::Result<usize> {
         let (kept, _) = self.kept()?;
         let line = serde_json::to_string(entry).map_err(io::Error::other)?;
         let size = seen(&self.file)?.map_or(0, |seen| seen.size);
@@ -467,7 +475,7 @@ impl Queue {
     ///
     /// # Errors
     /// When it cannot be written: they are asked for again, with the same keys.
-    pub fn replace(&self, entries: &[Entry], rest: &[String]) -> io::Result<()> {
+    pub fn replace(&self, entries: &[SpooledRequest], rest: &[String]) -> io::Result<()> {
         if entries.is_empty() && rest.is_empty() {
             let (folder, name) = place(&self.file)?;
             folder.remove(name)?;
@@ -541,7 +549,7 @@ fn read(file: &Path, most: usize) -> io::Result<Kept> {
             continue;
         }
         let text = || String::from_utf8_lossy(line).into_owned();
-        match serde_json::from_slice::<Entry>(line) {
+        match serde_json::from_slice::<SpooledRequest>(line) {
             // In order: nothing is delivered before a line that is not understood.
             _ if !kept.rest.is_empty() => kept.rest.push(text()),
             Ok(entry) if entry.v == VERSION => kept.entries.push(entry),

@@ -7,7 +7,7 @@ use rustls::{CertificateError, Error as TlsError};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::Address;
-use super::silence::Silence;
+use super::unreachable::Unreachable;
 
 const ROOTS_HINT: &str = "have this machine trust the server's authority, or name the file with its certificate in SSL_CERT_FILE: \
     `export SSL_CERT_FILE=/path/ca.pem`";
@@ -49,7 +49,7 @@ pub fn trusted(address: &Address, user_named: bool) -> Result<TlsConfig, Refusal
 
 /// Why there is no safe way to a server, when that is what is wrong. Nothing was asked of it then: a
 /// request goes out only after all of this is found good.
-pub fn distrust(error: &ureq::Error) -> Option<Silence> {
+pub fn distrust(error: &ureq::Error) -> Option<Unreachable> {
     let error = match error {
         ureq::Error::Io(io) => io.get_ref()?.downcast_ref::<TlsError>()?,
         ureq::Error::Rustls(error) => error,
@@ -66,7 +66,7 @@ pub fn distrust(error: &ureq::Error) -> Option<Silence> {
             "check the log of the proxy with TLS in front of the server",
         ),
     };
-    Some(Silence::unreached(&why, Some(hint)))
+    Some(Unreachable::unreached(&why, Some(hint)))
 }
 
 fn of_certificate(error: &CertificateError) -> (String, &'static str) {

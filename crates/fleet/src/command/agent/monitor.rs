@@ -9,7 +9,7 @@ use flightline::core::dialect::epic::MonitorLevel;
 use flightline::core::policy::Preset;
 
 use crate::app::App;
-use crate::command::{ATTENTION, Done, typed};
+use crate::command::{ATTENTION, CommandResult, typed};
 use crate::ui::{Cell, Page, state};
 
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub struct MonitorArgs {
     during: Option<u64>,
 }
 
-pub fn run(args: &MonitorArgs, app: &mut App) -> Done {
+pub fn run(args: &MonitorArgs, app: &mut App) -> CommandResult {
     let began = Instant::now();
     loop {
         let sightings = app.sightings()?;

@@ -12,12 +12,12 @@ use flightline::core::text::counted;
 
 use super::process_of;
 use crate::app::App;
-use crate::command::{Done, typed};
+use crate::command::{CommandResult, typed};
 use crate::complete;
 use crate::ui::Page;
 
 #[derive(Debug, Args)]
-pub struct ResumeArgs {
+pub struct AgentResumeArgs {
     /// The agent
     #[arg(add = complete::agents())]
     name: String,
@@ -65,7 +65,7 @@ pub struct HandoffArgs {
     name: String,
 }
 
-pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
+pub fn resume(args: &AgentResumeArgs, app: &mut App) -> CommandResult {
     // An agent that comes back by itself knows its session.
     let caller = app.caller()?;
     let own = caller
@@ -100,7 +100,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn takeover(args: &TakeoverArgs, app: &mut App) -> Done {
+pub fn takeover(args: &TakeoverArgs, app: &mut App) -> CommandResult {
     let request = TakeOver {
         from: args.old.clone(),
         to: typed::name("agent name", &args.new)?,
@@ -133,7 +133,7 @@ pub fn takeover(args: &TakeoverArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn restart(args: &RestartArgs, app: &mut App) -> Done {
+pub fn restart(args: &RestartArgs, app: &mut App) -> CommandResult {
     let sightings = app.sightings()?;
     let shown = app.run(&ShowAgent {
         agent: Some(args.name.clone()),
@@ -172,7 +172,7 @@ pub fn restart(args: &RestartArgs, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn handoff(args: &HandoffArgs, app: &mut App) -> Done {
+pub fn handoff(args: &HandoffArgs, app: &mut App) -> CommandResult {
     let handoff = app.run(&ShowHandoff {
         agent: args.name.clone(),
     })?;

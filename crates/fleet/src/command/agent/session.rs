@@ -7,10 +7,10 @@ use flightline::agent::context::{EndSession, FullSync};
 use flightline::core::Kind;
 
 use crate::app::{App, Short};
-use crate::command::Done;
+use crate::command::CommandResult;
 use crate::ui::Page;
 
-pub fn say_beaten(beaten: &HeartbeatRecorded, app: &mut App) -> Done {
+pub fn say_beaten(beaten: &HeartbeatRecorded, app: &mut App) -> CommandResult {
     // The usual heartbeat asks for no ids.
     let led_to_more = !beaten.crossed.is_empty() || beaten.checkpoint_id.is_some();
     let short = match led_to_more {
@@ -74,7 +74,7 @@ fn say_crossed(page: &mut Page, beaten: &HeartbeatRecorded, short: &Short) {
     }
 }
 
-pub fn end(name: Option<String>, app: &mut App) -> Done {
+pub fn end(name: Option<String>, app: &mut App) -> CommandResult {
     let ended = app.run(&EndSession { agent: name })?;
     let short = app.short(&[Kind::Checkpoint], &ended)?;
     warn(ended.problem.as_ref(), app);
@@ -98,7 +98,7 @@ pub fn end(name: Option<String>, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn sync(name: Option<String>, app: &mut App) -> Done {
+pub fn sync(name: Option<String>, app: &mut App) -> CommandResult {
     let synced = app.run(&FullSync { agent: name })?;
     let short = app.short(&[Kind::Checkpoint], &synced)?;
     app.ui.answer(&synced, |page| {

@@ -6,10 +6,10 @@ use flightline::core::Kind;
 use flightline::recovery::points::{ListRecoveryPoints, RecoveryPoint};
 
 use crate::app::{App, Short};
-use crate::command::Done;
+use crate::command::CommandResult;
 use crate::ui::{Cell, Page};
 
-pub fn list(limit: u64, app: &mut App) -> Done {
+pub fn list(limit: u64, app: &mut App) -> CommandResult {
     let found = app.run(&ListRecoveryPoints {
         mission: None,
         limit,

@@ -11,7 +11,7 @@ use flightline::core::time::human_span;
 use flightline::core::{Kind, Time, Title};
 
 use crate::app::{App, Short};
-use crate::command::Done;
+use crate::command::CommandResult;
 use crate::command::recovery::say_analysis;
 use crate::ui::{Cell, Page};
 
@@ -20,7 +20,7 @@ const MOST_FILES: usize = 20;
 /// A look this much later than the checkpoint is worth saying.
 const LATE: u64 = 5_000;
 
-pub fn list(limit: u64, archived: bool, app: &mut App) -> Done {
+pub fn list(limit: u64, archived: bool, app: &mut App) -> CommandResult {
     let list = app.run(&ListCheckpoints {
         mission: None,
         archived,
@@ -68,7 +68,7 @@ pub fn list(limit: u64, archived: bool, app: &mut App) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn show(checkpoint: String, app: &mut App) -> Done {
+pub fn show(checkpoint: String, app: &mut App) -> CommandResult {
     let document = app.serve(&ShowCheckpoint { checkpoint })?;
     let (short, now) = (
         app.short(&[Kind::Checkpoint, Kind::Mission, Kind::Sortie], &document)?,

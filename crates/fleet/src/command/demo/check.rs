@@ -4,12 +4,12 @@ use flightline::core::event::EventType;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Act;
+use super::DemoStep;
 use super::stage::Stage;
 
 /// Something that was checked.
 #[derive(Debug, Serialize)]
-pub struct Check {
+pub struct DemoCheck {
     pub name: &'static str,
     pub ok: bool,
     /// The finding.
@@ -17,7 +17,7 @@ pub struct Check {
 }
 
 /// Runs all checks.
-pub fn run(stage: &mut Stage, acts: &[Act]) -> Vec<Check> {
+pub fn run(stage: &mut Stage, acts: &[DemoStep]) -> Vec<DemoCheck> {
     let rows: [(&'static str, Option<(bool, String)>); 8] = [
         ("every command ended as it should", Some(endings(acts))),
         (
@@ -47,12 +47,12 @@ pub fn run(stage: &mut Stage, acts: &[Act]) -> Vec<Check> {
         .map(|(name, found)| {
             let (ok, detail) =
                 found.unwrap_or_else(|| (false, "the store could not be asked".to_owned()));
-            Check { name, ok, detail }
+            DemoCheck { name, ok, detail }
         })
         .collect()
 }
 
-fn endings(acts: &[Act]) -> (bool, String) {
+fn endings(acts: &[DemoStep]) -> (bool, String) {
     let wrong = acts.iter().find(|act| act.exit_code != Some(act.expected));
     let detail = wrong.map_or_else(
         || format!("{} commands", acts.len()),
@@ -102,13 +102,13 @@ fn published(stage: &Stage) -> Option<(bool, String)> {
     Some((lines == 1 && done.len() == 1, detail))
 }
 
-fn fenced(acts: &[Act]) -> Option<(bool, String)> {
+fn fenced(acts: &[DemoStep]) -> Option<(bool, String)> {
     let last = acts.iter().rfind(|act| act.who.as_deref() == Some("bob"))?;
     let first = last.output.lines().next().unwrap_or_default();
     Some((last.exit_code == Some(4), first.to_owned()))
 }
 
-fn briefed(stage: &Stage, acts: &[Act]) -> Option<(bool, String)> {
+fn briefed(stage: &Stage, acts: &[DemoStep]) -> Option<(bool, String)> {
     let mut all = acts.iter();
     let briefing = all.find(|act| act.command.starts_with("fleet context --minimal"))?;
     let read = events(stage, EventType::BriefingAcknowledged)?;

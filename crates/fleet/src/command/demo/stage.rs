@@ -15,7 +15,7 @@ use flightline::core::{Code, Refusal};
 use flightline::store::clock::IdSource;
 use serde_json::Value;
 
-use super::Act;
+use super::DemoStep;
 use crate::config::Environment;
 
 /// The folder, the agents, and the ids that were shown so far.
@@ -70,7 +70,7 @@ impl Stage {
     }
 
     /// Plays a line of the script.
-    pub fn act(&mut self, line: &str) -> Result<Act, Refusal> {
+    pub fn act(&mut self, line: &str) -> Result<DemoStep, Refusal> {
         let line = self.filled_in(line)?;
         if let Some(name) = line.strip_prefix("start ") {
             return self.start(name);
@@ -91,7 +91,7 @@ impl Stage {
             None => self.write(command)?,
         };
         self.learn(&output);
-        Ok(Act {
+        Ok(DemoStep {
             who,
             command: command.to_owned(),
             output,
@@ -142,7 +142,7 @@ impl Stage {
     }
 
     /// Starts the process of an agent, and registers it.
-    fn start(&mut self, name: &str) -> Result<Act, Refusal> {
+    fn start(&mut self, name: &str) -> Result<DemoStep, Refusal> {
         let mut command = self.command();
         let child = command
             .arg("demo-agent")
@@ -155,7 +155,7 @@ impl Stage {
         let typed = format!("agents register {name} --pid {pid}");
         let (output, exit_code) = self.fleet(&words(&typed), None)?;
         self.learn(&output);
-        Ok(Act {
+        Ok(DemoStep {
             who: None,
             command: format!("fleet {typed}"),
             output,
@@ -165,7 +165,7 @@ impl Stage {
     }
 
     /// Kills the process of an agent with SIGKILL, and waits until it is gone.
-    fn kill(&mut self, name: &str) -> Result<Act, Refusal> {
+    fn kill(&mut self, name: &str) -> Result<DemoStep, Refusal> {
         let (_, child) = self
             .agents
             .iter_mut()
@@ -173,7 +173,7 @@ impl Stage {
             .ok_or_else(|| failed(format_args!("{name} was not started")))?;
         let ended = child.kill().and_then(|()| child.wait());
         ended.map_err(|error| failed(format_args!("{name} cannot be killed: {error}")))?;
-        Ok(Act {
+        Ok(DemoStep {
             who: None,
             command: format!("kill -9 {}   # {name}", child.id()),
             output: String::new(),

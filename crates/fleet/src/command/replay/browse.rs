@@ -81,7 +81,7 @@ fn plain(byte: u8) -> Option<Key> {
 
 /// What to show after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum BrowseView {
     Step,
     State,
     FirstAlready,
@@ -112,48 +112,48 @@ impl Browser {
         &mut self,
         key: Key,
         fetch: impl FnOnce(PageStart) -> Result<Vec<ReplayStep>, Refusal>,
-    ) -> Result<Said, Refusal> {
+    ) -> Result<BrowseView, Refusal> {
         let here = self.step().map(|step| (step.step, step.rev));
         match (key, here) {
-            (Key::Quit, _) => Ok(Said::Quit),
-            (Key::Help, _) => Ok(Said::Help),
-            (Key::State, _) => Ok(Said::State),
+            (Key::Quit, _) => Ok(BrowseView::Quit),
+            (Key::Help, _) => Ok(BrowseView::Help),
+            (Key::State, _) => Ok(BrowseView::State),
             (Key::Next, _) if self.at + 1 < self.steps.len() => {
                 self.at += 1;
-                Ok(Said::Step)
+                Ok(BrowseView::Step)
             }
             (Key::Previous, _) if self.at > 0 => {
                 self.at -= 1;
-                Ok(Said::Step)
+                Ok(BrowseView::Step)
             }
             (Key::Next, Some((_, rev))) => {
                 let steps = fetch(PageStart::After { rev })?;
-                Ok(self.turn(steps, 0, Said::LastAlready))
+                Ok(self.turn(steps, 0, BrowseView::LastAlready))
             }
             (Key::Previous, Some((step, _))) => {
                 let steps = fetch(PageStart::Before { step })?;
                 let last = steps.len().saturating_sub(1);
-                Ok(self.turn(steps, last, Said::FirstAlready))
+                Ok(self.turn(steps, last, BrowseView::FirstAlready))
             }
             (Key::First, _) | (Key::Next, None) => {
                 let steps = fetch(PageStart::First)?;
-                Ok(self.turn(steps, 0, Said::FirstAlready))
+                Ok(self.turn(steps, 0, BrowseView::FirstAlready))
             }
             (Key::Last, _) | (Key::Previous, None) => {
                 let steps = fetch(PageStart::Last)?;
                 let last = steps.len().saturating_sub(1);
-                Ok(self.turn(steps, last, Said::LastAlready))
+                Ok(self.turn(steps, last, BrowseView::LastAlready))
             }
         }
     }
 
     /// Turns to another page; stays where it is when that one is empty.
-    fn turn(&mut self, steps: Vec<ReplayStep>, at: usize, end: Said) -> Said {
+    fn turn(&mut self, steps: Vec<ReplayStep>, at: usize, end: BrowseView) -> BrowseView {
         if steps.is_empty() {
             return end;
         }
         (self.steps, self.at) = (steps, at);
-        Said::Step
+        BrowseView::Step
     }
 }
 
@@ -229,18 +229,21 @@ mod tests {
     fn every_step_is_reached_forwards_and_back_over_the_pages() {
         let mut browser = Browser::new(fetch(PageStart::First).unwrap());
         let mut seen = vec![browser.step().unwrap().step];
-        while browser.press(Key::Next, fetch).unwrap() == Said::Step {
+        while browser.press(Key::Next, fetch).unwrap() == BrowseView::Step {
             seen.push(browser.step().unwrap().step);
         }
         assert_eq!(seen, (1..=10).collect::<Vec<u64>>());
-        assert_eq!(browser.press(Key::Next, fetch).unwrap(), Said::LastAlready);
-        while browser.press(Key::Previous, fetch).unwrap() == Said::Step {
+        assert_eq!(
+            browser.press(Key::Next, fetch).unwrap(),
+            BrowseView::LastAlready
+        );
+        while browser.press(Key::Previous, fetch).unwrap() == BrowseView::Step {
             seen.push(browser.step().unwrap().step);
         }
         assert_eq!(seen[10..], (1..=9).rev().collect::<Vec<u64>>());
         assert_eq!(
             browser.press(Key::Previous, fetch).unwrap(),
-            Said::FirstAlready
+            BrowseView::FirstAlready
         );
         for (key, step) in [
             (Key::Last, 10),
@@ -248,13 +251,13 @@ mod tests {
             (Key::First, 1),
             (Key::Next, 2),
         ] {
-            assert_eq!(browser.press(key, fetch).unwrap(), Said::Step);
+            assert_eq!(browser.press(key, fetch).unwrap(), BrowseView::Step);
             assert_eq!(browser.step().unwrap().step, step, "{key:?}");
         }
         for (key, said) in [
-            (Key::State, Said::State),
-            (Key::Help, Said::Help),
-            (Key::Quit, Said::Quit),
+            (Key::State, BrowseView::State),
+            (Key::Help, BrowseView::Help),
+            (Key::Quit, BrowseView::Quit),
         ] {
             assert_eq!(browser.press(key, fetch).unwrap(), said);
             assert_eq!(browser.step().unwrap().step, 2, "{key:?} moves nothing");
@@ -269,7 +272,7 @@ mod tests {
             browser.press(key, nothing).unwrap();
             assert!(browser.step().is_none());
         }
-        assert_eq!(browser.press(Key::Next, fetch).unwrap(), Said::Step);
+        assert_eq!(browser.press(Key::Next, fetch).unwrap(), BrowseView::Step);
         assert_eq!(browser.step().unwrap().step, 1);
         let refusal = Refusal::invalid("no");
         browser

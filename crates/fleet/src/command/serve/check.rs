@@ -7,12 +7,12 @@ use flightline::core::{Code, Refusal};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::command::Done;
+use crate::command::CommandResult;
 
 /// How long an answer may take.
 const AT_MOST: Duration = Duration::from_secs(4);
 
-pub fn run(url: &str, app: &App) -> Done {
+pub fn run(url: &str, app: &App) -> CommandResult {
     let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .timeout_global(Some(AT_MOST))

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{self as setup, cannot_edit, read};
 use crate::app::App;
-use crate::command::Done;
+use crate::command::CommandResult;
 
 /// The written files, as JSON.
 #[derive(Serialize)]
@@ -21,7 +21,7 @@ struct Written {
     install: Vec<String>,
 }
 
-pub fn run(client: Client, folder: &Path, app: &App) -> Done {
+pub fn run(client: Client, folder: &Path, app: &App) -> CommandResult {
     let files = plugin_files(client, env!("CARGO_PKG_VERSION"))
         .map_err(|trouble| cannot_edit(folder, &trouble))?
         .ok_or_else(|| {

@@ -15,7 +15,7 @@ pub enum SortieCommand {
     /// Add a sortie to a mission
     Add(AddArgs),
     /// List the sorties of a mission, in order
-    List(ListArgs),
+    List(SortieListArgs),
     /// Show a sortie with its subtasks, files, errors and reviews
     Show {
         /// The sortie
@@ -27,7 +27,7 @@ pub enum SortieCommand {
     /// Show the dependencies between sorties
     Tree,
     /// Edit a sortie: title, priority, dependencies, files, criteria
-    Edit(Box<EditArgs>),
+    Edit(Box<SortieEditArgs>),
     /// Cancel a sortie; the mission continues without it
     Cancel {
         /// The sortie
@@ -82,7 +82,7 @@ pub enum SortieCommand {
         id: String,
     },
     /// Report progress: notes, subtasks, files, criteria, position
-    Update(Box<UpdateArgs>),
+    Update(Box<SortieUpdateArgs>),
     /// Report an error in a sortie, or clear its errors
     Error(ErrorArgs),
     /// Block a sortie that waits for something
@@ -118,7 +118,7 @@ pub enum SortieCommand {
         #[arg(long, value_name = "JSON")]
         output: Option<String>,
         #[command(flatten)]
-        end: EndArgs,
+        end: SortieEndArgs,
     },
     /// Give up a sortie: mark it as failed
     Fail {
@@ -129,7 +129,7 @@ pub enum SortieCommand {
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
         #[command(flatten)]
-        end: EndArgs,
+        end: SortieEndArgs,
     },
     /// Release a sortie, so that any agent can claim it
     Release {
@@ -140,7 +140,7 @@ pub enum SortieCommand {
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
         #[command(flatten)]
-        end: EndArgs,
+        end: SortieEndArgs,
     },
     /// Record a review, or ask for one (without a score)
     Review {
@@ -178,7 +178,7 @@ pub enum SortieCommand {
 }
 
 #[derive(Debug, Default, Args)]
-pub struct EndArgs {
+pub struct SortieEndArgs {
     /// Keep the locks of the sortie (default: release them)
     #[arg(long)]
     pub keep: bool,
@@ -221,7 +221,7 @@ pub struct AddArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct EditArgs {
+pub struct SortieEditArgs {
     /// The sortie
     #[arg(add = complete::sorties())]
     id: String,
@@ -263,7 +263,7 @@ pub struct EditArgs {
     resume_instructions: Option<String>,
 }
 
-impl EditArgs {
+impl SortieEditArgs {
     pub fn request(&self, app: &App) -> Result<EditSortie, Refusal> {
         let request = EditSortie {
             sortie: self.id.clone(),
@@ -328,7 +328,7 @@ impl MoveArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ListArgs {
+pub struct SortieListArgs {
     /// Filter by status, such as `in_progress`
     #[arg(long)]
     pub status: Option<String>,
@@ -363,7 +363,7 @@ pub struct ErrorArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct UpdateArgs {
+pub struct SortieUpdateArgs {
     /// The sortie
     #[arg(add = complete::sorties())]
     id: String,
@@ -420,7 +420,7 @@ pub struct UpdateArgs {
     checkpoint: bool,
 }
 
-impl UpdateArgs {
+impl SortieUpdateArgs {
     pub fn request(&self, app: &App) -> Result<UpdateSortie, Refusal> {
         let mut files = Vec::new();
         for (paths, change) in [

@@ -8,7 +8,7 @@ use flightline::remote::VERSION;
 use flightline_server::{Sampling, Traces};
 use ureq::http::{HeaderName, HeaderValue};
 
-use super::{ENDPOINTS, Told};
+use super::{ENDPOINTS, TraceSettings};
 use crate::remote::{Address, trusted};
 
 /// The name of this server, unless a variable says otherwise.
@@ -21,14 +21,14 @@ struct Variables<F> {
 }
 
 /// Understands them; `get` gives the value of one that is set.
-pub fn traces(get: impl Fn(&str) -> Option<String>) -> Told {
+pub fn traces(get: impl Fn(&str) -> Option<String>) -> TraceSettings {
     let mut variables = Variables {
         get,
         warnings: Vec::new(),
     };
     let found = variables.traces();
     let (traces, to) = found.unzip();
-    Told {
+    TraceSettings {
         traces,
         to,
         warnings: variables.warnings,
@@ -304,7 +304,7 @@ fn decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn told(set: &[(&str, &str)]) -> Told {
+    fn told(set: &[(&str, &str)]) -> TraceSettings {
         traces(|name| {
             let found = set.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())

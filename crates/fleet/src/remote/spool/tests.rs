@@ -7,22 +7,22 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
-fn bearer(project: &str, token: &str) -> Bearer {
-    Bearer {
+fn token_owner(project: &str, token: &str) -> TokenOwner {
+    TokenOwner {
         project: project.to_owned(),
         token: token.to_owned(),
     }
 }
 
-fn entry(key: &str, agent: Option<&str>) -> Entry {
+fn entry(key: &str, agent: Option<&str>) -> SpooledRequest {
     let caller = Caller {
         agent: agent.map(str::to_owned),
         ..Caller::default()
     };
     let request = r#"{"text":"the key is AKIAIOSFODNN7EXAMPLE"}"#;
-    let place = ("http://localhost", &bearer("prj-a", "tok-a"));
+    let place = ("http://localhost", &token_owner("prj-a", "tok-a"));
     let at = Time::from_millis(0);
-    Entry::new(key, place, at, ("add_note", request), &caller)
+    SpooledRequest::new(key, place, at, ("add_note", request), &caller)
 }
 
 fn spool(temp: &tempfile::TempDir) -> Spool {
@@ -148,14 +148,14 @@ fn a_link_in_the_place_of_a_queue_is_not_followed() {
 
 #[test]
 fn every_name_has_a_file_of_its_own() {
-    let a = bearer("prj-a", "tok-a");
+    let a = token_owner("prj-a", "tok-a");
     let name = |agent| Spool::name_at_any(Some(agent), Some(&a));
     assert_eq!(name("Specialist-2"), "Specialist-2@prj-a");
     assert_eq!(name("../x"), "%2E%2E%2Fx@prj-a");
     assert_ne!(name("a/b"), name("a_b"));
     assert_ne!(name("-"), Spool::name_at_any(None, Some(&a)));
     assert!(name(&"é".repeat(100)).len() < 200);
-    let b = bearer("prj-a", "tok-b");
+    let b = token_owner("prj-a", "tok-b");
     assert_ne!(
         Spool::name_at_any(None, Some(&a)),
         Spool::name_at_any(None, Some(&b))
@@ -169,9 +169,9 @@ fn every_name_has_a_file_of_its_own() {
 fn what_an_older_version_kept_for_all_servers_is_sorted_by_server() {
     let temp = tempfile::tempdir().unwrap();
     let spool = spool(&temp);
-    let a = bearer("prj-a", "tok-a");
+    let a = token_owner("prj-a", "tok-a");
     let old = Spool::name_at_any(Some("ada"), Some(&a));
-    let elsewhere = |key| Entry {
+    let elsewhere = |key| SpooledRequest {
         server: "http://elsewhere".to_owned(),
         ..entry(key, Some("ada"))
     };
@@ -218,9 +218,9 @@ fn what_an_older_version_kept_for_all_servers_is_sorted_by_server() {
 fn what_a_person_said_needs_the_same_token_and_what_an_agent_said_the_project() {
     let (person, agent) = (entry("a", None), entry("a", Some("ada")));
     for (of, by_person, by_agent) in [
-        (bearer("prj-a", "tok-a"), true, true),
-        (bearer("prj-a", "tok-b"), false, true),
-        (bearer("prj-b", "tok-a"), false, false),
+        (token_owner("prj-a", "tok-a"), true, true),
+        (token_owner("prj-a", "tok-b"), false, true),
+        (token_owner("prj-b", "tok-a"), false, false),
     ] {
         assert_eq!((person.fits(&of), agent.fits(&of)), (by_person, by_agent));
     }

@@ -2,7 +2,7 @@
 
 /// Why there is no answer.
 #[derive(Clone, Debug)]
-pub struct Silence {
+pub struct Unreachable {
     /// As it follows the server's name.
     pub what: String,
     then: Then,
@@ -18,7 +18,7 @@ enum Then {
     Said(String),
 }
 
-impl Silence {
+impl Unreachable {
     /// No answer, or none of a trusted server; with a hint, unless waiting helps.
     pub fn unreached(why: &str, hint: Option<&'static str>) -> Self {
         Self {

@@ -6,14 +6,14 @@ use crate::config::Secret;
 
 /// The public part of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bearer {
+pub struct TokenOwner {
     /// The project that it opens.
     pub project: String,
     /// The id of the token.
     pub token: String,
 }
 
-impl Bearer {
+impl TokenOwner {
     /// Of this token; none when it is no token of ours, which opens nothing.
     pub fn of(token: &Secret) -> Option<Self> {
         let presented = Presented::parse(token.reveal()).ok()?;

@@ -19,27 +19,27 @@ use flightline::store::clock::{Clock, IdSource};
 use flightline::{Access, Caller, Operation};
 use serde_json::{Value, json};
 
-use super::Bearer;
-use super::client::{Client, Sent};
-use super::silence::Silence;
-use super::spool::{Entry, Kept, Queue, Spool};
+use super::TokenOwner;
+use super::client::{Sent, ServerClient};
+use super::spool::{Kept, Spool, SpoolQueue, SpooledRequest};
+use super::unreachable::Unreachable;
 
 /// How much of a late request's text is quoted.
 const TOLD: usize = 4_000;
 const TOLD_WHY: usize = 1_000;
 
 /// A way to a server that remembers what could not be brought.
-pub struct Courier {
-    client: Client,
+pub struct QueueingClient {
+    client: ServerClient,
     /// Whose token it asks with.
-    bearer: Option<Bearer>,
+    token_owner: Option<TokenOwner>,
     spool: Spool,
     clock: Clock,
     /// In test builds: where this process ends.
     steps: CrashPoints,
     begun: bool,
     /// Why the server cannot be reached, when that is known.
-    down: Option<Silence>,
+    down: Option<Unreachable>,
     /// Why what waits in a queue cannot be brought, though the server is there.
     stuck: BTreeMap<String, Refusal>,
 }
@@ -49,20 +49,20 @@ enum Brought {
     /// All of it, or as much as this server takes.
     Enough,
     /// The server cannot be reached.
-    Down(Silence),
+    Down(Unreachable),
 }
 
-impl Courier {
+impl QueueingClient {
     /// One for this server and token, with these queues.
     pub fn new(
-        (client, bearer): (Client, Option<Bearer>),
+        (client, token_owner): (ServerClient, Option<TokenOwner>),
         spool: Spool,
         clock: Clock,
         steps: CrashPoints,
     ) -> Self {
         Self {
             client,
-            bearer,
+            token_owner,
             spool,
             clock,
             steps,
@@ -104,8 +104,8 @@ impl Courier {
             };
             match self.bring(&name, &queue, &mut delivery, &mut said) {
                 Ok(Brought::Enough) => {}
-                Ok(Brought::Down(silence)) => {
-                    self.down = Some(silence);
+                Ok(Brought::Down(unreachable)) => {
+                    self.down = Some(unreachable);
                     break;
                 }
                 Err(error) => said.push(format!(
@@ -126,7 +126,7 @@ impl Courier {
     fn bring(
         &mut self,
         name: &str,
-        queue: &Queue,
+        queue: &SpoolQueue,
         delivery: &mut QueueDelivery,
         said: &mut Vec<String>,
     ) -> std::io::Result<Brought> {
@@ -151,12 +151,12 @@ impl Courier {
             }
             // The server would take the line as written in another project, or by another principal; unless it names its
             // agent.
-            let may = |bearer: &Bearer| {
-                entry.fits(bearer)
-                    || (entry.project == bearer.project
-                        && entry.on_behalf_of_token(bearer).is_some())
+            let may = |token_owner: &TokenOwner| {
+                entry.fits(token_owner)
+                    || (entry.project == token_owner.project
+                        && entry.on_behalf_of_token(token_owner).is_some())
             };
-            let Some(bearer) = self.bearer.clone().filter(may) else {
+            let Some(token_owner) = self.token_owner.clone().filter(may) else {
                 self.stuck.insert(name.to_owned(), for_another_token());
                 return Ok(Brought::Enough);
             };
@@ -165,15 +165,15 @@ impl Courier {
                 self.stop_at(name, queue, all - at, said);
                 return Ok(Brought::Enough);
             }
-            let answer = match self.ask(entry, &bearer) {
+            let answer = match self.ask(entry, &token_owner) {
                 Sent::Answered(answer) => answer,
-                Sent::Unreachable { silence, .. } => return Ok(Brought::Down(silence)),
+                Sent::Unreachable { unreachable, .. } => return Ok(Brought::Down(unreachable)),
             };
             self.steps.step();
             match answer.reply {
                 Ok(_) => delivery.delivered += 1,
                 // The token that queued it may still come; or this token may not speak for it.
-                Err(refusal) if refusal.code == Code::Forbidden && !entry.fits(&bearer) => {
+                Err(refusal) if refusal.code == Code::Forbidden && !entry.fits(&token_owner) => {
                     self.stuck.insert(name.to_owned(), refusal);
                     return Ok(Brought::Enough);
                 }
@@ -187,7 +187,7 @@ impl Courier {
                     return Ok(Brought::Enough);
                 }
                 Err(refusal) => match self.record_late(entry, &refusal) {
-                    Sent::Unreachable { silence, .. } => return Ok(Brought::Down(silence)),
+                    Sent::Unreachable { unreachable, .. } => return Ok(Brought::Down(unreachable)),
                     Sent::Answered(answer) => {
                         if let Err(untold) = answer.reply {
                             let file = queue.put_aside(entry)?;
@@ -220,7 +220,7 @@ impl Courier {
     }
 
     /// The next line is of another version: it stays for the program that wrote it.
-    fn stop_at(&mut self, name: &str, queue: &Queue, count: usize, said: &mut Vec<String>) {
+    fn stop_at(&mut self, name: &str, queue: &SpoolQueue, count: usize, said: &mut Vec<String>) {
         let refusal = Refusal::new(
             Code::OtherVersion,
             format!(
@@ -238,17 +238,17 @@ impl Courier {
     }
 
     fn name_of(&self, agent: Option<&str>) -> String {
-        Spool::name_of(agent, self.bearer.as_ref(), self.address())
+        Spool::name_of(agent, self.token_owner.as_ref(), self.address())
     }
 
-    fn ask(&mut self, entry: &Entry, bearer: &Bearer) -> Sent {
-        let (caller, request) = (entry.caller(bearer), entry.request.to_string());
+    fn ask(&mut self, entry: &SpooledRequest, token_owner: &TokenOwner) -> Sent {
+        let (caller, request) = (entry.caller(token_owner), entry.request.to_string());
         let call = plain(&entry.operation, &request, &caller);
         self.client.send(&call, Some(&entry.key))
     }
 
     /// Records a line that came too late, once, however often this is asked for.
-    fn record_late(&mut self, entry: &Entry, refusal: &Refusal) -> Sent {
+    fn record_late(&mut self, entry: &SpooledRequest, refusal: &Refusal) -> Sent {
         let of = |field: &str| entry.request[field].as_str().map(str::to_owned);
         let request = || {
             Ok::<_, Refusal>(RecordRejected {
@@ -283,18 +283,18 @@ impl Courier {
         &mut self,
         call: &RemoteCall<'_>,
         key: Option<&str>,
-        silence: &Silence,
+        unreachable: &Unreachable,
         perhaps: bool,
     ) -> ServerAnswer {
         match (call.offline, key) {
-            (Offline::Kept, Some(key)) => match self.keep(call, key, silence, perhaps) {
+            (Offline::Kept, Some(key)) => match self.keep(call, key, unreachable, perhaps) {
                 Ok(later) => later.into(),
                 Err(refusal) => refusal.into(),
             },
             (Offline::Dropped, _) => Deferred {
                 message: format!(
                     "{}; this heartbeat is dropped, and the next one replaces it",
-                    self.cannot(silence)
+                    self.cannot(unreachable)
                 ),
                 details: json!({ "dropped": true, "server": self.address() }),
             }
@@ -303,7 +303,7 @@ impl Courier {
                 Code::CommitUnknown,
                 format!(
                     "{}, and it is not known whether it was done",
-                    self.cannot(silence)
+                    self.cannot(unreachable)
                 ),
             )
             .hint(format!(
@@ -311,13 +311,13 @@ impl Courier {
             ))
             .into(),
             _ => {
-                let queues = self.spool.waiting(self.bearer.as_ref());
+                let queues = self.spool.waiting(self.token_owner.as_ref());
                 let count: usize = queues.iter().map(|of| of.count).sum();
-                let mut hint = silence.advice("nothing was done");
+                let mut hint = unreachable.advice("nothing was done");
                 if count > 0 {
                     let _ = write!(hint, "; {} on this machine to be delivered", waiting(count));
                 }
-                Refusal::new(Code::Unavailable, self.cannot(silence))
+                Refusal::new(Code::Unavailable, self.cannot(unreachable))
                     .hint(hint)
                     .details(json!({ "server": self.address(), "waiting": queues }))
                     .into()
@@ -325,15 +325,15 @@ impl Courier {
         }
     }
 
-    fn cannot(&self, silence: &Silence) -> String {
-        format!("the server at {} {}", self.address(), silence.what)
+    fn cannot(&self, unreachable: &Unreachable) -> String {
+        format!("the server at {} {}", self.address(), unreachable.what)
     }
 
     fn keep(
         &mut self,
         call: &RemoteCall<'_>,
         key: &str,
-        silence: &Silence,
+        unreachable: &Unreachable,
         perhaps: bool,
     ) -> Result<Deferred, Refusal> {
         let at = self.clock.now();
@@ -342,10 +342,10 @@ impl Courier {
             true => call.request.clone(),
             false => (call.later)(at)?,
         };
-        let bearer = self.bearer.as_ref().ok_or_else(unknown)?;
-        let entry = Entry::new(
+        let token_owner = self.token_owner.as_ref().ok_or_else(unknown)?;
+        let entry = SpooledRequest::new(
             key,
-            (self.address(), bearer),
+            (self.address(), token_owner),
             at,
             (call.operation, &request),
             call.caller,
@@ -358,7 +358,7 @@ impl Courier {
                 Code::Unavailable,
                 format!(
                     "{}, and it cannot be queued on this machine: {error}",
-                    self.cannot(silence)
+                    self.cannot(unreachable)
                 ),
             )
             .hint("nothing was done or queued: run it again when the server is reachable")
@@ -367,7 +367,7 @@ impl Courier {
         Ok(Deferred {
             message: format!(
                 "queued on this machine only: {}; it is delivered by the next command that reaches it ({} of {whose} {})",
-                self.cannot(silence),
+                self.cannot(unreachable),
                 requests(count),
                 if count == 1 { "waits" } else { "wait" }
             ),
@@ -384,7 +384,7 @@ impl Courier {
     }
 }
 
-impl Remote for Courier {
+impl Remote for QueueingClient {
     fn call(&mut self, call: &RemoteCall<'_>) -> ServerAnswer {
         let own = self.name_of(call.caller.agent.as_deref());
         let said = match self.begun {
@@ -395,23 +395,26 @@ impl Remote for Courier {
         let key = key_of(call);
         let writes = call.access != Access::Read && !call.rehearse;
         // Never before an earlier request.
-        let older = Spool::name_at_any(call.caller.agent.as_deref(), self.bearer.as_ref());
+        let older = Spool::name_at_any(call.caller.agent.as_deref(), self.token_owner.as_ref());
         let behind = writes && (self.spool.has(&own) || self.spool.has(&older));
         let mut answer = match (&self.down, behind) {
-            (Some(silence), _) => {
-                let silence = silence.clone();
-                self.set_aside(call, key.as_deref(), &silence, false)
+            (Some(unreachable), _) => {
+                let unreachable = unreachable.clone();
+                self.set_aside(call, key.as_deref(), &unreachable, false)
             }
             (None, true) if call.offline == Offline::Refused => self.behind(&own, &older).into(),
             (None, true) => {
-                let silence = Silence::unreached(&self.behind(&own, &older).message, None);
-                self.set_aside(call, key.as_deref(), &silence, false)
+                let unreachable = Unreachable::unreached(&self.behind(&own, &older).message, None);
+                self.set_aside(call, key.as_deref(), &unreachable, false)
             }
             (None, false) => match self.client.send(call, key.as_deref()) {
                 Sent::Answered(answer) => answer,
-                Sent::Unreachable { silence, perhaps } => {
-                    let answer = self.set_aside(call, key.as_deref(), &silence, perhaps);
-                    self.down = Some(silence);
+                Sent::Unreachable {
+                    unreachable,
+                    perhaps,
+                } => {
+                    let answer = self.set_aside(call, key.as_deref(), &unreachable, perhaps);
+                    self.down = Some(unreachable);
                     answer
                 }
             },
@@ -430,10 +433,10 @@ impl Remote for Courier {
     }
 }
 
-impl Courier {
+impl QueueingClient {
     /// Adds to a refusal what to do about requests that wait for an expired token.
     fn advise(&self, refusal: &mut Refusal) {
-        let queues = self.spool.waiting(self.bearer.as_ref());
+        let queues = self.spool.waiting(self.token_owner.as_ref());
         let count: usize = queues.iter().map(|of| of.count).sum();
         if count > 0 {
             let hint = refusal.hint.take().unwrap_or_default();
