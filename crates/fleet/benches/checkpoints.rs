@@ -36,7 +36,7 @@ use flightline::replay::{PageStart, Replay};
 use flightline::sortie::add::NewSortie;
 use flightline::store::{Actor, Find, Location, OpenOptions, Store};
 use flightline::{Caller, Fleet};
-use flightline_testkit::repository::Repository;
+use flightline_testkit::repository::TestRepository;
 use measure::{ms, p, time};
 use table::report;
 
@@ -69,7 +69,7 @@ fn work_tree(folder: &Path) {
         .map(|n| (format!("src/{}/{n}.rs", n % 20), format!("// file {n}\n")))
         .collect();
     let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (&**a, &**b)).collect();
-    let repository = Repository::new(folder, &files);
+    let repository = TestRepository::new(folder, &files);
     for n in 0..10 {
         repository.write(&format!("src/{n}/{n}.rs"), "// changed\n");
     }

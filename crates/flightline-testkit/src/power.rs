@@ -12,14 +12,14 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// An ext4 of our own in a file. It goes with this value.
-pub struct Disk {
+pub struct TestDisk {
     /// Where it is mounted.
     pub path: PathBuf,
     image: PathBuf,
     _folder: TempDir,
 }
 
-impl Disk {
+impl TestDisk {
     /// Makes one of so many MiB. Nothing where this user may not mount one, which is said.
     ///
     /// # Panics
@@ -74,7 +74,7 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
+impl Drop for TestDisk {
     fn drop(&mut self) {
         run("umount", &["--lazy".as_ref(), &self.path]);
     }

@@ -11,11 +11,11 @@ use flightline::workspace::{Bounds, Surroundings, WorkTree};
 pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A repository below a temporary folder.
-pub struct Repository {
+pub struct TestRepository {
     root: PathBuf,
 }
 
-impl Repository {
+impl TestRepository {
     /// A repository in `root`, with these files in its first commit.
     ///
     /// # Panics

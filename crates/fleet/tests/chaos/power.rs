@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use flightline_testkit::power::Disk;
+use flightline_testkit::power::TestDisk;
 
 use crate::chance::{self, Chance};
 use crate::kill::{Told, one_round};
@@ -14,7 +14,7 @@ const MIB: u64 = 96;
 
 #[test]
 fn what_a_server_acknowledged_survives_a_power_cut() {
-    let Some(disk) = Disk::mount(MIB) else {
+    let Some(disk) = TestDisk::mount(MIB) else {
         return;
     };
     let (rounds, mut chance) = (chance::rounds(12), Chance::new(chance::seed()));

@@ -5,20 +5,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
-use flightline_testkit::repository::Repository;
+use flightline_testkit::repository::TestRepository;
 use serde_json::Value;
 
 use crate::world::{PATH, World};
 
 /// A repository with a fleet, in which ada has changed one file and made another.
-fn working() -> (World, Repository) {
+fn working() -> (World, TestRepository) {
     let world = World::empty();
     let files = [
         ("src/model.rs", "model\n"),
         ("src/api.rs", "api\n"),
         ("old.txt", "old\n"),
     ];
-    let repository = Repository::new(&world.repo(), &files);
+    let repository = TestRepository::new(&world.repo(), &files);
     world.ok("init");
     world.ok("missions create \"Add login\" --sortie Model --sortie Docs");
     let id = world.sortie("Model");
@@ -227,7 +227,7 @@ fn a_git_that_hangs_costs_a_moment_and_is_said() {
 fn what_the_environment_says_of_git_does_not_reach_it() {
     let (world, _repository) = working();
     let other = world.home().join("other");
-    let other = Repository::new(&other, &[("elsewhere", "x")]);
+    let other = TestRepository::new(&other, &[("elsewhere", "x")]);
     let marker = world.home().join("marker");
     let taken = world
         .line("checkpoint")

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flightline_testkit::power::Disk;
+use flightline_testkit::power::TestDisk;
 
 use crate::journal::texts;
 use crate::lost::Chance;
@@ -87,7 +87,7 @@ const DEEDS: [Deed; 9] = [
 
 #[test]
 fn what_a_command_acknowledged_survives_a_power_cut() {
-    let Some(disk) = Disk::mount(64) else {
+    let Some(disk) = TestDisk::mount(64) else {
         return;
     };
     let world = World::at(&disk.path.join("repo"), None);

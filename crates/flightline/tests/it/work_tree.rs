@@ -10,12 +10,12 @@ use flightline::core::event::sha256_hex;
 use flightline::core::file_system::{FileSystem, RecordedFiles, SeenFile};
 use flightline_testkit::prelude::*;
 use flightline_testkit::read_checkpoint;
-use flightline_testkit::repository::{Repository, work_tree};
+use flightline_testkit::repository::{TestRepository, work_tree};
 
 /// A repository with a mission in it, in which ada has changed a file.
-fn working(world: &World) -> (Story<'_>, Repository) {
+fn working(world: &World) -> (Story<'_>, TestRepository) {
     let root = world.folder().join("repo");
-    let repository = Repository::new(
+    let repository = TestRepository::new(
         &root,
         &[
             ("src/model.rs", "model"),
