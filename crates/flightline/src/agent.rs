@@ -29,10 +29,10 @@ use self::holdings::{Held, held_by_each};
 use self::session::{begin_session, check_process};
 use crate::checkpoint::trigger::{error, first_of, mission_of};
 use crate::context::receipt::BriefingView;
-use crate::desk::{Desk, agent_named, check_new_name, new_agent, speak_for};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull, Window};
 use crate::mission::short;
+use crate::op_context::{OpContext, agent_named, check_new_name, new_agent, speak_for};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::start::{SessionStart, start_by_itself};
 use crate::remote::Offline;
@@ -212,21 +212,21 @@ impl Operation for RegisterAgent {
         }
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<AgentView> {
         check_process(self.process.as_ref())?;
-        let known = agent_named(desk.tx, self.name.as_str())?;
+        let known = agent_named(ctx.tx, self.name.as_str())?;
         if known.is_none() {
-            check_new_name(desk.tx, &self.name)?;
+            check_new_name(ctx.tx, &self.name)?;
         }
-        let now = desk.now();
+        let now = ctx.now();
         let same_session = known.as_ref().is_some_and(|agent| {
             agent.retired_at.is_none() && self.session.is_some() && agent.session_id == self.session
         });
         let is_new = known.is_none();
         let mut agent =
-            known.unwrap_or_else(|| new_agent(desk.tx, self.name.clone(), Role::Specialist));
+            known.unwrap_or_else(|| new_agent(ctx.tx, self.name.clone(), Role::Specialist));
         if !same_session {
-            begin_session(desk.tx, &mut agent, self.session.clone())?;
+            begin_session(ctx.tx, &mut agent, self.session.clone())?;
         }
         agent.role = self.role.unwrap_or(agent.role);
         agent.kind = self.kind.clone().or(agent.kind);
@@ -235,31 +235,31 @@ impl Operation for RegisterAgent {
         agent.retired_at = None;
         agent.updated_at = now;
         // The caller that registers an agent speaks for it from here on.
-        speak_for(desk.tx, &agent);
+        speak_for(ctx.tx, &agent);
         let event = match (is_new, same_session) {
             (true, _) => EventType::AgentRegistered,
             (false, true) => EventType::AgentUpdated,
             (false, false) => EventType::AgentSessionStarted,
         };
-        desk.tx.set(
+        ctx.tx.set(
             event,
             &agent,
             &json!({
                 "epoch": agent.epoch, "role": agent.role.as_str(), "session": agent.session_id,
             }),
         )?;
-        desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
+        ctx.tx.beat(agent.id, agent.epoch, &json!({}))?;
         let mut start = None;
         if !same_session {
             if !is_new {
-                lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+                lose_context(ctx, &agent, CompactionEvidence::NewEpoch)?;
             }
-            start = start_by_itself(desk, &mut agent)?;
+            start = start_by_itself(ctx, &mut agent)?;
         }
-        let pulses = desk.tx.pulses()?;
+        let pulses = ctx.tx.pulses()?;
         Ok(AgentView {
             start,
-            ..view(desk, agent, &pulses, &[])?
+            ..view(ctx, agent, &pulses, &[])?
         })
     }
 }
@@ -274,41 +274,41 @@ impl Operation for ListAgents {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<AgentView>> {
-        if let Some(window) = desk.caller.window.clone() {
-            return self.page(desk, &window);
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<AgentView>> {
+        if let Some(window) = ctx.caller.window.clone() {
+            return self.page(ctx, &window);
         }
-        let pulses = desk.tx.pulses()?;
-        let mut agents = desk.tx.find::<Agent>(Find::All)?;
+        let pulses = ctx.tx.pulses()?;
+        let mut agents = ctx.tx.find::<Agent>(Find::All)?;
         agents.retain(|agent| self.retired || agent.retired_at.is_none());
-        views(desk, agents, &pulses, &self.sightings)
+        views(ctx, agents, &pulses, &self.sightings)
     }
 }
 
 impl ListAgents {
     /// Only so many of them, after one that was given before.
-    fn page(&self, desk: &mut Desk<'_, '_>, window: &Window) -> Result<Vec<AgentView>> {
+    fn page(&self, ctx: &mut OpContext<'_, '_>, window: &Window) -> Result<Vec<AgentView>> {
         let retired = (!self.retired).then_some(RETIRED);
-        let Some(born) = window.place(desk, Kind::Agent, retired)? else {
+        let Some(born) = window.place(ctx, Kind::Agent, retired)? else {
             return Ok(Vec::new());
         };
-        let counts = desk.tx.counts_by_status(Kind::Agent)?;
+        let counts = ctx.tx.counts_by_status(Kind::Agent)?;
         let order = ListOrder::OldestAfter(born.unwrap_or(0));
-        let rows = desk
+        let rows = ctx
             .tx
             .some_rows(Kind::Agent, retired, order, window.one_more())?;
         let rows = window.cut(rows, &counts, retired);
         let (mut agents, mut ids) = (Vec::new(), Vec::new());
         for row in rows {
-            agents.extend(desk.tx.get::<Agent>(&row.id)?);
+            agents.extend(ctx.tx.get::<Agent>(&row.id)?);
         }
         ids.extend(agents.iter().map(|agent| agent.id));
         let mut pulses = Vec::new();
         for some in ids.chunks(8) {
-            pulses.extend(desk.tx.pulses_of(some)?);
+            pulses.extend(ctx.tx.pulses_of(some)?);
         }
         pulses.sort_by(|a, b| a.agent.cmp(&b.agent));
-        views(desk, agents, &pulses, &self.sightings)
+        views(ctx, agents, &pulses, &self.sightings)
     }
 }
 
@@ -325,11 +325,11 @@ impl Operation for ShowAgent {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
-        let agent = named_or_acting(desk, self.agent.as_deref())?;
-        let pulses = desk.tx.pulses()?;
-        let mut view = view(desk, agent, &pulses, &self.sightings)?;
-        view.completed_steps = desk.tx.find(Find::Parent(&view.agent.key()))?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<AgentView> {
+        let agent = named_or_acting(ctx, self.agent.as_deref())?;
+        let pulses = ctx.tx.pulses()?;
+        let mut view = view(ctx, agent, &pulses, &self.sightings)?;
+        view.completed_steps = ctx.tx.find(Find::Parent(&view.agent.key()))?;
         Ok(view)
     }
 }
@@ -345,17 +345,17 @@ impl Operation for UpdateAgent {
         ActsFor::named(self.agent.as_deref())
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
-        let mut agent = named_or_acting(desk, self.agent.as_deref())?;
-        let own = desk.agent_id() == Some(agent.id);
-        if !own && !desk.is_in_charge() {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<AgentView> {
+        let mut agent = named_or_acting(ctx, self.agent.as_deref())?;
+        let own = ctx.agent_id() == Some(agent.id);
+        if !own && !ctx.is_in_charge() {
             return Err(Refusal::new(
                 Code::NotYours,
                 format!("only {} or dispatch may update {}", agent.name, agent.name),
             )
             .into());
         }
-        let now = desk.now();
+        let now = ctx.now();
         let before = agent.clone();
         let mut completed = self.completed_steps.clone();
         if let Some(step) = &self.step {
@@ -402,7 +402,7 @@ impl Operation for UpdateAgent {
             agent.coordination.last_status_update = Some(now);
         }
         agent.updated_at = now;
-        let done = desk.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len() as u64;
+        let done = ctx.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len() as u64;
         for (number, text) in (done + 1..).zip(completed) {
             let step = Step {
                 agent_id: agent.id,
@@ -410,7 +410,7 @@ impl Operation for UpdateAgent {
                 text,
                 at: now,
             };
-            desk.tx.set(
+            ctx.tx.set(
                 EventType::AgentStepCompleted,
                 &step,
                 &json!({ "step": step.text }),
@@ -420,10 +420,10 @@ impl Operation for UpdateAgent {
         if self.tells_only_files() {
             data = json!({ "status": agent.status.as_str(), "files": self.files });
         }
-        desk.tx.set(EventType::AgentUpdated, &agent, &data)?;
-        self.checkpoint(desk, &before, &agent)?;
-        let pulses = desk.tx.pulses()?;
-        view(desk, agent, &pulses, &[])
+        ctx.tx.set(EventType::AgentUpdated, &agent, &data)?;
+        self.checkpoint(ctx, &before, &agent)?;
+        let pulses = ctx.tx.pulses()?;
+        view(ctx, agent, &pulses, &[])
     }
 }
 
@@ -434,7 +434,7 @@ impl UpdateAgent {
     }
 
     /// Takes the checkpoint that this may be worth, of the mission the agent works on.
-    fn checkpoint(&self, desk: &mut Desk<'_, '_>, before: &Agent, agent: &Agent) -> Result<()> {
+    fn checkpoint(&self, ctx: &mut OpContext<'_, '_>, before: &Agent, agent: &Agent) -> Result<()> {
         let name = &agent.name;
         let mut reasons = Vec::new();
         if let Some(point) = &self.sync_point {
@@ -454,21 +454,16 @@ impl UpdateAgent {
         if reasons.is_empty() && blocker.is_none() {
             return Ok(());
         }
-        let mission = match mission_of(desk, agent.id)? {
+        let mission = match mission_of(ctx, agent.id)? {
             Some(mission) => mission,
-            None => match desk.current_mission()? {
+            None => match ctx.current_mission()? {
                 Some(mission) => mission,
                 None => return Ok(()),
             },
         };
         match blocker {
-            Some(blocker) => error(
-                desk,
-                &mission,
-                Reason::Blocker,
-                format!("{name}: {blocker}"),
-            ),
-            None => first_of(desk, &mission, reasons).map(drop),
+            Some(blocker) => error(ctx, &mission, Reason::Blocker, format!("{name}: {blocker}")),
+            None => first_of(ctx, &mission, reasons).map(drop),
         }
     }
 }
@@ -484,9 +479,9 @@ impl Operation for RetireAgent {
         ActsFor::Agent(&self.agent)
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<AgentView> {
-        let mut agent = desk.find_agent(&self.agent)?;
-        if desk.agent_id() != Some(agent.id) && !desk.is_in_charge() {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<AgentView> {
+        let mut agent = ctx.find_agent(&self.agent)?;
+        if ctx.agent_id() != Some(agent.id) && !ctx.is_in_charge() {
             return Err(Refusal::new(
                 Code::NotYours,
                 format!("only {} or dispatch may retire {}", agent.name, agent.name),
@@ -500,7 +495,7 @@ impl Operation for RetireAgent {
             )
             .into());
         }
-        let held = held_sorties(desk, agent.id)?;
+        let held = held_sorties(ctx, agent.id)?;
         if let Some(first) = held.first() {
             return Err(Refusal::new(
                 Code::Unfinished,
@@ -509,48 +504,52 @@ impl Operation for RetireAgent {
             .hint(format!("give it to another with `fleet sortie reassign {} --to NAME`, or back with `fleet sortie release {}`", short(first), short(first)))
             .into());
         }
-        for lock in desk.tx.find::<Lock>(Find::Agent(agent.id))? {
-            desk.tx.remove(
+        for lock in ctx.tx.find::<Lock>(Find::Agent(agent.id))? {
+            ctx.tx.remove(
                 EventType::LockReleased,
                 &lock,
                 &json!({ "file": lock.file, "reason": "holder retired" }),
             )?;
         }
-        agent.retired_at = Some(desk.now());
-        agent.updated_at = desk.now();
-        desk.tx.set(
+        agent.retired_at = Some(ctx.now());
+        agent.updated_at = ctx.now();
+        ctx.tx.set(
             EventType::AgentRetired,
             &agent,
             &json!({ "reason": self.reason }),
         )?;
-        let pulses = desk.tx.pulses()?;
-        view(desk, agent, &pulses, &[])
+        let pulses = ctx.tx.pulses()?;
+        view(ctx, agent, &pulses, &[])
     }
 }
 
 /// Judges an agent's life from what the store and the caller know.
 pub(crate) fn liveness(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     agent: &Agent,
     pulse: Option<&Pulse>,
     sightings: &[Sighting],
 ) -> Liveness {
     let heard_since = |ended: &Time| pulse.is_some_and(|pulse| pulse.at > *ended);
     let evidence = Evidence {
-        last_sign: last_sign(desk, agent, pulse),
-        process: sight(desk, agent, sightings),
+        last_sign: last_sign(ctx, agent, pulse),
+        process: sight(ctx, agent, sightings),
         session_ended: agent.session_ended_at.filter(|ended| !heard_since(ended)),
         // What people are shown is plain silence; the grace after a downtime is for locks alone.
         awake_since: Time::from_millis(0),
         retired: agent.retired_at.is_some(),
     };
-    judge(&evidence, desk.policy, desk.now())
+    judge(&evidence, ctx.policy, ctx.now())
 }
 
 /// The observation of an agent's process. Only the very process that it registered with counts, and only a sighting of this
 /// machine or of a coordinator: a token of scope `agent` could otherwise have any other agent declared dead.
-pub(crate) fn sight(desk: &Desk<'_, '_>, agent: &Agent, sightings: &[Sighting]) -> ProcessSight {
-    let Some(process) = agent.process.as_ref().filter(|_| desk.coordinates()) else {
+pub(crate) fn sight(
+    ctx: &OpContext<'_, '_>,
+    agent: &Agent,
+    sightings: &[Sighting],
+) -> ProcessSight {
+    let Some(process) = agent.process.as_ref().filter(|_| ctx.coordinates()) else {
         return ProcessSight::Unknown;
     };
     let is_it = |seen: &&Sighting| seen.agent == agent.id && seen.process == *process;
@@ -561,18 +560,22 @@ pub(crate) fn sight(desk: &Desk<'_, '_>, agent: &Agent, sightings: &[Sighting]) 
     }
 }
 
-pub(crate) fn last_sign(desk: &Desk<'_, '_>, agent: &Agent, pulse: Option<&Pulse>) -> Option<Time> {
+pub(crate) fn last_sign(
+    ctx: &OpContext<'_, '_>,
+    agent: &Agent,
+    pulse: Option<&Pulse>,
+) -> Option<Time> {
     let newest = match pulse {
         // It came after its session began, whatever the clock said then.
         Some(pulse) if pulse.epoch == agent.epoch => pulse.at,
         _ => agent.session_started_at.max(pulse.map(|pulse| pulse.at))?,
     };
-    Some(desk.credible(newest))
+    Some(ctx.credible(newest))
 }
 
 /// The ids of the sorties an agent holds.
-pub(crate) fn held_sorties(desk: &mut Desk<'_, '_>, agent: AgentId) -> Result<Vec<String>> {
-    let rows = desk.tx.rows(Kind::Sortie, Find::Agent(agent))?;
+pub(crate) fn held_sorties(ctx: &mut OpContext<'_, '_>, agent: AgentId) -> Result<Vec<String>> {
+    let rows = ctx.tx.rows(Kind::Sortie, Find::Agent(agent))?;
     let held = rows
         .into_iter()
         .filter(|row| SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held));
@@ -580,8 +583,8 @@ pub(crate) fn held_sorties(desk: &mut Desk<'_, '_>, agent: AgentId) -> Result<Ve
 }
 
 /// How many messages an agent has not acknowledged.
-pub(crate) fn unread(desk: &mut Desk<'_, '_>, agent: AgentId) -> Result<u64> {
-    let counts: BTreeMap<String, u64> = desk
+pub(crate) fn unread(ctx: &mut OpContext<'_, '_>, agent: AgentId) -> Result<u64> {
+    let counts: BTreeMap<String, u64> = ctx
         .tx
         .counts(Kind::Delivery, Find::Agent(agent))?
         .into_iter()
@@ -632,9 +635,9 @@ impl Operation for ListProcesses {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<KnownProcess>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<KnownProcess>> {
         let is_there = |agent: &Agent| agent.retired_at.is_none();
-        let agents = desk.tx.find_without(NO_PROCESS, is_there)?.into_iter();
+        let agents = ctx.tx.find_without(NO_PROCESS, is_there)?.into_iter();
         let known = agents.filter_map(|agent| {
             Some(KnownProcess {
                 agent: agent.id,
@@ -645,10 +648,13 @@ impl Operation for ListProcesses {
     }
 }
 
-pub(crate) fn named_or_acting(desk: &mut Desk<'_, '_>, reference: Option<&str>) -> Result<Agent> {
+pub(crate) fn named_or_acting(
+    ctx: &mut OpContext<'_, '_>,
+    reference: Option<&str>,
+) -> Result<Agent> {
     match reference {
-        Some(reference) => desk.find_agent(reference),
-        None => Ok(desk.acting()?.clone()),
+        Some(reference) => ctx.find_agent(reference),
+        None => Ok(ctx.acting()?.clone()),
     }
 }
 
@@ -661,42 +667,42 @@ pub(crate) fn pulse_of(pulses: &[Pulse], agent: AgentId) -> Option<&Pulse> {
 
 /// Agents, and how alive each is.
 pub(crate) fn views(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agents: Vec<Agent>,
     pulses: &[Pulse],
     sightings: &[Sighting],
 ) -> Result<Vec<AgentView>> {
-    let held = held_by_each(desk, &agents)?;
+    let held = held_by_each(ctx, &agents)?;
     let views = agents.into_iter().zip(held);
     Ok(views
-        .map(|(agent, held)| view_of(desk, agent, held, pulses, sightings))
+        .map(|(agent, held)| view_of(ctx, agent, held, pulses, sightings))
         .collect())
 }
 
 fn view(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: Agent,
     pulses: &[Pulse],
     sightings: &[Sighting],
 ) -> Result<AgentView> {
-    let held = Held::by(desk, &agent)?;
-    Ok(view_of(desk, agent, held, pulses, sightings))
+    let held = Held::by(ctx, &agent)?;
+    Ok(view_of(ctx, agent, held, pulses, sightings))
 }
 
 fn view_of(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     agent: Agent,
     held: Held,
     pulses: &[Pulse],
     sightings: &[Sighting],
 ) -> AgentView {
     let pulse = pulse_of(pulses, agent.id);
-    let liveness = liveness(desk, &agent, pulse, sightings);
-    let last_sign = last_sign(desk, &agent, pulse);
+    let liveness = liveness(ctx, &agent, pulse, sightings);
+    let last_sign = last_sign(ctx, &agent, pulse);
     let beat = last_sign.filter(|_| agent.retired_at.is_none());
     AgentView {
         briefing: held.briefing,
-        heartbeat: liveness::HeartbeatStatus::of(beat, liveness.life, desk.policy),
+        heartbeat: liveness::HeartbeatStatus::of(beat, liveness.life, ctx.policy),
         liveness,
         last_sign,
         start: None,

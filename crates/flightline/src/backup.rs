@@ -21,10 +21,10 @@ use crate::checkpoint::backups::settle_and_tell;
 use crate::checkpoint::readable;
 use crate::checkpoint::take::NewCheckpoint;
 use crate::checkpoint::trigger::try_take_anew;
-use crate::desk::{self, Desk};
 use crate::doctor::{Care, examine_backups};
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet, Scope};
+use crate::op_context::{self, OpContext};
 
 /// A backup was made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -114,8 +114,8 @@ pub fn free_file(state: &Path, stem: &str) -> Result<PathBuf> {
 /// When the file is not a sound backup, `keep` exists, or the store fails; then nothing has changed.
 pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> Result<Restored> {
     let actor = fleet.store()?.read(|tx| {
-        let agent = desk::find_acting(tx, caller)?;
-        desk::check_fence(agent.as_ref(), caller)?;
+        let agent = op_context::find_acting(tx, caller)?;
+        op_context::check_fence(agent.as_ref(), caller)?;
         Ok::<_, Error>(agent.map_or_else(|| caller.person(), |agent| agent.name.to_string()))
     })?;
     // A damaged store is the best reason to restore: what cannot be verified is kept as it is.
@@ -158,14 +158,14 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
         let released_locks = void_locks(tx, "the store was restored")?;
         void_epochs(tx, &seen, "the store was restored")?;
         void_tokens(tx, &seen, "the store was restored")?;
-        let mut desk = Desk {
+        let mut ctx = OpContext {
             tx: &mut *tx,
             caller: &by_a_person,
             scope: Scope::Admin,
             policy: &policy,
             agent: None,
         };
-        save_every_mission(&mut desk, "The store was restored")?;
+        save_every_mission(&mut ctx, "The store was restored")?;
         Ok(Restored {
             file: file.to_path_buf(),
             rev: copied.rev,
@@ -206,8 +206,8 @@ pub(crate) fn followed_by(tx: &mut Tx<'_>, history: &str) -> Result<Option<Vec<F
 }
 
 /// Takes a checkpoint of every mission, whose file says what they are now: those of before tell of what was left.
-pub(crate) fn save_every_mission(desk: &mut Desk<'_, '_>, why: &str) -> Result<()> {
-    let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
+pub(crate) fn save_every_mission(ctx: &mut OpContext<'_, '_>, why: &str) -> Result<()> {
+    let (missions, _) = readable::<Mission>(ctx.tx, Find::All)?;
     for mission in &missions {
         let taking = NewCheckpoint {
             mission,
@@ -217,7 +217,7 @@ pub(crate) fn save_every_mission(desk: &mut Desk<'_, '_>, why: &str) -> Result<(
             blockers: Vec::new(),
         };
         // One that cannot be taken is noted, and stops nothing.
-        drop(try_take_anew(desk, &taking)?);
+        drop(try_take_anew(ctx, &taking)?);
     }
     Ok(())
 }

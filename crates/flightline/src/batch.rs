@@ -4,9 +4,9 @@ use flightline_core::Refusal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 use crate::registry;
 
 /// The most operations in one batch.
@@ -53,7 +53,7 @@ impl Operation for RunBatch {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<BatchOutcome> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<BatchOutcome> {
         if !(1..=MOST).contains(&self.operations.len()) {
             let count = self.operations.len();
             return Err(Refusal::invalid(format!(
@@ -64,7 +64,7 @@ impl Operation for RunBatch {
         let mut outcomes = Vec::with_capacity(self.operations.len());
         for (place, part) in self.operations.iter().enumerate() {
             let request = Value::Object(part.request.clone()).to_string();
-            let outcome = registry::decide_part(&part.operation, &request, desk);
+            let outcome = registry::decide_part(&part.operation, &request, ctx);
             outcomes.push(outcome.map_err(|error| at(place, part, error))?);
         }
         Ok(BatchOutcome { outcomes })

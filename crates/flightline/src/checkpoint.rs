@@ -46,8 +46,8 @@ use flightline_core::{
 use flightline_store::{Find, StoredEvent, SubjectRow, Tx};
 use serde::{Deserialize, Serialize};
 
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 use crate::recovery::points::analysis;
 
 /// A checkpoint as seed A writes it: what it names, in full.
@@ -350,9 +350,9 @@ impl Contents {
 }
 
 /// Reads what a checkpoint names and checks every hash on the way.
-pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Contents> {
+pub(crate) fn load(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Contents> {
     if checkpoint.imported.is_some() {
-        return import::load(desk, checkpoint);
+        return import::load(ctx, checkpoint);
     }
     let damaged = |what: &str| {
         crate::Error::from(
@@ -374,7 +374,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
     if checkpoint.cut.sha256() != checkpoint.sha256 {
         return Err(damaged("its header does not match its checksum"));
     }
-    let values = match desk
+    let values = match ctx
         .tx
         .values_at(checkpoint.cut.rev, checkpoint.cut.mission_id)
     {
@@ -395,37 +395,37 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
 
 /// The document of a checkpoint for a reader.
 pub(crate) fn document(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
 ) -> Result<CheckpointDocument> {
-    let contents = load(desk, checkpoint)?;
-    let backup = desk.tx.backup_of(checkpoint.id)?;
-    document_in_full(desk, checkpoint, &contents, backup)
+    let contents = load(ctx, checkpoint)?;
+    let backup = ctx.tx.backup_of(checkpoint.id)?;
+    document_in_full(ctx, checkpoint, &contents, backup)
 }
 
 /// The document of a checkpoint whose values were read already.
 pub(crate) fn document_in_full(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
     contents: &Contents,
     backup: Backup,
 ) -> Result<CheckpointDocument> {
-    let analysis = analysis(desk, checkpoint, contents)?;
+    let analysis = analysis(ctx, checkpoint, contents)?;
     Ok(CheckpointDocument {
         recovery_analysis: analysis,
-        ..document_of(desk, checkpoint, contents, backup)?
+        ..document_of(ctx, checkpoint, contents, backup)?
     })
 }
 
 /// The document of a checkpoint as seed A writes it, of what was read already.
 pub(crate) fn document_of(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
     contents: &Contents,
     backup: Backup,
 ) -> Result<CheckpointDocument> {
     let cut = &checkpoint.cut;
-    let (file_system, damaged) = match tree::recorded(desk, checkpoint.id)? {
+    let (file_system, damaged) = match tree::recorded(ctx, checkpoint.id)? {
         Ok(recorded) => (recorded.map(|recorded| recorded.file_system), None),
         Err(why) => (None, Some(why)),
     };
@@ -473,9 +473,9 @@ fn size_of(backup: &Backup, contents: &Contents) -> u64 {
 
 /// The checkpoint with this id or beginning; `@latest`, `@latest~2` count back from the newest of the
 /// mission.
-pub(crate) fn find(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Checkpoint> {
+pub(crate) fn find(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Checkpoint> {
     let Some(back) = reference.strip_prefix("@latest") else {
-        return desk.by_id::<Checkpoint>(reference, CheckpointId::PREFIX);
+        return ctx.by_id::<Checkpoint>(reference, CheckpointId::PREFIX);
     };
     let back: usize = match back.strip_prefix('~') {
         None if back.is_empty() => 0,
@@ -484,8 +484,8 @@ pub(crate) fn find(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Checkpoin
             .map_err(|_| Refusal::invalid(format!("`{reference}` names no checkpoint")))?,
         None => return Err(Refusal::invalid(format!("`{reference}` names no checkpoint")).into()),
     };
-    let mission = desk.mission(None)?;
-    let all = newest_first(desk, &mission)?;
+    let mission = ctx.mission(None)?;
+    let all = newest_first(ctx, &mission)?;
     all.into_iter().nth(back).ok_or_else(|| {
         Refusal::new(
             Code::NotFound,
@@ -540,15 +540,21 @@ pub(crate) fn readable<S: Subject>(
 }
 
 /// The checkpoints of a mission that can be read and are neither archived nor quarantined, newest first.
-pub(crate) fn newest_first(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Checkpoint>> {
-    let mut all = unarchived(desk, mission)?;
+pub(crate) fn newest_first(
+    ctx: &mut OpContext<'_, '_>,
+    mission: &Mission,
+) -> Result<Vec<Checkpoint>> {
+    let mut all = unarchived(ctx, mission)?;
     all.retain(|checkpoint| checkpoint.status != CheckpointStatus::Corrupted);
     Ok(all)
 }
 
 /// The checkpoints that are not archived, quarantined ones included.
-pub(crate) fn unarchived(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Checkpoint>> {
-    let (mut all, _) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
+pub(crate) fn unarchived(
+    ctx: &mut OpContext<'_, '_>,
+    mission: &Mission,
+) -> Result<Vec<Checkpoint>> {
+    let (mut all, _) = readable::<Checkpoint>(ctx.tx, Find::Mission(mission.id))?;
     all.retain(|checkpoint| checkpoint.status != CheckpointStatus::Archived);
     all.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.cut.rev));
     Ok(all)

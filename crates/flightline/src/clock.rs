@@ -3,9 +3,9 @@
 use flightline_core::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Asks for the store's time.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -23,8 +23,8 @@ impl Operation for TellTime {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Time> {
-        Ok(desk.now())
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Time> {
+        Ok(ctx.now())
     }
 }
 
@@ -44,7 +44,7 @@ impl Operation for NameHistory {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<String> {
-        Ok(desk.tx.history().to_owned())
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<String> {
+        Ok(ctx.tx.history().to_owned())
     }
 }

@@ -30,12 +30,12 @@ use self::cause::background;
 use self::receipt::{given, offer};
 use crate::checkpoint::newest_first;
 use crate::checkpoint::take::{context, last_standing_act};
-use crate::desk::Desk;
 use crate::effect::is_under_way;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, to_json};
 use crate::mail::bring_up_to_date;
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::recovery::claims::compare;
 use crate::recovery::undone::{Undone, last_rewind};
 use crate::sortie::subtask_progress;
@@ -118,11 +118,11 @@ impl Operation for BriefAgent {
         })
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
-        let (mission, mut briefed) = self.write(desk, nonce)?;
-        let agent = desk.agent.clone();
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Briefed> {
+        let (mission, mut briefed) = self.write(ctx, nonce)?;
+        let agent = ctx.agent.clone();
         briefed.receipt = match &agent {
-            Some(agent) => offer(desk, agent, &mission, &briefed.nonce, 0)?,
+            Some(agent) => offer(ctx, agent, &mission, &briefed.nonce, 0)?,
             None => Receipt::Pending,
         };
         Ok(briefed)
@@ -133,17 +133,17 @@ impl BriefAgent {
     /// Writes it, fenced with what `word` makes. Records nothing.
     fn write(
         &self,
-        desk: &mut Desk<'_, '_>,
-        word: fn(&mut Desk<'_, '_>, &str) -> Result<String>,
+        ctx: &mut OpContext<'_, '_>,
+        word: fn(&mut OpContext<'_, '_>, &str) -> Result<String>,
     ) -> Result<(Mission, Briefed)> {
-        let mission = desk.mission(self.mission.as_deref())?;
-        let facts = facts(desk, &mission, self.tree.as_ref())?;
-        let (name, turn) = desk
+        let mission = ctx.mission(self.mission.as_deref())?;
+        let facts = facts(ctx, &mission, self.tree.as_ref())?;
+        let (name, turn) = ctx
             .agent
             .as_ref()
             .map_or(("", 0), |agent| (agent.name.as_str(), agent.context));
         let nonce = format!("{}/{name}/{turn}/{}", mission.id, facts.rev);
-        let nonce = word(desk, &nonce)?;
+        let nonce = word(ctx, &nonce)?;
         let mut budget = Budget::default();
         budget.max_tokens = self.max_tokens.unwrap_or(budget.max_tokens);
         let mode = if self.minimal || facts.mode.is_some() {
@@ -181,18 +181,18 @@ impl Operation for DeliverBriefing {
         })
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
-        let agent = desk.acting()?.clone();
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Briefed> {
+        let agent = ctx.acting()?.clone();
         let request = BriefAgent {
             mission: self.mission.clone(),
             max_tokens: self.max_tokens,
             minimal: self.minimal,
             tree: self.tree.clone(),
         };
-        let (mission, mut briefed) = request.write(desk, nonce)?;
-        let given = given(desk, &agent, &mission)?;
+        let (mission, mut briefed) = request.write(ctx, nonce)?;
+        let given = given(ctx, &agent, &mission)?;
         let Some(last) = given.last().filter(|_| Form::next(&given) == Form::Line) else {
-            briefed.receipt = offer(desk, &agent, &mission, &briefed.nonce, 1)?;
+            briefed.receipt = offer(ctx, &agent, &mission, &briefed.nonce, 1)?;
             return Ok(briefed);
         };
         let recall = match last.receipt {
@@ -220,9 +220,9 @@ impl Operation for AcknowledgeBriefing {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefing> {
-        let agent = desk.acting()?.clone();
-        let briefings = desk.tx.find::<Briefing>(Find::Agent(agent.id))?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Briefing> {
+        let agent = ctx.acting()?.clone();
+        let briefings = ctx.tx.find::<Briefing>(Find::Agent(agent.id))?;
         let found = briefings
             .into_iter()
             .rev()
@@ -253,8 +253,8 @@ impl Operation for AcknowledgeBriefing {
             .into());
         }
         if !matches!(briefing.receipt, Receipt::Acknowledged { .. }) {
-            briefing.receipt = Receipt::Acknowledged { at: desk.now() };
-            desk.tx.set(
+            briefing.receipt = Receipt::Acknowledged { at: ctx.now() };
+            ctx.tx.set(
                 EventType::BriefingAcknowledged,
                 &briefing,
                 &json!({ "agent": agent.name }),
@@ -265,35 +265,35 @@ impl Operation for AcknowledgeBriefing {
 }
 
 /// The word that fences quoted text about `what`. An author of the text cannot know it beforehand.
-pub(crate) fn nonce(desk: &mut Desk<'_, '_>, what: &str) -> Result<String> {
-    let secret = secret(desk)?;
+pub(crate) fn nonce(ctx: &mut OpContext<'_, '_>, what: &str) -> Result<String> {
+    let secret = secret(ctx)?;
     Ok(sha256_hex(&format!("{secret}/{what}"))[..8].to_owned())
 }
 
 /// The store's secret, made when it is first needed.
-fn secret(desk: &mut Desk<'_, '_>) -> Result<String> {
-    if let Some(known) = desk.tx.get::<NonceSecret>(NonceSecret::KEY)? {
+fn secret(ctx: &mut OpContext<'_, '_>) -> Result<String> {
+    if let Some(known) = ctx.tx.get::<NonceSecret>(NonceSecret::KEY)? {
         return Ok(known.value);
     }
     let made = NonceSecret {
-        value: desk.tx.uuid().to_string(),
+        value: ctx.tx.uuid().to_string(),
     };
-    desk.tx.set(EventType::SecretMade, &made, &json!({}))?;
+    ctx.tx.set(EventType::SecretMade, &made, &json!({}))?;
     Ok(made.value)
 }
 
 /// The facts for a briefing, as the acting agent sees them; as dispatch sees them when no agent acts.
-fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> Result<Facts> {
-    let agent = desk.agent.clone();
-    let (rev, at) = content_rev(desk, mission)?;
+fn facts(ctx: &mut OpContext<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> Result<Facts> {
+    let agent = ctx.agent.clone();
+    let (rev, at) = content_rev(ctx, mission)?;
     let quote = |author: &str, text: &str| Quote {
         author: author.to_owned(),
         text: text.to_owned(),
     };
-    let all = context(desk, mission, Vec::new())?;
+    let all = context(ctx, mission, Vec::new())?;
     let mine: Vec<Sortie> = match &agent {
         Some(agent) => {
-            let held = desk.tx.find::<Sortie>(Find::Agent(agent.id))?;
+            let held = ctx.tx.find::<Sortie>(Find::Agent(agent.id))?;
             held.into_iter()
                 .filter(|sortie| sortie.mission_id == mission.id && sortie.status.is_held())
                 .collect()
@@ -301,7 +301,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         None => Vec::new(),
     };
     let sortie = mine.first();
-    let notes = crate::note::of_mission(desk, mission.id)?;
+    let notes = crate::note::of_mission(ctx, mission.id)?;
     let of = |kind: NoteKind| -> Vec<Quote> {
         let wanted = notes.iter().filter(|note| note.kind == kind);
         wanted
@@ -311,8 +311,8 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
             })
             .collect()
     };
-    let agents = desk.tx.find::<Agent>(Find::All)?;
-    let effects = desk.tx.find::<Effect>(Find::Mission(mission.id))?;
+    let agents = ctx.tx.find::<Agent>(Find::All)?;
+    let effects = ctx.tx.find::<Effect>(Find::Mission(mission.id))?;
     let described = |effect: &Effect| match &effect.what {
         Some(what) => quote(&effect.by, &format!("{}: {what}", effect.key)),
         None => quote(&effect.by, effect.key.as_str()),
@@ -323,7 +323,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
     let mut doubt = Vec::new();
     for effect in begun {
         let own = agent.as_ref().map(|agent| agent.id) == effect.agent_id;
-        if own || !is_under_way(desk, effect)? {
+        if own || !is_under_way(ctx, effect)? {
             doubt.push(effect);
         }
     }
@@ -336,20 +336,20 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
             last_action: quote("flightline", &all.last_action),
             next_steps: as_quotes(&all.next_steps),
             blockers: as_quotes(&all.blockers),
-            files: changed_files(desk, mission)?,
+            files: changed_files(ctx, mission)?,
         }
     } else {
-        own(desk, agent.as_ref(), &mine, &all.last_action)?
+        own(ctx, agent.as_ref(), &mine, &all.last_action)?
     };
     let mut own = own;
     let reads_less = agent.as_ref().filter(|agent| !agent.mode.is_normal());
     if let Some(agent) = reads_less
         && let Some(sortie) = sortie
     {
-        own.next_steps = left(desk, agent, sortie)?;
+        own.next_steps = left(ctx, agent, sortie)?;
     }
-    let checkpoint = newest_first(desk, mission)?.first().map(|newest| newest.id);
-    let (checked, _) = compare(desk, mission, checkpoint, tree)?;
+    let checkpoint = newest_first(ctx, mission)?.first().map(|newest| newest.id);
+    let (checked, _) = compare(ctx, mission, checkpoint, tree)?;
     let files = own.files.into_iter().map(|path| FileFact {
         mark: checked
             .as_ref()
@@ -358,18 +358,18 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         path,
     });
     let progress = match sortie {
-        Some(sortie) => Some(subtask_progress(desk, sortie)?),
+        Some(sortie) => Some(subtask_progress(ctx, sortie)?),
         None => None,
     };
-    let background = background(desk, mission, agent.as_ref(), sortie, &agents)?;
+    let background = background(ctx, mission, agent.as_ref(), sortie, &agents)?;
     let moved = checked.as_ref().and_then(|it| it.head_moved.as_ref());
     // The name of a branch is quoted text, like everything that git says.
     let moved = moved.map(|moved| quote("git", &moved.told()));
     let mut seen: Vec<Quote> = moved.into_iter().collect();
     if let Cause::Rewind { .. } = background.cause {
-        seen.extend(left_behind(desk, mission)?);
+        seen.extend(left_behind(ctx, mission)?);
     }
-    seen.extend(changes(desk, mission, agent.as_ref())?);
+    seen.extend(changes(ctx, mission, agent.as_ref())?);
     Ok(Facts {
         mission_title: quote("mission", &mission.title),
         mission_id: short(mission.id),
@@ -387,7 +387,7 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         }),
         checkpoint: checkpoint.map(short),
         rev,
-        progress_percent: desk.progress(mission.id)?.percent(),
+        progress_percent: ctx.progress(mission.id)?.percent(),
         last_action: Some(own.last_action),
         constraints: constraints(&notes),
         effects_done: done.into_iter().map(described).collect(),
@@ -398,13 +398,13 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
         decisions: of(NoteKind::Decision),
         dead_ends: of(NoteKind::DeadEnd),
         changes: seen,
-        mail: mail(desk, agent.as_ref())?,
+        mail: mail(ctx, agent.as_ref())?,
         // Both as of the last change: however late it is asked for, the text is the same.
         elapsed_ms: at.since(mission.started_at.unwrap_or(mission.created_at)),
-        last_activity_at: last_standing_act(desk, mission)?.map(|event| event.happened_at()),
+        last_activity_at: last_standing_act(ctx, mission)?.map(|event| event.happened_at()),
         mode: reads_less.map(|agent| ModeFacts {
             mode: agent.mode,
-            protocol_files: desk.policy.speaks(Dialect::Recovery),
+            protocol_files: ctx.policy.speaks(Dialect::Recovery),
         }),
         cause: background.cause,
         predecessor: background.predecessor,
@@ -413,8 +413,8 @@ fn facts(desk: &mut Desk<'_, '_>, mission: &Mission, tree: Option<&TreeNow>) -> 
 }
 
 /// The remaining steps of a sortie, for an agent in minimal mode: how to take it up, then step by step.
-fn left(desk: &mut Desk<'_, '_>, agent: &Agent, sortie: &Sortie) -> Result<Vec<Quote>> {
-    let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+fn left(ctx: &mut OpContext<'_, '_>, agent: &Agent, sortie: &Sortie) -> Result<Vec<Quote>> {
+    let subtasks = ctx.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
     let steps = remaining_steps(sortie, &subtasks, Some(agent));
     let instructions = sortie.resume_instructions.iter().map(ToString::to_string);
     let author = agent.name.to_string();
@@ -435,9 +435,9 @@ fn constraints(notes: &[Note]) -> Vec<Quote> {
 
 /// The last revision that changed anything but briefings, and when, so that asking twice gives the same
 /// bytes. Where far too many briefings were given since, it is the last work on the mission.
-fn content_rev(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(u64, Time)> {
+fn content_rev(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<(u64, Time)> {
     for limit in [50, 1_000] {
-        let events = desk.tx.newest_events(&EventFilter {
+        let events = ctx.tx.newest_events(&EventFilter {
             limit,
             ..EventFilter::default()
         })?;
@@ -451,7 +451,7 @@ fn content_rev(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(u64, Time)
             return Ok((event.rev, event.timestamp));
         }
     }
-    let work = desk.tx.newest_work(mission.id, |_| true)?.event;
+    let work = ctx.tx.newest_work(mission.id, |_| true)?.event;
     Ok(work.map_or((0, mission.created_at), |event| {
         (event.rev, event.timestamp)
     }))
@@ -459,19 +459,19 @@ fn content_rev(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<(u64, Time)
 
 /// An agent's own view of the sorties it holds.
 pub(crate) fn own(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: Option<&Agent>,
     sorties: &[Sortie],
     last_act: &str,
 ) -> Result<OwnContext> {
     let (mut errors, mut files) = (Vec::new(), Vec::new());
     let notes = match sorties.first() {
-        Some(first) => crate::note::of_mission(desk, first.mission_id)?,
+        Some(first) => crate::note::of_mission(ctx, first.mission_id)?,
         None => Vec::new(),
     };
     for sortie in sorties {
-        errors.extend(desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?);
-        files.extend(desk.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?);
+        errors.extend(ctx.tx.find::<SortieError>(Find::Parent(&sortie.key()))?);
+        files.extend(ctx.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?);
     }
     Ok(own_context(&OwnWork {
         agent,
@@ -484,8 +484,8 @@ pub(crate) fn own(
 }
 
 /// Files changed in a mission.
-fn changed_files(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<String>> {
-    let mut files = desk.tx.find::<SortieFile>(Find::Mission(mission.id))?;
+fn changed_files(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<String>> {
+    let mut files = ctx.tx.find::<SortieFile>(Find::Mission(mission.id))?;
     files.retain(|file| file.change != FileChange::Deleted);
     let mut paths: Vec<String> = files
         .into_iter()
@@ -497,8 +497,8 @@ fn changed_files(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Strin
 }
 
 /// What the last rewind of a mission left behind.
-fn left_behind(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Quote>> {
-    let lost = last_rewind(desk, mission.id)?.map_or_else(Vec::new, |rewind| rewind.lost);
+fn left_behind(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<Quote>> {
+    let lost = last_rewind(ctx, mission.id)?.map_or_else(Vec::new, |rewind| rewind.lost);
     let told = lost.into_iter().map(|text| Quote {
         author: "flightline".to_owned(),
         text: format!("left behind: {text}"),
@@ -508,7 +508,7 @@ fn left_behind(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Quote>>
 
 /// What others did since the agent's last act.
 fn changes(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     agent: Option<&Agent>,
 ) -> Result<Vec<Quote>> {
@@ -520,8 +520,8 @@ fn changes(
         limit: CHANGES_LOOKED_AT,
         ..EventFilter::default()
     };
-    let undone = Undone::of(desk, mission.id)?;
-    let mut events = desk.tx.newest_events(&filter)?;
+    let undone = Undone::of(ctx, mission.id)?;
+    let mut events = ctx.tx.newest_events(&filter)?;
     // What a rewind left behind is told by the rewind.
     events.retain(|event| undone.at(event.rev).is_none());
     // Coming back, and being told so, is no work: the agent has not seen more because of it.
@@ -553,7 +553,7 @@ fn changes(
         let text = |field: &str| event.data[field].as_str().map(str::to_owned);
         let about = match text("title").or_else(|| text("file")) {
             Some(about) => about,
-            None => match desk.tx.get::<Sortie>(&event.subject)? {
+            None => match ctx.tx.get::<Sortie>(&event.subject)? {
                 Some(sortie) => format!("\"{}\"", sortie.title),
                 None => short(&event.subject),
             },
@@ -566,20 +566,20 @@ fn changes(
     Ok(changes)
 }
 
-fn mail(desk: &mut Desk<'_, '_>, agent: Option<&Agent>) -> Result<Vec<MailFact>> {
+fn mail(ctx: &mut OpContext<'_, '_>, agent: Option<&Agent>) -> Result<Vec<MailFact>> {
     let Some(agent) = agent else {
         return Ok(Vec::new());
     };
     let mut facts = Vec::new();
-    for delivery in desk.tx.find::<Delivery>(Find::Agent(agent.id))? {
+    for delivery in ctx.tx.find::<Delivery>(Find::Agent(agent.id))? {
         if matches!(delivery.state, DeliveryState::Acknowledged { .. }) {
             continue;
         }
         if delivery.digest.is_some() {
             continue;
         }
-        if let Some(mut message) = desk.tx.get::<Message>(&delivery.message_id.to_string())? {
-            bring_up_to_date(desk, &mut message, &delivery)?;
+        if let Some(mut message) = ctx.tx.get::<Message>(&delivery.message_id.to_string())? {
+            bring_up_to_date(ctx, &mut message, &delivery)?;
             facts.push(MailFact {
                 id: short(message.id),
                 subject: Quote {

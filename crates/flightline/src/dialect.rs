@@ -23,9 +23,9 @@ use flightline_core::{Code, Refusal, Subject, Title};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Takes documents of another system in, the oldest first. Each by itself: one that is refused keeps no other out, and
 /// says why.
@@ -208,25 +208,25 @@ impl Operation for ExportDocuments {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<GivenOut> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<GivenOut> {
         if self.dialect == Dialect::Orchestrator {
-            return orchestrator::files::give_out(desk, self);
+            return orchestrator::files::give_out(ctx, self);
         }
         let mut documents = Vec::new();
-        for thing in things(desk, self)? {
+        for thing in things(ctx, self)? {
             documents.push(Outgoing {
-                text: outgoing(desk, &thing)?,
+                text: outgoing(ctx, &thing)?,
                 file: thing.file,
                 of: thing.of,
                 replaces: thing.replaces,
             });
         }
         Ok(GivenOut {
-            rev: desk.tx.rev(),
-            history: desk.tx.history().to_owned(),
+            rev: ctx.tx.rev(),
+            history: ctx.tx.history().to_owned(),
             documents,
             ended: match self.dialect {
-                Dialect::Epic => epic::ended(desk, self.ended_since)?,
+                Dialect::Epic => epic::ended(ctx, self.ended_since)?,
                 _ => Vec::new(),
             },
             gone: Vec::new(),
@@ -236,31 +236,31 @@ impl Operation for ExportDocuments {
 }
 
 /// Every thing that has a document in a dialect.
-fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
+fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
     match wanted.dialect {
-        Dialect::Epic => epic::things(desk),
-        Dialect::Sitebuilder => sitebuilder::things(desk, wanted),
-        Dialect::Recovery => recovery::things(desk, wanted),
+        Dialect::Epic => epic::things(ctx),
+        Dialect::Sitebuilder => sitebuilder::things(ctx, wanted),
+        Dialect::Recovery => recovery::things(ctx, wanted),
         Dialect::Orchestrator => Ok(Vec::new()),
     }
 }
 
 /// A checkpoint that came in as seed E's file, as it was written there.
 pub(crate) fn as_written(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
 ) -> Result<Option<DialectDocument>> {
     let id = Original::id(Dialect::Recovery, &checkpoint.key());
-    let original = desk.tx.get::<Original>(&id)?;
+    let original = ctx.tx.get::<Original>(&id)?;
     // One that cannot be read says nothing.
     Ok(original.and_then(|it| DialectDocument::read(Dialect::Recovery, &it.text).ok()))
 }
 
 /// The thing a document is about, when the store knows it.
-fn find(desk: &mut Desk<'_, '_>, document: &DialectDocument) -> Result<Option<Thing>> {
+fn find(ctx: &mut OpContext<'_, '_>, document: &DialectDocument) -> Result<Option<Thing>> {
     match document.dialect() {
-        Dialect::Epic => epic::find(desk, document),
-        Dialect::Sitebuilder => sitebuilder::find(desk, document),
+        Dialect::Epic => epic::find(ctx, document),
+        Dialect::Sitebuilder => sitebuilder::find(ctx, document),
         // The file describes a moment of the past: only an edit of it is news.
         Dialect::Recovery | Dialect::Orchestrator => Ok(None),
     }
@@ -272,8 +272,8 @@ fn read(dialect: Dialect, text: &str, file: &str) -> std::result::Result<Dialect
 }
 
 /// Refuses an agent that gives in a document about another's work, unless it is in charge.
-fn refuse_others(desk: &Desk<'_, '_>, owner: &Agent) -> Result<()> {
-    if desk.is_in_charge() || desk.agent_id() == Some(owner.id) {
+fn refuse_others(ctx: &OpContext<'_, '_>, owner: &Agent) -> Result<()> {
+    if ctx.is_in_charge() || ctx.agent_id() == Some(owner.id) {
         return Ok(());
     }
     Err(Refusal::new(
@@ -300,20 +300,20 @@ fn refuse_retired(owner: &Agent) -> Result<()> {
 }
 
 /// The thing with this id.
-fn thing(desk: &mut Desk<'_, '_>, dialect: Dialect, of: &str) -> Result<Option<Thing>> {
+fn thing(ctx: &mut OpContext<'_, '_>, dialect: Dialect, of: &str) -> Result<Option<Thing>> {
     match dialect {
-        Dialect::Epic => epic::thing(desk, of),
-        Dialect::Sitebuilder => sitebuilder::thing(desk, of),
-        Dialect::Recovery => recovery::thing(desk, of),
+        Dialect::Epic => epic::thing(ctx, of),
+        Dialect::Sitebuilder => sitebuilder::thing(ctx, of),
+        Dialect::Recovery => recovery::thing(ctx, of),
         Dialect::Orchestrator => Ok(None),
     }
 }
 
 /// The text of a thing's document: as it came in, with what has changed here since.
-fn outgoing(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
+fn outgoing(ctx: &mut OpContext<'_, '_>, thing: &Thing) -> Result<String> {
     let dialect = thing.document.dialect();
     let fresh = thing.document.write();
-    let Some(original) = desk.tx.get::<Original>(&Original::id(dialect, &thing.of))? else {
+    let Some(original) = ctx.tx.get::<Original>(&Original::id(dialect, &thing.of))? else {
         return Ok(fresh);
     };
     // One that cannot be read says nothing.
@@ -327,11 +327,11 @@ fn outgoing(desk: &mut Desk<'_, '_>, thing: &Thing) -> Result<String> {
 }
 
 /// The mission that is named, else all that are open.
-fn missions(desk: &mut Desk<'_, '_>, named: Option<&str>) -> Result<Vec<Mission>> {
+fn missions(ctx: &mut OpContext<'_, '_>, named: Option<&str>) -> Result<Vec<Mission>> {
     if let Some(named) = named {
-        return Ok(vec![desk.mission(Some(named))?]);
+        return Ok(vec![ctx.mission(Some(named))?]);
     }
-    let mut all = desk.tx.find::<Mission>(Find::All)?;
+    let mut all = ctx.tx.find::<Mission>(Find::All)?;
     all.retain(|mission| mission.status.is_open());
     Ok(all)
 }

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::agent::{Sighting, liveness};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, page, to_json};
+use crate::op_context::OpContext;
 use crate::recovery::locked_verdict;
 use crate::remote::Offline;
 
@@ -80,11 +80,11 @@ impl Operation for BeginEffect {
         })
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Effect> {
-        let mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Effect> {
+        let mission = ctx.mission(self.mission.as_deref())?;
         let sortie_id = match &self.sortie {
             Some(reference) => {
-                let sortie = desk.sortie(reference)?;
+                let sortie = ctx.sortie(reference)?;
                 if sortie.mission_id != mission.id {
                     return Err(Refusal::invalid(format!(
                         "{reference} belongs to another mission"
@@ -95,21 +95,21 @@ impl Operation for BeginEffect {
             }
             None => None,
         };
-        let before = desk
+        let before = ctx
             .tx
             .find::<Effect>(Find::EffectKey(mission.id, self.key.as_str()))?
             .pop();
         if let Some(begun) = before.as_ref().filter(|before| !before.is_done())
-            && let Some(agent) = session_of(desk, begun)?
-            && desk.agent_id() != Some(agent.id)
+            && let Some(agent) = session_of(ctx, begun)?
+            && ctx.agent_id() != Some(agent.id)
         {
-            let verdict = locked_verdict(desk, &agent, &self.sightings)?;
+            let verdict = locked_verdict(ctx, &agent, &self.sightings)?;
             if !verdict.is_gone() {
                 return Err(under_way(&self.key, &agent, &verdict.liveness).into());
             }
         }
-        let (now, by, agent_id) = (desk.now(), desk.actor(), desk.agent_id());
-        let epoch = desk.agent.as_ref().map(|agent| agent.epoch);
+        let (now, by, agent_id) = (ctx.now(), ctx.actor(), ctx.agent_id());
+        let epoch = ctx.agent.as_ref().map(|agent| agent.epoch);
         let effect = match before {
             Some(Effect {
                 state: EffectState::Done { at, .. },
@@ -144,7 +144,7 @@ impl Operation for BeginEffect {
                 ..before
             },
             None => Effect {
-                id: EffectId::new(desk.tx.uuid()),
+                id: EffectId::new(ctx.tx.uuid()),
                 key: self.key.clone(),
                 mission_id: mission.id,
                 sortie_id,
@@ -156,7 +156,7 @@ impl Operation for BeginEffect {
                 attempts: 1,
             },
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::EffectBegun,
             &effect,
             &json!({ "key": effect.key, "attempt": effect.attempts }),
@@ -167,21 +167,21 @@ impl Operation for BeginEffect {
 
 /// Whether the agent that began an effect is at it: then it is its business. Everything else that is not done may have
 /// happened, and is worth a look, though not yet another attempt.
-pub(crate) fn is_under_way(desk: &mut Desk<'_, '_>, effect: &Effect) -> Result<bool> {
-    let Some(agent) = session_of(desk, effect)? else {
+pub(crate) fn is_under_way(ctx: &mut OpContext<'_, '_>, effect: &Effect) -> Result<bool> {
+    let Some(agent) = session_of(ctx, effect)? else {
         return Ok(false);
     };
-    let pulse = desk.tx.pulse(agent.id)?;
-    let life = liveness(desk, &agent, pulse.as_ref(), &[]).life;
+    let pulse = ctx.tx.pulse(agent.id)?;
+    let life = liveness(ctx, &agent, pulse.as_ref(), &[]).life;
     Ok(life == Life::Active)
 }
 
 /// The agent that began an effect, when it is in the session in which it did: no other knows whether it happened.
-fn session_of(desk: &mut Desk<'_, '_>, effect: &Effect) -> Result<Option<Agent>> {
+fn session_of(ctx: &mut OpContext<'_, '_>, effect: &Effect) -> Result<Option<Agent>> {
     let Some(id) = effect.agent_id else {
         return Ok(None);
     };
-    let agent = desk.tx.get::<Agent>(&id.to_string())?;
+    let agent = ctx.tx.get::<Agent>(&id.to_string())?;
     Ok(agent.filter(|agent| Some(agent.epoch) == effect.epoch && agent.session_ended_at.is_none()))
 }
 
@@ -213,9 +213,9 @@ impl Operation for FinishEffect {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Effect> {
-        let mission = desk.mission(self.mission.as_deref())?;
-        let found = desk
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Effect> {
+        let mission = ctx.mission(self.mission.as_deref())?;
+        let found = ctx
             .tx
             .find::<Effect>(Find::EffectKey(mission.id, self.key.as_str()))?
             .pop();
@@ -235,10 +235,10 @@ impl Operation for FinishEffect {
             return Ok(effect);
         }
         effect.state = EffectState::Done {
-            at: desk.now(),
+            at: ctx.now(),
             result: self.result.clone(),
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::EffectDone,
             &effect,
             &json!({ "key": effect.key }),
@@ -257,14 +257,14 @@ impl Operation for ListEffects {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Effect>> {
-        let mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Effect>> {
+        let mission = ctx.mission(self.mission.as_deref())?;
         let find = Find::Mission(mission.id);
         let in_doubt = |status: &str| !self.in_doubt || status == EffectState::INTENT;
-        if let Some(page) = page(desk, find, |row| in_doubt(&row.status))? {
+        if let Some(page) = page(ctx, find, |row| in_doubt(&row.status))? {
             return Ok(page);
         }
         let fits = |effect: &Effect| in_doubt(effect.state.as_str());
-        Ok(desk.tx.find_those(find, fits)?)
+        Ok(ctx.tx.find_those(find, fits)?)
     }
 }

@@ -11,9 +11,9 @@ use flightline_store::{EventFilter, Find, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Lists events of the journal.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -118,9 +118,9 @@ impl Operation for ListEvents {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<EventList> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<EventList> {
         let mission = match &self.mission {
-            Some(reference) => Some(desk.mission(Some(reference))?.id),
+            Some(reference) => Some(ctx.mission(Some(reference))?.id),
             None => None,
         };
         // Any text may be looked for, but PostgreSQL takes no NUL.
@@ -137,25 +137,25 @@ impl Operation for ListEvents {
             limit: self.limit.min(10_000),
         };
         if let Some(kind) = filter.kind.as_deref() {
-            refuse_unknown(desk, kind)?;
+            refuse_unknown(ctx, kind)?;
         }
-        let (history, rev) = (desk.tx.history().to_owned(), desk.tx.rev());
+        let (history, rev) = (ctx.tx.history().to_owned(), ctx.tx.rev());
         for place in self.after.iter().chain(&self.before) {
-            place.check(desk.tx)?;
+            place.check(ctx.tx)?;
         }
         let Some(after) = &self.after else {
             let events = if self.story {
-                story(desk, filter)?
+                story(ctx, filter)?
             } else {
-                desk.tx.newest_events(&filter)?
+                ctx.tx.newest_events(&filter)?
             };
             return Ok(EventList {
-                names: self.names(desk, &events)?,
+                names: self.names(ctx, &events)?,
                 events,
                 cursor: Cursor { history, rev },
             });
         };
-        let mut events = desk.tx.events_after(after.rev, &filter)?;
+        let mut events = ctx.tx.events_after(after.rev, &filter)?;
         // The caller made up a place that never was one.
         if events
             .first()
@@ -173,7 +173,7 @@ impl Operation for ListEvents {
             events.retain(|event| !event.is_detail());
         }
         Ok(EventList {
-            names: self.names(desk, &events)?,
+            names: self.names(ctx, &events)?,
             events,
             cursor: Cursor { history, rev },
         })
@@ -182,16 +182,20 @@ impl Operation for ListEvents {
 
 impl ListEvents {
     /// What the things in a story are called.
-    fn names(&self, desk: &mut Desk<'_, '_>, events: &[Event]) -> Result<BTreeMap<String, String>> {
+    fn names(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        events: &[Event],
+    ) -> Result<BTreeMap<String, String>> {
         match self.story {
-            true => names_of(desk, events),
+            true => names_of(ctx, events),
             false => Ok(BTreeMap::new()),
         }
     }
 }
 
 /// Refuses a type that no event has: nothing would ever be found.
-fn refuse_unknown(desk: &mut Desk<'_, '_>, kind: &str) -> Result<()> {
+fn refuse_unknown(ctx: &mut OpContext<'_, '_>, kind: &str) -> Result<()> {
     let one = EventFilter {
         kind: Some(kind.to_owned()),
         limit: 1,
@@ -199,7 +203,7 @@ fn refuse_unknown(desk: &mut Desk<'_, '_>, kind: &str) -> Result<()> {
     };
     let listed = EventType::from_word(kind).is_some_and(EventType::is_listed);
     // An older version may have written what this one does not know.
-    if listed || !desk.tx.newest_events(&one)?.is_empty() {
+    if listed || !ctx.tx.newest_events(&one)?.is_empty() {
         return Ok(());
     }
     let hint = match closest(kind, EventType::listed()) {
@@ -230,7 +234,7 @@ fn refuse_unknown(desk: &mut Desk<'_, '_>, kind: &str) -> Result<()> {
 
 /// What the things that events are about are called: agents by name, missions and sorties by title, notes by their text.
 pub(crate) fn names_of(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     events: &[Event],
 ) -> Result<BTreeMap<String, String>> {
     let mut names = BTreeMap::new();
@@ -243,7 +247,7 @@ pub(crate) fn names_of(
             .map(|id| (Kind::Sortie, Find::Mission(id))),
     );
     for (kind, find) in kinds {
-        let rows = desk.tx.rows(kind, find)?.into_iter();
+        let rows = ctx.tx.rows(kind, find)?.into_iter();
         names.extend(rows.filter_map(|row| Some((row.id, row.name?))));
     }
     for event in events
@@ -251,7 +255,7 @@ pub(crate) fn names_of(
         .filter(|event| event.subject_kind == Kind::Note)
     {
         // A damaged note is told without its text.
-        if let Ok(Some(note)) = desk.tx.get::<Note>(&event.subject) {
+        if let Ok(Some(note)) = ctx.tx.get::<Note>(&event.subject) {
             names.insert(event.subject.clone(), note.text.to_string());
         }
     }
@@ -259,10 +263,10 @@ pub(crate) fn names_of(
 }
 
 /// As many of the newest events as were asked for, without what only we keep count of.
-fn story(desk: &mut Desk<'_, '_>, mut filter: EventFilter) -> Result<Vec<Event>> {
+fn story(ctx: &mut OpContext<'_, '_>, mut filter: EventFilter) -> Result<Vec<Event>> {
     let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     loop {
-        let mut events = desk.tx.newest_events(&filter)?;
+        let mut events = ctx.tx.newest_events(&filter)?;
         let all = (events.len() as u64) < filter.limit;
         events.retain(|event| !event.is_detail());
         if all || events.len() >= wanted {

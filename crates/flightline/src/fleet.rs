@@ -18,10 +18,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock::TellTime;
-use crate::desk::{self, Desk};
 use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::lock::watch::note_waiting;
+use crate::op_context::{self, OpContext};
 use crate::registry::Registered;
 use crate::remote::{Deferred, Offline, Remote, RemoteCall, ServerReply};
 
@@ -261,13 +261,13 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
         to_json(self)
     }
 
-    /// Decides, in one transaction. Touches nothing but the desk: it may run twice.
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Self::Outcome>;
+    /// Decides, in one transaction. Touches nothing but the context: it may run twice.
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Self::Outcome>;
 
     /// For what is usually a mere sign of life: notes it, without a revision and without waiting for the
     /// disk. None when it leads to more, and must be decided as a write.
-    fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Self::Outcome>> {
-        self.decide(desk).map(Some)
+    fn note(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Self::Outcome>> {
+        self.decide(ctx).map(Some)
     }
 }
 
@@ -414,26 +414,26 @@ impl Fleet {
             Access::Read => {
                 let since = store.read(|tx| {
                     let scope = authority::check(act, tx, caller)?;
-                    let agent = desk::find_acting(tx, caller)?;
-                    let desk = &mut Desk {
+                    let agent = op_context::find_acting(tx, caller)?;
+                    let ctx = &mut OpContext {
                         tx,
                         caller,
                         scope,
                         policy: &policy,
                         agent,
                     };
-                    precondition::check_place(desk)?;
-                    act.decide(desk)?;
-                    precondition::since(desk)
+                    precondition::check_place(ctx)?;
+                    act.decide(ctx)?;
+                    precondition::since(ctx)
                 })?;
                 Ok(Went::since(since))
             }
             Access::Pulse => {
                 let mut note = |tx: &mut Tx<'_>| {
                     let scope = authority::check(act, tx, caller)?;
-                    let agent = desk::find_acting(tx, caller)?;
-                    desk::check_fence(agent.as_ref(), caller)?;
-                    act.note(&mut Desk {
+                    let agent = op_context::find_acting(tx, caller)?;
+                    op_context::check_fence(agent.as_ref(), caller)?;
+                    act.note(&mut OpContext {
                         tx,
                         caller,
                         scope,
@@ -625,8 +625,8 @@ impl Fleet {
         // The refusal stands, whether or not this can be recorded.
         let Ok(store) = self.store() else { return };
         let _ = store.pulse(|tx| {
-            let agent = desk::find_acting(tx, caller)?;
-            desk::check_fence(agent.as_ref(), caller)?;
+            let agent = op_context::find_acting(tx, caller)?;
+            op_context::check_fence(agent.as_ref(), caller)?;
             if let Some(agent) = agent.filter(|agent| agent.retired_at.is_none()) {
                 tx.beat(agent.id, agent.epoch, &serde_json::json!({}))?;
             }
@@ -713,14 +713,14 @@ impl Fleet {
         &mut self,
         operation: &O,
         caller: &Caller,
-        acts: impl Fn(&mut Desk<'_, '_>) -> Result<T>,
+        acts: impl Fn(&mut OpContext<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         let policy = self.policy.clone();
         let acting = Acting::new(operation, When::Now);
         self.store()?.rehearse(|tx| {
             let scope = authority::check(&acting, tx, caller)?;
-            let agent = desk::acting(tx, caller)?;
-            acts(&mut Desk {
+            let agent = op_context::acting(tx, caller)?;
+            acts(&mut OpContext {
                 tx,
                 caller,
                 scope,
@@ -801,31 +801,31 @@ fn decide_write(
 ) -> Result<Cursor> {
     let scope = authority::check(act, tx, caller)?;
     let agent = acting_agent(act.spec(), tx, caller)?;
-    let desk = &mut Desk {
+    let ctx = &mut OpContext {
         tx,
         caller,
         scope,
         policy,
         agent,
     };
-    precondition::check(desk)?;
-    act.decide(desk)?;
-    precondition::since(desk)
+    precondition::check(ctx)?;
+    act.decide(ctx)?;
+    precondition::since(ctx)
 }
 
 /// Decides an operation as a part of another one's transaction, under the same rules as alone.
 pub(crate) fn decide_part<O: Operation>(
     operation: &O,
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
 ) -> Result<O::Outcome> {
     let acting = Acting::new(operation, When::Now);
-    let scope = authority::check(&acting, desk.tx, desk.caller)?;
-    let agent = acting_agent(acting.spec(), desk.tx, desk.caller)?;
-    operation.decide(&mut Desk {
-        tx: &mut *desk.tx,
-        caller: desk.caller,
+    let scope = authority::check(&acting, ctx.tx, ctx.caller)?;
+    let agent = acting_agent(acting.spec(), ctx.tx, ctx.caller)?;
+    operation.decide(&mut OpContext {
+        tx: &mut *ctx.tx,
+        caller: ctx.caller,
         scope,
-        policy: desk.policy,
+        policy: ctx.policy,
         agent,
     })
 }
@@ -833,8 +833,8 @@ pub(crate) fn decide_part<O: Operation>(
 /// The agent that acts or looks, if its incarnation may.
 fn acting_agent(spec: Spec, tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> {
     match (spec.fenced, spec.is_act) {
-        (true, true) => desk::acting(tx, caller),
-        (true, false) => desk::looking(tx, caller),
+        (true, true) => op_context::acting(tx, caller),
+        (true, false) => op_context::looking(tx, caller),
         (false, _) => Ok(None),
     }
 }

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::agent::context::EndSession;
 use crate::agent::{Heartbeat, Sighting};
 use crate::checkpoint::trigger::trigger;
-use crate::desk::{Desk, speak_for};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
+use crate::op_context::{OpContext, speak_for};
 use crate::recovery::compaction::{CompactionEvidence, ReportCompaction};
 use crate::remote::Offline;
 
@@ -208,25 +208,25 @@ impl Operation for TellHook {
     }
 
     /// Most events are mere signs of life, and cost no more.
-    fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Hooked>> {
+    fn note(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Hooked>> {
         if matches!(self.event, SessionEvent::Probed) {
             return Ok(Some(self.heard()));
         }
-        let Some(agent) = seat::of_session(desk, self)? else {
+        let Some(agent) = seat::of_session(ctx, self)? else {
             return Ok(None);
         };
         if seat::has_moved(&agent, self) {
             return Ok(None);
         }
-        desk.agent = Some(agent.clone());
+        ctx.agent = Some(agent.clone());
         let is_quiet = match &self.event {
             SessionEvent::Worked { paths, failed } => {
                 failed.is_none()
                     && paths.iter().all(|path| agent.files_modified.contains(path))
-                    && !brief::is_owed(desk, self)?
+                    && !brief::is_owed(ctx, self)?
             }
             SessionEvent::Editing { paths } => {
-                !work::locks_edits(desk) || work::holds_all(desk, &agent, paths)?
+                !work::locks_edits(ctx) || work::holds_all(ctx, &agent, paths)?
             }
             SessionEvent::Started
             | SessionEvent::Compacted
@@ -238,9 +238,9 @@ impl Operation for TellHook {
             | SessionEvent::Stopped { .. }
             | SessionEvent::Ended
             | SessionEvent::Probed => false,
-            SessionEvent::Announced => work::was_just_saved(desk)?,
+            SessionEvent::Announced => work::was_just_saved(ctx)?,
         };
-        if !is_quiet || self.heartbeat().note(desk)?.is_none() {
+        if !is_quiet || self.heartbeat().note(ctx)?.is_none() {
             return Ok(None);
         }
         Ok(Some(Hooked {
@@ -249,13 +249,13 @@ impl Operation for TellHook {
         }))
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Hooked> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Hooked> {
         if matches!(self.event, SessionEvent::Probed) {
             return Ok(self.heard());
         }
         let mut answer = Hooked::default();
-        let known = seat::of_session(desk, self)?;
-        if self.must_look(desk, known.as_ref())? {
+        let known = seat::of_session(ctx, self)?;
+        if self.must_look(ctx, known.as_ref())? {
             answer.look_first = true;
             return Ok(answer);
         }
@@ -264,30 +264,30 @@ impl Operation for TellHook {
             // It was resumed in another process.
             Some(agent) => {
                 answer.begun = true;
-                seat::renew(desk, &agent, self)?
+                seat::renew(ctx, &agent, self)?
             }
             // The end of an unknown session changes nothing.
             None if matches!(self.event, SessionEvent::Ended) => return Ok(answer),
             None => {
                 answer.begun = true;
-                seat::take(desk, self)?
+                seat::take(ctx, self)?
             }
         };
-        speak_for(desk.tx, &agent);
-        desk.agent = Some(agent);
+        speak_for(ctx.tx, &agent);
+        ctx.agent = Some(agent);
         let mut said = Vec::new();
-        said.extend(work::beat(desk, &self.heartbeat())?);
-        self.act(desk, &mut answer)?;
-        let mission = work::mission(desk)?;
+        said.extend(work::beat(ctx, &self.heartbeat())?);
+        self.act(ctx, &mut answer)?;
+        let mission = work::mission(ctx)?;
         answer.mission_id = mission.as_ref().map(|mission| mission.id);
         if let Some(mission) = &mission
             && let Some(room) = self.room
             && answer.deny.is_none()
         {
-            said.extend(brief::deliver(desk, self, mission, room)?);
+            said.extend(brief::deliver(ctx, self, mission, room)?);
         }
         answer.context = (!said.is_empty()).then(|| said.join("\n\n"));
-        answer.agent.clone_from(&desk.agent);
+        answer.agent.clone_from(&ctx.agent);
         Ok(answer)
     }
 }
@@ -311,13 +311,13 @@ impl TellHook {
 
     /// Whether it matters which agents still run, and the caller has not looked: for a seat, or for a lock that is in the
     /// way.
-    fn must_look(&self, desk: &mut Desk<'_, '_>, known: Option<&Agent>) -> Result<bool> {
+    fn must_look(&self, ctx: &mut OpContext<'_, '_>, known: Option<&Agent>) -> Result<bool> {
         Ok(self.looks_later
             && match (known, &self.event) {
                 (None, SessionEvent::Ended) => false,
                 (None, _) => true,
                 (Some(agent), SessionEvent::Editing { paths }) => {
-                    work::is_in_the_way(desk, agent, paths)?
+                    work::is_in_the_way(ctx, agent, paths)?
                 }
                 (Some(_), _) => false,
             })
@@ -334,58 +334,58 @@ impl TellHook {
         }
     }
 
-    fn act(&self, desk: &mut Desk<'_, '_>, answer: &mut Hooked) -> Result<()> {
+    fn act(&self, ctx: &mut OpContext<'_, '_>, answer: &mut Hooked) -> Result<()> {
         match &self.event {
             SessionEvent::Started | SessionEvent::Probed => {}
             SessionEvent::Compacted => {
-                if !brief::was_just_offered(desk)? {
+                if !brief::was_just_offered(ctx)? {
                     let evidence = CompactionEvidence::Hook;
                     let report = ReportCompaction {
                         agent: None,
                         evidence,
                     };
-                    report.decide(desk)?;
-                    seat::refresh(desk)?;
+                    report.decide(ctx)?;
+                    seat::refresh(ctx)?;
                 }
             }
-            SessionEvent::Prompted { text } => work::begin(desk, text.as_ref())?,
+            SessionEvent::Prompted { text } => work::begin(ctx, text.as_ref())?,
             SessionEvent::Editing { paths } => {
-                answer.deny = work::lock(desk, paths, self)?;
+                answer.deny = work::lock(ctx, paths, self)?;
             }
             SessionEvent::Destroying { operation, target } => {
-                answer.checkpoint_id = before(desk, operation, target.as_ref())?;
+                answer.checkpoint_id = before(ctx, operation, target.as_ref())?;
             }
             SessionEvent::Worked { paths, failed } => {
-                work::touched(desk, paths)?;
+                work::touched(ctx, paths)?;
                 if let Some(why) = failed {
-                    work::failed(desk, why)?;
+                    work::failed(ctx, why)?;
                 }
             }
-            SessionEvent::Planned { tasks } => tasks::follow(desk, tasks)?,
+            SessionEvent::Planned { tasks } => tasks::follow(ctx, tasks)?,
             SessionEvent::TaskMoved { id, title, status } => {
-                tasks::follow_one(desk, id, title.as_ref(), *status)?;
+                tasks::follow_one(ctx, id, title.as_ref(), *status)?;
             }
             SessionEvent::Compacting => {
-                answer.checkpoint_id = save(desk, Reason::PreCompact, "Before a compaction")?;
+                answer.checkpoint_id = save(ctx, Reason::PreCompact, "Before a compaction")?;
             }
             SessionEvent::Announced => {
-                if !work::was_just_saved(desk)? {
-                    answer.checkpoint_id = save(desk, Reason::PreCompact, "Before a compaction")?;
+                if !work::was_just_saved(ctx)? {
+                    answer.checkpoint_id = save(ctx, Reason::PreCompact, "Before a compaction")?;
                 }
             }
             SessionEvent::Stopped { said } => {
-                work::stopped(desk, said.as_ref())?;
-                answer.checkpoint_id = save(desk, Reason::AgentComplete, "A turn ended")?;
+                work::stopped(ctx, said.as_ref())?;
+                answer.checkpoint_id = save(ctx, Reason::AgentComplete, "A turn ended")?;
                 if self.subagent.is_some() {
-                    seat::retire(desk)?;
+                    seat::retire(ctx)?;
                 }
             }
             SessionEvent::Ended => {
-                work::release(desk)?;
-                seat::end_subagents(desk)?;
-                let ended = EndSession::default().decide(desk)?;
+                work::release(ctx)?;
+                seat::end_subagents(ctx)?;
+                let ended = EndSession::default().decide(ctx)?;
                 answer.checkpoint_id = ended.checkpoint_id;
-                seat::refresh(desk)?;
+                seat::refresh(ctx)?;
             }
         }
         Ok(())
@@ -393,16 +393,16 @@ impl TellHook {
 }
 
 /// Takes a checkpoint of the mission that the agent works on, if something has changed.
-fn save(desk: &mut Desk<'_, '_>, reason: Reason, why: &str) -> Result<Option<CheckpointId>> {
-    match work::mission(desk)? {
-        Some(mission) => trigger(desk, &mission, reason, why.to_owned(), Vec::new()),
+fn save(ctx: &mut OpContext<'_, '_>, reason: Reason, why: &str) -> Result<Option<CheckpointId>> {
+    match work::mission(ctx)? {
+        Some(mission) => trigger(ctx, &mission, reason, why.to_owned(), Vec::new()),
         None => Ok(None),
     }
 }
 
 /// What the client's command line was recognised by is destructive, whatever list the policy has for those that ask by themselves.
 fn before(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     operation: &Name,
     target: Option<&Title>,
 ) -> Result<Option<CheckpointId>> {
@@ -410,5 +410,5 @@ fn before(
         Some(target) => format!("Before {operation}: {target}"),
         None => format!("Before {operation}"),
     };
-    save(desk, Reason::BeforeDestructive, &why)
+    save(ctx, Reason::BeforeDestructive, &why)
 }

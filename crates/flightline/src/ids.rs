@@ -7,9 +7,9 @@ use flightline_core::id::{WHOLE, shortest_unique};
 use flightline_store::{Find, Neighbours};
 use serde::{Deserialize, Serialize};
 
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 use crate::sortie::task_ids;
 
 /// Asks for every id of some kinds, so that they can be shortened or completed.
@@ -39,11 +39,11 @@ impl Operation for ListIds {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<IdList> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<IdList> {
         let ids = self
             .kinds
             .iter()
-            .map(|kind| Ok((*kind, desk.tx.ids(*kind)?)))
+            .map(|kind| Ok((*kind, ctx.tx.ids(*kind)?)))
             .collect::<Result<_>>()?;
         Ok(IdList { ids })
     }
@@ -78,7 +78,7 @@ impl Operation for ShortenIds {
     }
 
     /// Looks at the neighbours of each id, and not at all ids there are.
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ShortIds> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ShortIds> {
         let mut by_kind: BTreeMap<Kind, Vec<String>> = BTreeMap::new();
         for id in &self.ids {
             if let Some(kind) = Kind::of_id(id) {
@@ -87,7 +87,7 @@ impl Operation for ShortenIds {
         }
         let mut short = BTreeMap::new();
         for (kind, ids) in by_kind {
-            for (asked, beside) in desk.tx.neighbours(kind, &ids)? {
+            for (asked, beside) in ctx.tx.neighbours(kind, &ids)? {
                 if let Some(beginning) = shortened(&asked, beside) {
                     short.insert(asked, beginning);
                 }
@@ -131,14 +131,14 @@ impl Operation for ListNames {
     }
 
     /// Ids and names, newest first; a sortie that has a task id can be called by that, too.
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<(String, String)>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<(String, String)>> {
         let mut tasks = BTreeMap::new();
         if self.kind == Kind::Sortie {
-            for (sortie, task) in task_ids(desk, None)? {
+            for (sortie, task) in task_ids(ctx, None)? {
                 tasks.insert(sortie.to_string(), task.to_string());
             }
         }
-        let rows = desk.tx.rows(self.kind, Find::All)?.into_iter().rev();
+        let rows = ctx.tx.rows(self.kind, Find::All)?.into_iter().rev();
         let named = rows.flat_map(|row| {
             let name = row.name.unwrap_or_default();
             let task = tasks.remove(&row.id).map(|task| (task, name.clone()));

@@ -5,10 +5,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::clock::forget_requests;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::mail::deadline::notice_overdue;
+use crate::op_context::OpContext;
 
 /// Settles what has run out: mail that was to be acknowledged by now is told of, and requests that need not be
 /// remembered any longer are forgotten.
@@ -36,10 +36,10 @@ impl Operation for SettleLeases {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SettledLeases> {
-        notice_overdue(desk)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SettledLeases> {
+        notice_overdue(ctx)?;
         Ok(SettledLeases {
-            requests: forget_requests(desk.tx)?,
+            requests: forget_requests(ctx.tx)?,
         })
     }
 }

@@ -11,7 +11,6 @@ pub mod batch;
 pub mod checkpoint;
 pub mod clock;
 pub mod context;
-mod desk;
 pub mod dialect;
 pub mod doctor;
 pub mod effect;
@@ -29,6 +28,7 @@ pub mod metrics_snapshot;
 pub mod mirror;
 pub mod mission;
 pub mod note;
+mod op_context;
 pub mod rebuild;
 pub mod recovery;
 pub mod registry;
@@ -43,12 +43,12 @@ pub mod store_job;
 pub mod task;
 pub mod token;
 
-pub use desk::Desk;
 pub use error::{Error, Result};
 pub use fleet::{
     Access, ActsFor, Answered, Caller, Done, ErasedOutcome, Fleet, HasSchema, IfUnchanged,
     ListPart, Operation, StoreJob, Target, When, WhenFull, Window, not_here,
 };
+pub use op_context::OpContext;
 
 pub use flightline_core as core;
 pub use flightline_store as store;

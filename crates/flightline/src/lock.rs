@@ -23,11 +23,11 @@ use serde_json::json;
 
 use crate::agent::{Sighting, last_sign, look_around, sight};
 use crate::checkpoint::trigger::{own_mission, record_failure};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull, page};
 use crate::mission::short;
 use crate::note::failure::settle_locks;
+use crate::op_context::OpContext;
 
 /// Takes locks for the acting agent: all of them or none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -144,21 +144,21 @@ impl Operation for AcquireLocks {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<LockView>> {
         if self.paths.is_empty() {
             return Err(Refusal::invalid("no path to lock was given").into());
         }
         check_ttl(self.ttl_ms)?;
-        let agent = desk.acting()?.clone();
+        let agent = ctx.acting()?.clone();
         let sortie = match &self.sortie {
-            Some(reference) => Some(desk.sortie(reference)?),
-            None => match crate::agent::held_sorties(desk, agent.id)?.as_slice() {
-                [only] => desk.tx.get::<Sortie>(only)?,
+            Some(reference) => Some(ctx.sortie(reference)?),
+            None => match crate::agent::held_sorties(ctx, agent.id)?.as_slice() {
+                [only] => ctx.tx.get::<Sortie>(only)?,
                 _ => None,
             },
         };
         grant_all(
-            desk,
+            ctx,
             &self.paths,
             self.purpose.clone(),
             self.ttl_ms,
@@ -178,12 +178,12 @@ impl Operation for RenewLocks {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<LockView>> {
         check_ttl(self.ttl_ms)?;
-        let agent = desk.acting()?.clone();
+        let agent = ctx.acting()?.clone();
         let mut renewed = Vec::new();
         for reference in &self.locks {
-            let mut lock = own_lock(desk, reference, &agent, self.fence)?;
+            let mut lock = own_lock(ctx, reference, &agent, self.fence)?;
             if lock.epoch != agent.epoch {
                 return Err(Refusal::new(
                     Code::Fenced,
@@ -199,12 +199,12 @@ impl Operation for RenewLocks {
                 .into());
             }
             lock.timeout_ms = self.ttl_ms.unwrap_or(lock.timeout_ms);
-            desk.tx.set(
+            ctx.tx.set(
                 EventType::LockRenewed,
                 &lock,
                 &json!({ "file": lock.file, "fence": lock.fence }),
             )?;
-            renewed.push(view(desk, lock)?);
+            renewed.push(view(ctx, lock)?);
         }
         Ok(renewed)
     }
@@ -221,27 +221,27 @@ impl Operation for ReleaseLocks {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
-        let agent = desk.acting()?.clone();
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<LockView>> {
+        let agent = ctx.acting()?.clone();
         let mut locks = Vec::new();
         if self.all {
-            locks = desk.tx.find::<Lock>(Find::Agent(agent.id))?;
+            locks = ctx.tx.find::<Lock>(Find::Agent(agent.id))?;
         } else if self.locks.is_empty() {
             return Err(Refusal::invalid("no lock to release was given")
                 .hint("name paths, or release everything with `fleet locks release --all`")
                 .into());
         }
         for reference in &self.locks {
-            locks.push(own_lock(desk, reference, &agent, self.fence)?);
+            locks.push(own_lock(ctx, reference, &agent, self.fence)?);
         }
         let mut released = Vec::new();
         for lock in locks {
-            desk.tx.remove(
+            ctx.tx.remove(
                 EventType::LockReleased,
                 &lock,
                 &json!({ "file": lock.file, "fence": lock.fence }),
             )?;
-            released.push(view(desk, lock)?);
+            released.push(view(ctx, lock)?);
         }
         Ok(released)
     }
@@ -257,9 +257,9 @@ impl Operation for StealLock {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
-        let thief = desk.acting()?.clone();
-        let locks = desk.tx.find::<Lock>(Find::All)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<LockView>> {
+        let thief = ctx.acting()?.clone();
+        let locks = ctx.tx.find::<Lock>(Find::All)?;
         let taken: Vec<Lock> = locks
             .into_iter()
             .filter(|lock| lock.file.overlaps(&self.path) && lock.held_by != thief.id)
@@ -277,12 +277,12 @@ impl Operation for StealLock {
         }
         for lock in &taken {
             let data = json!({ "file": lock.file, "fence": lock.fence, "by": thief.name, "reason": self.reason });
-            desk.tx.remove(EventType::LockStolen, lock, &data)?;
-            let Some(holder) = desk.tx.get::<Agent>(&lock.held_by.to_string())? else {
+            ctx.tx.remove(EventType::LockStolen, lock, &data)?;
+            let Some(holder) = ctx.tx.get::<Agent>(&lock.held_by.to_string())? else {
                 continue;
             };
             crate::mail::notice(
-                desk,
+                ctx,
                 holder,
                 &format!("Your lock on {} was taken", lock.file),
                 &format!(
@@ -297,7 +297,7 @@ impl Operation for StealLock {
             &self.reason.chars().take(200).collect::<String>(),
         )?;
         grant_all(
-            desk,
+            ctx,
             std::slice::from_ref(&self.path),
             Some(purpose),
             None,
@@ -317,16 +317,16 @@ impl Operation for ListLocks {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<LockView>> {
         let find = match &self.agent {
-            Some(reference) => Find::Agent(desk.find_agent(reference)?.id),
+            Some(reference) => Find::Agent(ctx.find_agent(reference)?.id),
             None => Find::All,
         };
-        let locks: Vec<Lock> = match page(desk, find, |_| true)? {
+        let locks: Vec<Lock> = match page(ctx, find, |_| true)? {
             Some(page) => page,
-            None => desk.tx.find(find)?,
+            None => ctx.tx.find(find)?,
         };
-        locks.into_iter().map(|lock| view(desk, lock)).collect()
+        locks.into_iter().map(|lock| view(ctx, lock)).collect()
     }
 }
 
@@ -340,14 +340,14 @@ impl Operation for CheckLocks {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<PathCheck>> {
-        let (me, locks) = (desk.agent_id(), desk.tx.find::<Lock>(Find::All)?);
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<PathCheck>> {
+        let (me, locks) = (ctx.agent_id(), ctx.tx.find::<Lock>(Find::All)?);
         let mut checks = Vec::new();
         for path in &self.paths {
             let overlapping = || locks.iter().filter(|lock| lock.file.overlaps(path));
             let others = overlapping().find(|lock| Some(lock.held_by) != me);
             let lock = match others.or_else(|| overlapping().next()) {
-                Some(lock) => Some(view(desk, lock.clone())?),
+                Some(lock) => Some(view(ctx, lock.clone())?),
                 None => None,
             };
             checks.push(PathCheck {
@@ -412,19 +412,19 @@ pub fn acquire(
 /// another lock when it is for work in another mission now; one of an agent that is dead or has been silent for too long
 /// is reclaimed. A lock for no sortie belongs to the mission its holder works in, else to the current one.
 pub(crate) fn grant_all(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     paths: &[RepoPath],
     purpose: Option<Title>,
     ttl_ms: Option<Millis>,
     sortie: Option<&Sortie>,
     sightings: &[Sighting],
 ) -> Result<Vec<LockView>> {
-    let agent = desk.acting()?.clone();
+    let agent = ctx.acting()?.clone();
     let work = match sortie {
         Some(sortie) => Some(sortie.mission_id),
-        None => own_mission(desk)?.map(|mission| mission.id),
+        None => own_mission(ctx)?.map(|mission| mission.id),
     };
-    let mut held = desk.tx.find::<Lock>(Find::All)?;
+    let mut held = ctx.tx.find::<Lock>(Find::All)?;
     let in_the_way = watch::in_the_way(&held, paths, |lock| lock.held_by != agent.id);
     let mut granted = Vec::new();
     for path in paths {
@@ -441,7 +441,7 @@ pub(crate) fn grant_all(
             .position(|lock| lock.file.overlaps(path) && lock.held_by != agent.id)
         {
             let lock = held.remove(at);
-            reclaim(desk, &lock, path, sightings)?.map_err(|refusal| {
+            reclaim(ctx, &lock, path, sightings)?.map_err(|refusal| {
                 // Who waits for one of them waits for all.
                 watch::name_those_in_the_way(refusal, &in_the_way)
             })?;
@@ -452,77 +452,80 @@ pub(crate) fn grant_all(
             .map(|at| held.remove(at));
         let mission_id = match work {
             Some(mission) => Some(mission),
-            None => mission_of_no_work(desk, own.as_ref())?,
+            None => mission_of_no_work(ctx, own.as_ref())?,
         };
         let id = match own {
             Some(own) if own.mission_id == mission_id => {
-                desk.tx.end_watch(own.id)?;
+                ctx.tx.end_watch(own.id)?;
                 own.id
             }
             Some(own) => {
                 // A lock belongs to one mission for good: checkpoints of both name what was theirs.
                 let data = json!({ "file": own.file, "fence": own.fence, "reason": "taken for another mission" });
-                desk.tx.remove(EventType::LockReleased, &own, &data)?;
-                LockId::new(desk.tx.uuid())
+                ctx.tx.remove(EventType::LockReleased, &own, &data)?;
+                LockId::new(ctx.tx.uuid())
             }
-            None => LockId::new(desk.tx.uuid()),
+            None => LockId::new(ctx.tx.uuid()),
         };
         let lock = Lock {
             id,
             file: path.clone(),
             held_by: agent.id,
             epoch: agent.epoch,
-            fence: desk.tx.next_rev(),
+            fence: ctx.tx.next_rev(),
             sortie_id: sortie.map(|sortie| sortie.id),
             mission_id,
             purpose: purpose.clone(),
-            timeout_ms: ttl_ms.unwrap_or(desk.policy.lock_ttl_ms),
-            acquired_at: desk.now(),
+            timeout_ms: ttl_ms.unwrap_or(ctx.policy.lock_ttl_ms),
+            acquired_at: ctx.now(),
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::LockAcquired,
             &lock,
             &json!({ "file": lock.file, "fence": lock.fence }),
         )?;
         held.push(lock.clone());
-        granted.push(view(desk, lock)?);
+        granted.push(view(ctx, lock)?);
     }
     let files = granted.iter().map(|view| &view.lock.file);
-    settle_locks(desk, agent.id, files)?;
+    settle_locks(ctx, agent.id, files)?;
     Ok(granted)
 }
 
 /// The mission of a lock whose holder has no work: the one it belongs to already, as long as that is open, else the
 /// current one.
-fn mission_of_no_work(desk: &mut Desk<'_, '_>, own: Option<&Lock>) -> Result<Option<MissionId>> {
+fn mission_of_no_work(
+    ctx: &mut OpContext<'_, '_>,
+    own: Option<&Lock>,
+) -> Result<Option<MissionId>> {
     if let Some(mission) = own.and_then(|own| own.mission_id)
-        && let Some(known) = desk.tx.get::<Mission>(&mission.to_string())?
+        && let Some(known) = ctx.tx.get::<Mission>(&mission.to_string())?
         && known.status.is_open()
     {
         return Ok(Some(mission));
     }
-    Ok(desk.current_mission()?.map(|mission| mission.id))
+    Ok(ctx.current_mission()?.map(|mission| mission.id))
 }
 
 /// Takes a lock from a holder that is dead or silent for too long; refuses when it is neither.
 fn reclaim(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     lock: &Lock,
     wanted: &RepoPath,
     sightings: &[Sighting],
 ) -> Result<std::result::Result<(), Refusal>> {
-    let Some(holder) = desk.tx.get::<Agent>(&lock.held_by.to_string())? else {
-        desk.tx.remove(
+    let Some(holder) = ctx.tx.get::<Agent>(&lock.held_by.to_string())? else {
+        ctx.tx.remove(
             EventType::LockReclaimed,
             lock,
             &json!({ "file": lock.file, "reason": "its holder is unknown" }),
         )?;
         return Ok(Ok(()));
     };
-    let pulse = desk.tx.pulse(holder.id)?;
-    let sign = last_sign(desk, &holder, pulse.as_ref());
-    let since = watch::silent_since(desk, lock, sign)?;
-    let seen = sight(desk, &holder, sightings);
+    let pulse = ctx.tx.pulse(holder.id)?;
+    let sign = last_sign(ctx, &holder, pulse.as_ref());
+    let since = watch::silent_since(ctx, lock, sign)?;
+    let seen = sight(ctx, &holder, sightings);
     let reason = match seen {
         ProcessSight::Gone { pid } if lock.epoch == holder.epoch => {
             Some(format!("process {pid} of {} is gone", holder.name))
@@ -530,36 +533,36 @@ fn reclaim(
         // A running process keeps its locks, however silent.
         ProcessSight::Alive { .. } => None,
         ProcessSight::Gone { .. } | ProcessSight::Unknown => {
-            lock.has_lapsed(since, desk.now()).then(|| {
+            lock.has_lapsed(since, ctx.now()).then(|| {
                 format!(
                     "{} gave no sign of life for {}",
                     holder.name,
-                    human_span(desk.now().since(since))
+                    human_span(ctx.now().since(since))
                 )
             })
         }
     };
     // The sign may have come while we looked: the pulse is held, or the holder is alive after all.
     let holds = match (&reason, &pulse) {
-        (Some(_), Some(pulse)) => desk.tx.hold_pulse(holder.id, pulse.at)?,
+        (Some(_), Some(pulse)) => ctx.tx.hold_pulse(holder.id, pulse.at)?,
         (Some(_), None) => true,
         (None, _) => false,
     };
     match reason.filter(|_| holds) {
         Some(reason) => {
-            desk.tx.remove(
+            ctx.tx.remove(
                 EventType::LockReclaimed,
                 lock,
                 &json!({ "file": lock.file, "fence": lock.fence, "from": holder.name, "sortie": lock.sortie_id, "reason": reason }),
             )?;
             Ok(Ok(()))
         }
-        None => Ok(Err(held_by_another(desk, lock, &holder, sign, wanted))),
+        None => Ok(Err(held_by_another(ctx, lock, &holder, sign, wanted))),
     }
 }
 
 fn held_by_another(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     lock: &Lock,
     holder: &Agent,
     sign: Option<Time>,
@@ -577,7 +580,7 @@ fn held_by_another(
             .as_ref()
             .map(|purpose| format!("\"{purpose}\"")),
     );
-    about.extend(sign.map(|sign| format!("last sign {} ago", human_span(desk.now().since(sign)))));
+    about.extend(sign.map(|sign| format!("last sign {} ago", human_span(ctx.now().since(sign)))));
     let about = if about.is_empty() {
         String::new()
     } else {
@@ -597,23 +600,23 @@ fn held_by_another(
 
 /// The acting agent's own lock with this path or id.
 fn own_lock(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     reference: &str,
     agent: &Agent,
     fence: Option<u64>,
 ) -> Result<Lock> {
     let lock = if reference.starts_with(LockId::PREFIX) {
-        desk.by_id::<Lock>(reference, LockId::PREFIX)?
+        ctx.by_id::<Lock>(reference, LockId::PREFIX)?
     } else {
         let path = RepoPath::parse(reference)?;
-        let locks = desk.tx.find::<Lock>(Find::All)?;
+        let locks = ctx.tx.find::<Lock>(Find::All)?;
         match locks.iter().find(|lock| lock.file.is_same(&path)) {
             Some(lock) => lock.clone(),
             None => return Err(no_lock_on(&path, &locks, agent).into()),
         }
     };
     if lock.held_by != agent.id {
-        let holder = desk.agent_name(lock.held_by)?;
+        let holder = ctx.agent_name(lock.held_by)?;
         return Err(Refusal::new(Code::Fenced, format!("the lock on `{}` is {holder}'s", lock.file))
             .hint("only its holder can renew or release it; take it with `fleet locks steal PATH --reason \"…\"`")
             .details(json!({ "holder": holder, "fence": lock.fence }))
@@ -664,20 +667,20 @@ fn check_ttl(ttl_ms: Option<Millis>) -> Result<()> {
     }
 }
 
-pub(crate) fn view(desk: &mut Desk<'_, '_>, lock: Lock) -> Result<LockView> {
-    let holder = desk.tx.get::<Agent>(&lock.held_by.to_string())?;
-    let pulse = desk.tx.pulse(lock.held_by)?;
+pub(crate) fn view(ctx: &mut OpContext<'_, '_>, lock: Lock) -> Result<LockView> {
+    let holder = ctx.tx.get::<Agent>(&lock.held_by.to_string())?;
+    let pulse = ctx.tx.pulse(lock.held_by)?;
     let last_sign = holder
         .as_ref()
-        .and_then(|holder| last_sign(desk, holder, pulse.as_ref()));
-    let since = watch::silent_since(desk, &lock, last_sign)?;
+        .and_then(|holder| last_sign(ctx, holder, pulse.as_ref()));
+    let since = watch::silent_since(ctx, &lock, last_sign)?;
     Ok(LockView {
         holder: holder.map_or_else(
             || lock.held_by.to_string(),
             |holder| holder.name.to_string(),
         ),
         last_sign,
-        remaining_ms: lock.remaining(since, desk.now()),
+        remaining_ms: lock.remaining(since, ctx.now()),
         lock,
     })
 }

@@ -23,10 +23,10 @@ use self::deadline::notice_overdue;
 pub(crate) use self::post::{Letter, hand_over, move_mail, notice, notice_for, post};
 pub(crate) use self::progress::bring_up_to_date;
 use crate::checkpoint::trigger::record_failure;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::note::failure::{settle_acknowledged, settle_sent};
+use crate::op_context::OpContext;
 
 /// Sends a message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -155,13 +155,13 @@ impl Operation for SendMail {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
-        notice_overdue(desk)?;
-        let named = self.mission.is_some() || desk.caller.mission.is_some();
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MessageView> {
+        notice_overdue(ctx)?;
+        let named = self.mission.is_some() || ctx.caller.mission.is_some();
         let mission = if named {
-            Some(desk.mission(self.mission.as_deref())?)
+            Some(ctx.mission(self.mission.as_deref())?)
         } else {
-            desk.current_mission()?
+            ctx.current_mission()?
         };
         if self.to.is_empty() {
             return Err(Refusal::invalid("a message needs a recipient")
@@ -171,8 +171,8 @@ impl Operation for SendMail {
         let mut to: Vec<Agent> = Vec::new();
         for reference in &self.to {
             let agent = match (reference.as_str(), &mission) {
-                ("dispatch", Some(mission)) => desk.dispatch_of(mission)?,
-                _ => desk.find_agent(reference).map_err(undeliverable)?,
+                ("dispatch", Some(mission)) => ctx.dispatch_of(mission)?,
+                _ => ctx.find_agent(reference).map_err(undeliverable)?,
             };
             if agent.retired_at.is_some() {
                 return Err(Refusal::new(
@@ -187,7 +187,7 @@ impl Operation for SendMail {
                 to.push(agent);
             }
         }
-        let acknowledge_by = self.acknowledge_within_ms.map(|span| desk.now().plus(span));
+        let acknowledge_by = self.acknowledge_within_ms.map(|span| ctx.now().plus(span));
         let letter = Letter {
             from: None,
             to: &to,
@@ -199,9 +199,9 @@ impl Operation for SendMail {
             acknowledge_by,
             progress_of: None,
         };
-        let message = post(desk, &letter)?;
-        settle_sent(desk, message.mission_id, &message.subject)?;
-        view(desk, message)
+        let message = post(ctx, &letter)?;
+        settle_sent(ctx, message.mission_id, &message.subject)?;
+        view(ctx, message)
     }
 }
 
@@ -215,14 +215,14 @@ impl Operation for ReplyMail {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MessageView> {
         // First of all: answering late acknowledges, and was late all the same.
-        notice_overdue(desk)?;
-        let question = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
-        let me = desk.agent_id();
+        notice_overdue(ctx)?;
+        let question = ctx.by_id::<Message>(&self.message, MessageId::PREFIX)?;
+        let me = ctx.agent_id();
         let mut to = Vec::new();
         for id in question.from_id.iter().chain(&question.to) {
-            let agent = desk
+            let agent = ctx
                 .tx
                 .get::<Agent>(&id.to_string())?
                 .filter(|agent| agent.retired_at.is_none());
@@ -241,7 +241,7 @@ impl Operation for ReplyMail {
             .into());
         }
         if let Some(me) = me {
-            settle(desk, &question, me, Mark::Acknowledged)?;
+            settle(ctx, &question, me, Mark::Acknowledged)?;
         }
         let subject = if question.subject.starts_with("Re: ") {
             question.subject.clone()
@@ -263,8 +263,8 @@ impl Operation for ReplyMail {
             acknowledge_by: None,
             progress_of: None,
         };
-        let message = post(desk, &letter)?;
-        view(desk, message)
+        let message = post(ctx, &letter)?;
+        view(ctx, message)
     }
 }
 
@@ -279,24 +279,24 @@ impl Operation for OpenInbox {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
-        notice_overdue(desk)?;
-        let mut agent = desk.acting()?.clone();
-        agent.coordination.last_inbox_check = Some(desk.now());
-        let messages = inbox(desk, &agent, self.all, self.limit)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
+        notice_overdue(ctx)?;
+        let mut agent = ctx.acting()?.clone();
+        agent.coordination.last_inbox_check = Some(ctx.now());
+        let messages = inbox(ctx, &agent, self.all, self.limit)?;
         if !messages.is_empty() {
-            desk.tx.set(
+            ctx.tx.set(
                 EventType::InboxOpened,
                 &agent,
                 &json!({ "messages": messages.len() }),
             )?;
         }
         for message in &messages {
-            settle(desk, message, agent.id, Mark::Delivered)?;
+            settle(ctx, message, agent.id, Mark::Delivered)?;
         }
         messages
             .into_iter()
-            .map(|message| view(desk, message))
+            .map(|message| view(ctx, message))
             .collect()
     }
 }
@@ -311,12 +311,12 @@ impl Operation for PeekInbox {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
-        let agent = desk.find_agent(&self.agent)?;
-        let messages = inbox(desk, &agent, self.all, self.limit)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
+        let agent = ctx.find_agent(&self.agent)?;
+        let messages = inbox(ctx, &agent, self.all, self.limit)?;
         messages
             .into_iter()
-            .map(|message| view(desk, message))
+            .map(|message| view(ctx, message))
             .collect()
     }
 }
@@ -332,13 +332,13 @@ impl Operation for ReadMail {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
-        notice_overdue(desk)?;
-        let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
-        if let Some(me) = desk.agent_id() {
-            settle(desk, &message, me, Mark::Delivered)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MessageView> {
+        notice_overdue(ctx)?;
+        let message = ctx.by_id::<Message>(&self.message, MessageId::PREFIX)?;
+        if let Some(me) = ctx.agent_id() {
+            settle(ctx, &message, me, Mark::Delivered)?;
         }
-        view(desk, message)
+        view(ctx, message)
     }
 }
 
@@ -353,22 +353,22 @@ impl Operation for AcknowledgeMail {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
         // First of all: a message that is acknowledged now was late all the same.
-        notice_overdue(desk)?;
-        let me = desk.acting()?.clone();
+        notice_overdue(ctx)?;
+        let me = ctx.acting()?.clone();
         let mut messages = Vec::new();
         if self.all {
-            messages = inbox(desk, &me, false, u64::MAX)?;
+            messages = inbox(ctx, &me, false, u64::MAX)?;
         } else if self.messages.is_empty() {
             return Err(Refusal::invalid("no message to acknowledge was given")
                 .hint("name messages, or acknowledge everything with `fleet mail ack --all`")
                 .into());
         }
         for reference in &self.messages {
-            let message = desk.by_id::<Message>(reference, MessageId::PREFIX)?;
+            let message = ctx.by_id::<Message>(reference, MessageId::PREFIX)?;
             let key = format!("{}/{}", message.id, me.id);
-            if desk.tx.get::<Delivery>(&key)?.is_none() {
+            if ctx.tx.get::<Delivery>(&key)?.is_none() {
                 return Err(Refusal::new(
                     Code::NotYours,
                     format!(
@@ -382,11 +382,11 @@ impl Operation for AcknowledgeMail {
             messages.push(message);
         }
         for message in &messages {
-            settle(desk, message, me.id, Mark::Acknowledged)?;
+            settle(ctx, message, me.id, Mark::Acknowledged)?;
         }
         messages
             .into_iter()
-            .map(|message| view(desk, message))
+            .map(|message| view(ctx, message))
             .collect()
     }
 }
@@ -401,14 +401,14 @@ impl Operation for ShowThread {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
-        let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
-        let thread = desk
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
+        let message = ctx.by_id::<Message>(&self.message, MessageId::PREFIX)?;
+        let thread = ctx
             .tx
             .find::<Message>(Find::Parent(&message.thread_id.to_string()))?;
         thread
             .into_iter()
-            .map(|message| view(desk, message))
+            .map(|message| view(ctx, message))
             .collect()
     }
 }
@@ -423,12 +423,12 @@ impl Operation for RequeueMail {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MessageView> {
-        let message = desk.by_id::<Message>(&self.message, MessageId::PREFIX)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MessageView> {
+        let message = ctx.by_id::<Message>(&self.message, MessageId::PREFIX)?;
         for to in &message.to {
-            settle(desk, &message, *to, Mark::Requeued)?;
+            settle(ctx, &message, *to, Mark::Requeued)?;
         }
-        view(desk, message)
+        view(ctx, message)
     }
 }
 
@@ -470,11 +470,11 @@ enum Mark {
 }
 
 /// Moves a delivery on. Saying a thing twice is harmless, and what was acknowledged stays so.
-fn settle(desk: &mut Desk<'_, '_>, message: &Message, to: AgentId, mark: Mark) -> Result<()> {
-    let Some(mut delivery) = desk.tx.get::<Delivery>(&format!("{}/{to}", message.id))? else {
+fn settle(ctx: &mut OpContext<'_, '_>, message: &Message, to: AgentId, mark: Mark) -> Result<()> {
+    let Some(mut delivery) = ctx.tx.get::<Delivery>(&format!("{}/{to}", message.id))? else {
         return Ok(());
     };
-    let at = desk.now();
+    let at = ctx.now();
     // What needs no answer is done with when it was read; that changes nothing of a mission.
     let mark = match (message.kind, mark) {
         (MessageKind::Event, Mark::Delivered) => Mark::Acknowledged,
@@ -496,33 +496,38 @@ fn settle(desk: &mut Desk<'_, '_>, message: &Message, to: AgentId, mark: Mark) -
         | (DeliveryState::Acknowledged { .. }, _) => return Ok(()),
     };
     delivery.state = state;
-    desk.tx
+    ctx.tx
         .set(event, &delivery, &json!({ "subject": message.subject }))?;
     if mark == Mark::Acknowledged && delivery.overdue_at.is_some() {
-        settle_acknowledged(desk, message)?;
+        settle_acknowledged(ctx, message)?;
     }
     Ok(())
 }
 
-fn inbox(desk: &mut Desk<'_, '_>, agent: &Agent, all: bool, limit: u64) -> Result<Vec<Message>> {
-    let deliveries = desk.tx.find::<Delivery>(Find::Agent(agent.id))?;
+fn inbox(
+    ctx: &mut OpContext<'_, '_>,
+    agent: &Agent,
+    all: bool,
+    limit: u64,
+) -> Result<Vec<Message>> {
+    let deliveries = ctx.tx.find::<Delivery>(Find::Agent(agent.id))?;
     let wanted = deliveries
         .into_iter()
         .filter(|delivery| all || !matches!(delivery.state, DeliveryState::Acknowledged { .. }))
         .take(usize::try_from(limit).unwrap_or(usize::MAX));
     let mut messages = Vec::new();
     for delivery in wanted {
-        messages.extend(desk.tx.get::<Message>(&delivery.message_id.to_string())?);
+        messages.extend(ctx.tx.get::<Message>(&delivery.message_id.to_string())?);
     }
     Ok(messages)
 }
 
-fn view(desk: &mut Desk<'_, '_>, mut message: Message) -> Result<MessageView> {
+fn view(ctx: &mut OpContext<'_, '_>, mut message: Message) -> Result<MessageView> {
     let mut deliveries = Vec::new();
-    for delivery in desk.tx.find::<Delivery>(Find::Parent(&message.key()))? {
-        bring_up_to_date(desk, &mut message, &delivery)?;
+    for delivery in ctx.tx.find::<Delivery>(Find::Parent(&message.key()))? {
+        bring_up_to_date(ctx, &mut message, &delivery)?;
         deliveries.push(DeliveryView {
-            to: desk.agent_name(delivery.to)?,
+            to: ctx.agent_name(delivery.to)?,
             state: delivery.state,
             overdue_at: delivery.overdue_at,
         });

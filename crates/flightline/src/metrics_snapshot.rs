@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::agent::{last_sign, liveness};
 use crate::checkpoint::readable;
 use crate::context::receipt::standing;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::watch::silent_since;
+use crate::op_context::OpContext;
 
 /// So many revisions are looked at by one read; the rest by the next.
 const AT_ONCE: u64 = 20_000;
@@ -130,12 +130,12 @@ impl Operation for ReadMetricsSnapshot {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MetricsSnapshot> {
-        let (rev, history) = (desk.tx.rev(), desk.tx.history().to_owned());
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MetricsSnapshot> {
+        let (rev, history) = (ctx.tx.rev(), ctx.tx.history().to_owned());
         let from = match &self.after {
             // The revisions left out between two histories are nothing to count.
-            Some(it) if desk.tx.has_place(&it.history, it.rev)? => {
-                let next = desk.tx.next_there(it.rev.saturating_add(1))?;
+            Some(it) if ctx.tx.has_place(&it.history, it.rev)? => {
+                let next = ctx.tx.next_there(it.rev.saturating_add(1))?;
                 next.map_or(rev, |next| next.saturating_sub(1))
             }
             // A place in another journal says nothing about this one.
@@ -143,11 +143,11 @@ impl Operation for ReadMetricsSnapshot {
         };
         let to = rev.min(from.saturating_add(AT_ONCE));
         let mut happened = Happened::default();
-        for event in desk.tx.notable(from, to)? {
+        for event in ctx.tx.notable(from, to)? {
             happened.count(&event);
         }
-        let (agents, _) = readable::<Agent>(desk.tx, Find::All)?;
-        let pulses: BTreeMap<String, Pulse> = desk
+        let (agents, _) = readable::<Agent>(ctx.tx, Find::All)?;
+        let pulses: BTreeMap<String, Pulse> = ctx
             .tx
             .pulses()?
             .into_iter()
@@ -157,41 +157,41 @@ impl Operation for ReadMetricsSnapshot {
         let (mut signs, mut briefings_pending) = (BTreeMap::new(), 0);
         for agent in agents.iter().filter(|agent| agent.retired_at.is_none()) {
             let pulse = pulses.get(&agent.id.to_string());
-            let life = liveness(desk, agent, pulse, &[]).life;
+            let life = liveness(ctx, agent, pulse, &[]).life;
             *lives.entry(life.as_str().to_owned()).or_default() += 1;
-            if let Some(sign) = last_sign(desk, agent, pulse) {
+            if let Some(sign) = last_sign(ctx, agent, pulse) {
                 signs.insert(agent.id, sign);
             }
             let lost = agent.epoch > 1 || agent.context > 0;
             let pending = lost
-                && standing(desk, agent)?
+                && standing(ctx, agent)?
                     .is_some_and(|view| view.status == Receipt::Pending.as_str());
             briefings_pending += u64::from(pending);
         }
         let mut locks = LockFigures::default();
-        let (granted, _) = readable::<Lock>(desk.tx, Find::All)?;
+        let (granted, _) = readable::<Lock>(ctx.tx, Find::All)?;
         for lock in granted {
             locks.held += 1;
             let lapsed = match signs.get(&lock.held_by) {
                 Some(sign) => {
-                    let since = silent_since(desk, &lock, Some(*sign))?;
-                    lock.remaining(since, desk.now()) == 0
+                    let since = silent_since(ctx, &lock, Some(*sign))?;
+                    lock.remaining(since, ctx.now()) == 0
                 }
                 None => true,
             };
             locks.orphaned += u64::from(lapsed);
         }
-        let space = desk.tx.space()?;
+        let space = ctx.tx.space()?;
         Ok(MetricsSnapshot {
             counted: Counted { history, rev: to },
             rev,
-            missions: desk.tx.missions_by_status()?.into_iter().collect(),
+            missions: ctx.tx.missions_by_status()?.into_iter().collect(),
             agents: lives,
-            oldest_heartbeat_age_ms: signs.values().min().map(|oldest| desk.now().since(*oldest)),
+            oldest_heartbeat_age_ms: signs.values().min().map(|oldest| ctx.now().since(*oldest)),
             locks,
-            messages_pending: desk.tx.unread_messages()?,
+            messages_pending: ctx.tx.unread_messages()?,
             briefings_pending,
-            backups: desk.tx.backups_by_state()?.into_iter().collect(),
+            backups: ctx.tx.backups_by_state()?.into_iter().collect(),
             space: SpaceFigures {
                 database: space.database,
                 log: space.log,

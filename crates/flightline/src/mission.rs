@@ -19,11 +19,11 @@ use serde_json::json;
 use crate::checkpoint::milestone::catch_up;
 use crate::checkpoint::take::NewCheckpoint;
 use crate::checkpoint::trigger::{first_of, try_take};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, newest};
 use crate::lock::LockView;
 use crate::lock::release::release_all_of;
+use crate::op_context::OpContext;
 use crate::sortie::add::{NewSortie, add_all};
 use crate::sortie::{SortieSummary, summaries};
 
@@ -197,7 +197,7 @@ impl Operation for CreateMission {
         ActsFor::named(self.dispatch.as_deref())
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
         for (from, next) in &self.states {
             if let Some(unknown) = next.iter().find(|to| !self.states.contains_key(to)) {
                 return Err(Refusal::invalid(format!(
@@ -208,16 +208,16 @@ impl Operation for CreateMission {
             }
         }
         let dispatch = match &self.dispatch {
-            Some(reference) => Some(desk.find_agent(reference)?.id),
-            None => desk
+            Some(reference) => Some(ctx.find_agent(reference)?.id),
+            None => ctx
                 .agent
                 .as_ref()
                 .filter(|agent| agent.role == Role::Dispatch)
                 .map(|agent| agent.id),
         };
-        let now = desk.now();
+        let now = ctx.now();
         let mission = Mission {
-            id: MissionId::new(desk.tx.uuid()),
+            id: MissionId::new(ctx.tx.uuid()),
             title: self.title.clone(),
             objective: self.objective.clone(),
             status: MissionStatus::Pending,
@@ -238,13 +238,13 @@ impl Operation for CreateMission {
             reordered: false,
             constraints_by: Pinning::default(),
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::MissionCreated,
             &mission,
             &json!({ "title": mission.title }),
         )?;
-        add_all(desk, &mission, &self.sorties)?;
-        view(desk, mission)
+        add_all(ctx, &mission, &self.sorties)?;
+        view(ctx, mission)
     }
 }
 
@@ -258,14 +258,14 @@ impl Operation for ListMissions {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MissionSummary>> {
-        let current = desk.current_mission()?.map(|mission| mission.id);
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MissionSummary>> {
+        let current = ctx.current_mission()?.map(|mission| mission.id);
         let archived = (!self.archived).then_some(MissionStatus::Archived.as_str());
-        let rows = newest(desk, Kind::Mission, archived, self.limit)?;
+        let rows = newest(ctx, Kind::Mission, archived, self.limit)?;
         rows.into_iter()
             .map(|row| {
                 let id: MissionId = row.typed_id()?;
-                let progress = desk.progress(id)?;
+                let progress = ctx.progress(id)?;
                 Ok(MissionSummary {
                     id,
                     title: row.name.unwrap_or_default(),
@@ -290,9 +290,9 @@ impl Operation for ShowMission {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
-        let mission = desk.mission(self.mission.as_deref())?;
-        view(desk, mission)
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
+        let mission = ctx.mission(self.mission.as_deref())?;
+        view(ctx, mission)
     }
 }
 
@@ -314,17 +314,17 @@ impl Operation for ChangeMission {
         }
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
-        let mut mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
+        let mut mission = ctx.mission(self.mission.as_deref())?;
         if mission.status == self.to {
             return Ok(MissionView {
                 already: true,
-                ..view(desk, mission)?
+                ..view(ctx, mission)?
             });
         }
         check_move(&mission, self.to)?;
         // Beginning is part of working; taking up what was stopped is not.
-        if mission.status != MissionStatus::Pending && !desk.coordinates() {
+        if mission.status != MissionStatus::Pending && !ctx.coordinates() {
             return Err(Refusal::new(
                 Code::Forbidden,
                 format!(
@@ -337,9 +337,9 @@ impl Operation for ChangeMission {
             .into());
         }
         if self.to == MissionStatus::Completed {
-            refuse_unfinished(desk, &mission)?;
+            refuse_unfinished(ctx, &mission)?;
         }
-        let (from, now) = (mission.status, desk.now());
+        let (from, now) = (mission.status, ctx.now());
         mission.status = self.to;
         mission.updated_at = now;
         mission.reason.clone_from(&self.reason);
@@ -351,7 +351,7 @@ impl Operation for ChangeMission {
             MissionStatus::Completed | MissionStatus::Failed => mission.completed_at = Some(now),
             MissionStatus::Pending | MissionStatus::Paused | MissionStatus::Archived => {}
         }
-        desk.tx.set(
+        ctx.tx.set(
             event_type(self.to),
             &mission,
             &json!({ "from": from.as_str(), "reason": self.reason }),
@@ -359,7 +359,7 @@ impl Operation for ChangeMission {
         let released_locks = match self.to {
             MissionStatus::Completed | MissionStatus::Failed | MissionStatus::Archived => {
                 let why = format!("the mission is {}", self.to.as_str());
-                release_all_of(desk, mission.id, &why)?
+                release_all_of(ctx, mission.id, &why)?
             }
             MissionStatus::Pending | MissionStatus::InProgress | MissionStatus::Paused => {
                 Vec::new()
@@ -367,12 +367,12 @@ impl Operation for ChangeMission {
         };
         let checkpoint = match self.to.is_open() {
             true => None,
-            false => save_end(desk, &mission)?,
+            false => save_end(ctx, &mission)?,
         };
         Ok(MissionView {
             released_locks,
             checkpoint,
-            ..view(desk, mission)?
+            ..view(ctx, mission)?
         })
     }
 }
@@ -387,8 +387,8 @@ impl Operation for TransitionMission {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
-        let mut mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
+        let mut mission = ctx.mission(self.mission.as_deref())?;
         if !mission.status.is_open() {
             return Err(Refusal::new(
                 Code::IllegalTransition,
@@ -400,24 +400,24 @@ impl Operation for TransitionMission {
             .into());
         }
         mission.workflow.check(&self.to)?;
-        let now = desk.now();
+        let now = ctx.now();
         mission.updated_at = now;
         let trigger = self.reason.as_deref().unwrap_or("manual").to_owned();
         if self.pending {
             if !mission.workflow.pending.contains(&self.to) {
                 mission.workflow.pending.push(self.to.clone());
             }
-            desk.tx.set(
+            ctx.tx.set(
                 EventType::MissionTransitionPending,
                 &mission,
                 &json!({ "to": self.to, "trigger": trigger }),
             )?;
         } else {
-            enter(desk, &mut mission, self.to.clone(), &trigger)?;
-            save_transition(desk, &mission)?;
+            enter(ctx, &mut mission, self.to.clone(), &trigger)?;
+            save_transition(ctx, &mission)?;
         }
-        catch_up(desk, mission.id)?;
-        view(desk, mission)
+        catch_up(ctx, mission.id)?;
+        view(ctx, mission)
     }
 }
 
@@ -431,8 +431,8 @@ impl Operation for UseMission {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
-        let mission = desk.mission(Some(&self.mission))?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
+        let mission = ctx.mission(Some(&self.mission))?;
         if !mission.status.is_open() {
             return Err(Refusal::new(
                 Code::IllegalTransition,
@@ -443,33 +443,33 @@ impl Operation for UseMission {
             )
             .into());
         }
-        let of = desk
+        let of = ctx
             .agent_id()
             .map_or_else(|| "user".to_owned(), |id| id.to_string());
         let choice = CurrentMission {
             of,
             mission_id: mission.id,
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::MissionChosen,
             &choice,
             &json!({ "mission_id": mission.id }),
         )?;
-        view(desk, mission)
+        view(ctx, mission)
     }
 }
 
 /// Begins a mission whose first sortie is taken.
-pub(crate) fn begin_if_pending(desk: &mut Desk<'_, '_>, id: MissionId) -> Result<Mission> {
-    let mission = desk.mission_of(id)?;
+pub(crate) fn begin_if_pending(ctx: &mut OpContext<'_, '_>, id: MissionId) -> Result<Mission> {
+    let mission = ctx.mission_of(id)?;
     match mission.status {
         MissionStatus::InProgress => Ok(mission),
         MissionStatus::Pending => {
             let mut begun = mission;
             begun.status = MissionStatus::InProgress;
-            begun.started_at = Some(desk.now());
-            begun.updated_at = desk.now();
-            desk.tx.set(
+            begun.started_at = Some(ctx.now());
+            begun.updated_at = ctx.now();
+            ctx.tx.set(
                 event_type(MissionStatus::InProgress),
                 &begun,
                 &json!({ "from": "pending" }),
@@ -518,8 +518,8 @@ fn check_move(mission: &Mission, to: MissionStatus) -> Result<()> {
     .into())
 }
 
-fn refuse_unfinished(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<()> {
-    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
+fn refuse_unfinished(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<()> {
+    let rows = ctx.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
     let open: Vec<_> = rows
         .into_iter()
         .filter(|row| !SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_settled))
@@ -547,10 +547,10 @@ fn refuse_unfinished(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<()> {
     .into())
 }
 
-fn view(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionView> {
-    let sorties = summaries(desk, mission.id)?;
-    let progress = desk.progress(mission.id)?;
-    let history = workflow_history(desk, &mission)?;
+fn view(ctx: &mut OpContext<'_, '_>, mission: Mission) -> Result<MissionView> {
+    let sorties = summaries(ctx, mission.id)?;
+    let progress = ctx.progress(mission.id)?;
+    let history = workflow_history(ctx, &mission)?;
     Ok(MissionView {
         progress_percent: progress.percent(),
         mission,
@@ -564,7 +564,7 @@ fn view(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionView> {
 }
 
 /// Takes the checkpoint of a mission that has ended: its final one, and what says so should the store be lost.
-fn save_end(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<CheckpointId>> {
+fn save_end(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Option<CheckpointId>> {
     let taking = NewCheckpoint {
         mission,
         reason: Reason::MissionEnded,
@@ -572,30 +572,29 @@ fn save_end(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Checkpo
         note: None,
         blockers: Vec::new(),
     };
-    Ok(try_take(desk, &taking)?.ok().map(|taken| taken.id))
+    Ok(try_take(ctx, &taking)?.ok().map(|taken| taken.id))
 }
 
 /// Moves the workflow of a mission, and tells it.
 pub(crate) fn enter(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &mut Mission,
     to: Name,
     trigger: &str,
 ) -> Result<()> {
-    mission.updated_at = desk.now();
-    mission.workflow.enter(to, desk.now());
+    mission.updated_at = ctx.now();
+    mission.workflow.enter(to, ctx.now());
     let workflow = &mission.workflow;
     let data = json!({ "from": workflow.previous, "to": workflow.current, "trigger": trigger });
-    desk.tx
-        .set(EventType::MissionTransitioned, mission, &data)?;
+    ctx.tx.set(EventType::MissionTransitioned, mission, &data)?;
     Ok(())
 }
 
 /// Takes the checkpoint of a workflow that has moved.
-pub(crate) fn save_transition(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<()> {
+pub(crate) fn save_transition(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<()> {
     let to = mission.workflow.current.as_ref();
     let details = format!("Moved to {}", to.map_or("", Name::as_str));
-    first_of(desk, mission, vec![(Reason::StateTransition, details)]).map(drop)
+    first_of(ctx, mission, vec![(Reason::StateTransition, details)]).map(drop)
 }
 
 /// So many events about a mission are looked through for moves of its workflow.
@@ -604,10 +603,10 @@ const MOVES_LOOKED_AT: u64 = 10_000;
 /// The states a workflow went through, oldest first: where it was moved, and where going back to a
 /// checkpoint put it.
 pub(crate) fn workflow_history(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
 ) -> Result<Vec<PastState>> {
-    let of_mission = desk
+    let of_mission = ctx
         .tx
         .events_of(Kind::Mission, &mission.key(), MOVES_LOOKED_AT)?;
     let is_move = |event: &Event| {

@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::milestone::catch_up;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, documents, wanted};
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::recovery::undone::Undone;
 use crate::remote::Offline;
 
@@ -89,17 +89,17 @@ impl Operation for AddNote {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Note> {
         if self.kind == NoteKind::Late {
             return Err(Refusal::invalid(
                 "a late note is written only by Flightline itself, when a request comes too late",
             )
             .into());
         }
-        let mission = desk.mission(self.mission.as_deref())?;
+        let mission = ctx.mission(self.mission.as_deref())?;
         let sortie_id = match &self.sortie {
             Some(reference) => {
-                let sortie = desk.sortie(reference)?;
+                let sortie = ctx.sortie(reference)?;
                 if sortie.mission_id != mission.id {
                     return Err(Refusal::invalid(format!(
                         "{reference} belongs to another mission"
@@ -111,7 +111,7 @@ impl Operation for AddNote {
             None => None,
         };
         if self.kind == NoteKind::Constraint {
-            check_pinning(desk, &mission, &self.text, None)?;
+            check_pinning(ctx, &mission, &self.text, None)?;
         }
         if self.kind == NoteKind::Artifact && self.path.is_none() {
             return Err(Refusal::invalid("an artifact needs a file")
@@ -126,7 +126,7 @@ impl Operation for AddNote {
             return Err(Refusal::invalid("a checksum has 64 hexadecimal digits").into());
         }
         let note = Note {
-            id: NoteId::new(desk.tx.uuid()),
+            id: NoteId::new(ctx.tx.uuid()),
             kind: self.kind,
             mission_id: mission.id,
             sortie_id,
@@ -135,20 +135,20 @@ impl Operation for AddNote {
             path: self.path.clone(),
             checksum: self.checksum.clone(),
             artifact_type: self.artifact_type.clone(),
-            author: desk.actor(),
-            author_id: desk.agent_id(),
-            at: desk.now(),
+            author: ctx.actor(),
+            author_id: ctx.agent_id(),
+            at: ctx.now(),
             after_cut: None,
             replaces: None,
             ended: None,
             failure: None,
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::NoteAdded,
             &note,
             &json!({ "kind": note.kind.as_str() }),
         )?;
-        catch_up(desk, mission.id)?;
+        catch_up(ctx, mission.id)?;
         Ok(note)
     }
 }
@@ -163,12 +163,12 @@ impl Operation for ListNotes {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Note>> {
-        let mission = desk.mission(self.mission.as_deref())?;
-        if desk.caller.window.is_some() && !(self.all && self.kind.is_some()) {
-            return self.page(desk, mission.id);
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Note>> {
+        let mission = ctx.mission(self.mission.as_deref())?;
+        if ctx.caller.window.is_some() && !(self.all && self.kind.is_some()) {
+            return self.page(ctx, mission.id);
         }
-        let mut notes = all_of_mission(desk, mission.id)?;
+        let mut notes = all_of_mission(ctx, mission.id)?;
         notes.retain(|note| {
             (self.all || note.holds()) && self.kind.is_none_or(|kind| note.kind == kind)
         });
@@ -178,15 +178,15 @@ impl Operation for ListNotes {
 
 impl ListNotes {
     /// The notes of the caller's window. The status of a note that holds is its kind.
-    fn page(&self, desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
-        let mut rows = desk.tx.rows(Kind::Note, Find::Mission(mission))?;
+    fn page(&self, ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
+        let mut rows = ctx.tx.rows(Kind::Note, Find::Mission(mission))?;
         rows.retain(|row| {
             let holds = NoteKind::from_word(&row.status);
             self.all || holds.is_some_and(|kind| self.kind.is_none_or(|it| it == kind))
         });
-        let rows = wanted(desk, rows, u64::MAX);
-        let mut notes: Vec<Note> = documents(desk, &rows)?;
-        let undone = Undone::of(desk, mission)?;
+        let rows = wanted(ctx, rows, u64::MAX);
+        let mut notes: Vec<Note> = documents(ctx, &rows)?;
+        let undone = Undone::of(ctx, mission)?;
         let born: BTreeMap<&str, u64> = rows.iter().map(|row| (&*row.id, row.born)).collect();
         for note in &mut notes {
             let written = born.get(note.key().as_str());
@@ -199,13 +199,13 @@ impl ListNotes {
 /// Refuses a constraint that the caller may not pin, or that briefings could not repeat word for word beside those
 /// that hold already; `instead_of` is the one it replaces.
 fn check_pinning(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     text: &text::NoteText,
     instead_of: Option<NoteId>,
 ) -> Result<()> {
     match mission.constraints_by {
-        Pinning::Dispatch if !desk.is_in_charge() => {
+        Pinning::Dispatch if !ctx.is_in_charge() => {
             return Err(Refusal::new(
                 Code::NotYours,
                 format!(
@@ -220,10 +220,10 @@ fn check_pinning(
         Pinning::Dispatch | Pinning::Everyone => {}
     }
     check_constraint(text)?;
-    let mut known = of_mission(desk, mission.id)?;
+    let mut known = of_mission(ctx, mission.id)?;
     known.retain(|note| note.kind == NoteKind::Constraint && Some(note.id) != instead_of);
     let new = Quote {
-        author: desk.actor(),
+        author: ctx.actor(),
         text: text.to_string(),
     };
     let quotes: Vec<Quote> = known.iter().map(quote).collect();
@@ -252,22 +252,22 @@ pub(crate) fn quote(note: &Note) -> Quote {
 }
 
 /// The notes of a mission that hold, oldest first. Those written on a way that the mission went back from say so.
-pub(crate) fn of_mission(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
-    let mut notes = all_of_mission(desk, mission)?;
+pub(crate) fn of_mission(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
+    let mut notes = all_of_mission(ctx, mission)?;
     notes.retain(Note::holds);
-    failure::retain_open(desk, &mut notes)?;
+    failure::retain_open(ctx, &mut notes)?;
     Ok(notes)
 }
 
 /// The notes of a mission, also those that hold no longer, oldest first. Those written on a way that the mission went back from say so.
-fn all_of_mission(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
+fn all_of_mission(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
     let find = Find::Mission(mission);
-    let mut notes = desk.tx.find::<Note>(find)?;
-    let undone = Undone::of(desk, mission)?;
+    let mut notes = ctx.tx.find::<Note>(find)?;
+    let undone = Undone::of(ctx, mission)?;
     if notes.is_empty() || undone.last().is_none() {
         return Ok(notes);
     }
-    let rows = desk.tx.rows(Kind::Note, find)?;
+    let rows = ctx.tx.rows(Kind::Note, find)?;
     let written: BTreeMap<String, u64> = rows.into_iter().map(|row| (row.id, row.born)).collect();
     for note in &mut notes {
         let written = written.get(&note.key());

@@ -26,10 +26,10 @@ use crate::backup::{ReplacedStore, free_file, void_epochs, void_locks};
 use crate::checkpoint::CheckpointDocument;
 use crate::checkpoint::trigger::trigger;
 use crate::checkpoint::{backups, files};
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// So many revisions may have been given out since the newest file: no fence is ever given twice.
 const FORGOTTEN: u64 = 1_000_000;
@@ -300,16 +300,16 @@ fn fill(store: &mut Store, built: &Built<'_>, seen: &ReplacedStore, caller: &Cal
         )?;
         void_locks(tx, "the store was rebuilt")?;
         void_epochs(tx, seen, "the store was rebuilt")?;
-        let mut desk = Desk {
+        let mut ctx = OpContext {
             tx,
             caller: &by_a_person,
             scope: Scope::Admin,
             policy: &policy,
             agent: None,
         };
-        for mission in desk.tx.find::<Mission>(Find::All)? {
+        for mission in ctx.tx.find::<Mission>(Find::All)? {
             let why = "The store was rebuilt".to_owned();
-            trigger(&mut desk, &mission, Reason::Manual, why, Vec::new())?;
+            trigger(&mut ctx, &mission, Reason::Manual, why, Vec::new())?;
         }
         Ok::<_, Error>(())
     })

@@ -29,9 +29,9 @@ use flightline_store::{EventFilter, Find, Pulse};
 use crate::agent::{Sighting, liveness, pulse_of, sight};
 use crate::checkpoint::inspect::unreadable;
 use crate::checkpoint::{load, readable, unarchived};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// An agent and whether it is still there.
 pub(crate) struct AgentVerdict {
@@ -62,45 +62,45 @@ impl AgentVerdict {
 
 /// Judges every agent; a retired one is dead.
 pub(crate) fn verdicts(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sightings: &[Sighting],
 ) -> Result<Vec<AgentVerdict>> {
-    let pulses = desk.tx.pulses()?;
-    let agents = desk.tx.find::<Agent>(Find::All)?;
-    Ok(verdicts_of(desk, agents, &pulses, sightings))
+    let pulses = ctx.tx.pulses()?;
+    let agents = ctx.tx.find::<Agent>(Find::All)?;
+    Ok(verdicts_of(ctx, agents, &pulses, sightings))
 }
 
 /// Judges agents that were read already, with their signs of life.
 pub(crate) fn verdicts_of(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     agents: Vec<Agent>,
     pulses: &[Pulse],
     sightings: &[Sighting],
 ) -> Vec<AgentVerdict> {
     let judged = agents.into_iter().map(|agent| {
         let pulse = pulse_of(pulses, agent.id);
-        verdict(desk, agent, pulse, sightings)
+        verdict(ctx, agent, pulse, sightings)
     });
     judged.collect()
 }
 
 /// Judges an agent. The caller's own is alive: it is calling.
 pub(crate) fn verdict(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     agent: Agent,
     pulse: Option<&Pulse>,
     sightings: &[Sighting],
 ) -> AgentVerdict {
-    let liveness = if desk.agent_id() == Some(agent.id) {
+    let liveness = if ctx.agent_id() == Some(agent.id) {
         Liveness {
             life: Life::Active,
             evidence: "it is calling".to_owned(),
         }
     } else {
-        liveness(desk, &agent, pulse, sightings)
+        liveness(ctx, &agent, pulse, sightings)
     };
     AgentVerdict {
-        running: matches!(sight(desk, &agent, sightings), ProcessSight::Alive { .. }),
+        running: matches!(sight(ctx, &agent, sightings), ProcessSight::Alive { .. }),
         pulse_at: pulse.map(|pulse| pulse.at),
         agent,
         liveness,
@@ -110,31 +110,31 @@ pub(crate) fn verdict(
 /// Like `verdicts`, but holds each dead agent's pulse row, so that a heartbeat that arrives now either waits or marks the agent
 /// alive.
 pub(crate) fn locked_verdicts(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sightings: &[Sighting],
 ) -> Result<Vec<AgentVerdict>> {
-    let mut verdicts = verdicts(desk, sightings)?;
+    let mut verdicts = verdicts(ctx, sightings)?;
     for verdict in &mut verdicts {
-        settle(desk, verdict)?;
+        settle(ctx, verdict)?;
     }
     Ok(verdicts)
 }
 
 /// Like `locked_verdicts`, for one agent.
 pub(crate) fn locked_verdict(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     sightings: &[Sighting],
 ) -> Result<AgentVerdict> {
-    let pulse = desk.tx.pulse(agent.id)?;
-    let mut verdict = verdict(desk, agent.clone(), pulse.as_ref(), sightings);
-    settle(desk, &mut verdict)?;
+    let pulse = ctx.tx.pulse(agent.id)?;
+    let mut verdict = verdict(ctx, agent.clone(), pulse.as_ref(), sightings);
+    settle(ctx, &mut verdict)?;
     Ok(verdict)
 }
 
-fn settle(desk: &mut Desk<'_, '_>, verdict: &mut AgentVerdict) -> Result<()> {
+fn settle(ctx: &mut OpContext<'_, '_>, verdict: &mut AgentVerdict) -> Result<()> {
     if let Some(at) = verdict.pulse_at.filter(|_| verdict.is_gone())
-        && !desk.tx.hold_pulse(verdict.agent.id, at)?
+        && !ctx.tx.hold_pulse(verdict.agent.id, at)?
     {
         verdict.liveness = Liveness {
             life: Life::Active,
@@ -146,10 +146,10 @@ fn settle(desk: &mut Desk<'_, '_>, verdict: &mut AgentVerdict) -> Result<()> {
 
 /// The last rewind of a mission that was not taken back, and the checkpoint of the state before it.
 pub(crate) fn before_last_rewind(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
 ) -> Result<Option<(Recovery, CheckpointId)>> {
-    let mut recoveries = desk.tx.find::<Recovery>(Find::Mission(mission.id))?;
+    let mut recoveries = ctx.tx.find::<Recovery>(Find::Mission(mission.id))?;
     recoveries.retain(|recovery| recovery.undone_at.is_none() && recovery.before.is_some());
     let last = recoveries.pop();
     Ok(last.and_then(|last| last.before.map(|before| (last, before))))
@@ -164,10 +164,10 @@ pub(crate) struct PassedOver {
 
 /// The newest sound checkpoint of a mission, and what had to be passed over on the way to it.
 pub(crate) fn newest_sound(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
 ) -> Result<(Option<Checkpoint>, Vec<PassedOver>)> {
-    let (_, unread) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
+    let (_, unread) = readable::<Checkpoint>(ctx.tx, Find::Mission(mission.id))?;
     let unread_after = |rev: u64| {
         let newer = unread.iter().filter(move |row| row.born > rev);
         newer.rev().map(|row| {
@@ -178,9 +178,9 @@ pub(crate) fn newest_sound(
             })
         })
     };
-    let mut passed: Vec<PassedOver> = lost(desk, mission)?.into_iter().collect();
-    for checkpoint in unarchived(desk, mission)? {
-        match load(desk, &checkpoint) {
+    let mut passed: Vec<PassedOver> = lost(ctx, mission)?.into_iter().collect();
+    for checkpoint in unarchived(ctx, mission)? {
+        match load(ctx, &checkpoint) {
             Ok(_) => {
                 for unread in unread_after(checkpoint.cut.rev) {
                     passed.push(unread?);
@@ -202,8 +202,8 @@ pub(crate) fn newest_sound(
 }
 
 /// The newest checkpoint that the journal knows of, when its record is not where it should be.
-fn lost(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<PassedOver>> {
-    let mut taken = desk.tx.newest_events(&EventFilter {
+fn lost(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Option<PassedOver>> {
+    let mut taken = ctx.tx.newest_events(&EventFilter {
         mission: Some(mission.id),
         kind: Some(EventType::FleetCheckpointed.to_string()),
         limit: 1,
@@ -215,11 +215,11 @@ fn lost(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<PassedOver>
     }) else {
         return Ok(None);
     };
-    let known = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let known = ctx.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
     if known.iter().any(|row| row.id == taken.subject) {
         return Ok(None);
     }
-    let last = desk.tx.events_of(Kind::Checkpoint, &taken.subject, 1)?;
+    let last = ctx.tx.events_of(Kind::Checkpoint, &taken.subject, 1)?;
     let removed = last.iter().any(|event| event.change == Change::Gone);
     if removed {
         return Ok(None);

@@ -20,7 +20,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::checkpoint::serve::{self, ReadsCheckpoints};
-use crate::desk::Desk;
+use crate::op_context::OpContext;
 use crate::remote::{Deferred, Offline};
 use crate::{Access, Answered, Caller, Done, ErasedOutcome, Fleet, Operation, StoreJob, When};
 use crate::{
@@ -45,7 +45,7 @@ pub enum Commit {
 }
 
 type Reader = fn(&str) -> Result<Box<dyn ErasedRequest>, Refusal>;
-type Decider = fn(&str, &mut Desk<'_, '_>) -> crate::Result<Value>;
+type Decider = fn(&str, &mut OpContext<'_, '_>) -> crate::Result<Value>;
 
 /// How something is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -521,7 +521,7 @@ const fn batch<O: Registered>() -> OperationEntry {
 pub(crate) fn decide_part(
     name: &str,
     request: &str,
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
 ) -> crate::Result<Value> {
     let entry = find(name)?;
     let Some(decide) = entry.part else {
@@ -529,12 +529,12 @@ pub(crate) fn decide_part(
             .hint("run it alone")
             .into());
     };
-    decide(request, desk)
+    decide(request, ctx)
 }
 
-fn decide<O: Registered>(request: &str, desk: &mut Desk<'_, '_>) -> crate::Result<Value> {
+fn decide<O: Registered>(request: &str, ctx: &mut OpContext<'_, '_>) -> crate::Result<Value> {
     let operation: O = misfit::read("its request", request)?;
-    let outcome = crate::fleet::decide_part(&operation, desk)?;
+    let outcome = crate::fleet::decide_part(&operation, ctx)?;
     Ok(value_of(&erase(outcome).text()?)?)
 }
 

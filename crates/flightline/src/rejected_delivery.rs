@@ -10,11 +10,11 @@ use flightline_store::Actor;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::desk::{Desk, agent_named, find_acting};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::{Letter, post};
 use crate::mission::short;
+use crate::op_context::{OpContext, agent_named, find_acting};
 
 /// Records a request that came too late: a note on its sortie or mission, and mail to the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,28 +54,28 @@ impl Operation for RecordRejected {
         ActsFor::named(self.agent.as_ref().map(Name::as_str))
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Note> {
         // Another token may have delivered it, and so under a key of its own.
         if let Some(id) = self.note
-            && let Some(known) = desk.tx.get::<Note>(&id.to_string())?
+            && let Some(known) = ctx.tx.get::<Note>(&id.to_string())?
         {
             return match known.kind {
                 NoteKind::Late => Ok(known),
                 _ => Err(Refusal::invalid(format!("{id} is another note")).into()),
             };
         }
-        let (mission, sortie_id) = self.about(desk)?;
+        let (mission, sortie_id) = self.about(ctx)?;
         let agent = match &self.agent {
-            Some(name) => agent_named(desk.tx, name.as_str())?,
-            None => find_acting(desk.tx, desk.caller)?,
+            Some(name) => agent_named(ctx.tx, name.as_str())?,
+            None => find_acting(ctx.tx, ctx.caller)?,
         };
         let author = match &self.agent {
             Some(name) => name.to_string(),
-            None => desk.principal(),
+            None => ctx.principal(),
         };
         let said_by = agent.clone();
         let note = Note {
-            id: self.note.unwrap_or_else(|| NoteId::new(desk.tx.uuid())),
+            id: self.note.unwrap_or_else(|| NoteId::new(ctx.tx.uuid())),
             kind: NoteKind::Late,
             mission_id: mission.id,
             sortie_id,
@@ -92,15 +92,15 @@ impl Operation for RecordRejected {
             artifact_type: None,
             author,
             author_id: agent.map(|agent| agent.id),
-            at: desk.now(),
+            at: ctx.now(),
             after_cut: None,
             replaces: None,
             ended: None,
             failure: None,
         };
         // The caller that delivers it records it: its words are not Flightline's.
-        desk.tx.act_as(Actor {
-            name: desk.principal(),
+        ctx.tx.act_as(Actor {
+            name: ctx.principal(),
             epoch: None,
         });
         let data = json!({
@@ -109,8 +109,8 @@ impl Operation for RecordRejected {
             "asked_at": self.asked_at,
             "code": self.code,
         });
-        desk.tx.set(EventType::NoteAdded, &note, &data)?;
-        let dispatch = desk.dispatch_of(&mission)?;
+        ctx.tx.set(EventType::NoteAdded, &note, &data)?;
+        let dispatch = ctx.dispatch_of(&mission)?;
         let of = match sortie_id {
             Some(id) => format!("{} of {}", short(id), mission.title),
             None => mission.title.to_string(),
@@ -132,25 +132,25 @@ impl Operation for RecordRejected {
             acknowledge_by: None,
             progress_of: None,
         };
-        post(desk, &letter)?;
+        post(ctx, &letter)?;
         Ok(note)
     }
 }
 
 impl RecordRejected {
     /// The mission it is about, and the sortie, as far as they are known any more.
-    fn about(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Option<SortieId>)> {
+    fn about(&self, ctx: &mut OpContext<'_, '_>) -> Result<(Mission, Option<SortieId>)> {
         if let Some(reference) = &self.sortie
-            && let Ok(sortie) = desk.sortie(reference)
+            && let Ok(sortie) = ctx.sortie(reference)
         {
-            let mission = desk.mission_of(sortie.mission_id)?;
+            let mission = ctx.mission_of(sortie.mission_id)?;
             return Ok((mission, Some(sortie.id)));
         }
         if let Some(reference) = &self.mission
-            && let Ok(mission) = desk.mission(Some(reference))
+            && let Ok(mission) = ctx.mission(Some(reference))
         {
             return Ok((mission, None));
         }
-        Ok((desk.mission(None)?, None))
+        Ok((ctx.mission(None)?, None))
     }
 }

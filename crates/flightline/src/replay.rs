@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 pub use step::{AgentAt, Missing, MissingValue, ReplayStep, StateAt, StepRecovery};
 
 use crate::checkpoint;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::event::names_of;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// Reads a page of a mission's history. Steps are whole: what one request did is one step.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -105,8 +105,8 @@ impl Operation for Replay {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ReplayPage> {
-        let history = desk.tx.history().to_owned();
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ReplayPage> {
+        let history = ctx.tx.history().to_owned();
         if self.history.as_ref().is_some_and(|seen| *seen != history) {
             return Err(Refusal::new(
                 Code::HistoryChanged,
@@ -122,14 +122,11 @@ impl Operation for Replay {
             | PageStart::After { .. }
             | PageStart::Before { .. } => None,
         };
-        let [from, to, at] = [self.from.as_deref(), self.to.as_deref(), at].map(|reference| {
-            reference
-                .map(|reference| point(desk, reference))
-                .transpose()
-        });
+        let [from, to, at] = [self.from.as_deref(), self.to.as_deref(), at]
+            .map(|reference| reference.map(|reference| point(ctx, reference)).transpose());
         let (from, to, at) = (from?, to?, at?);
-        let mission = self.mission_of(desk, [&from, &to, &at])?;
-        let mut pages = Pages::of(desk, mission.id, self.limit)?;
+        let mission = self.mission_of(ctx, [&from, &to, &at])?;
+        let mut pages = Pages::of(ctx, mission.id, self.limit)?;
         if let Some(from) = &from {
             pages.first = pages.first.max(from.step);
         }
@@ -145,19 +142,19 @@ impl Operation for Replay {
             .into());
         }
         let end = match &to {
-            Some(to) => pages.end_of(desk, to.step)?,
+            Some(to) => pages.end_of(ctx, to.step)?,
             None => pages.last.saturating_add(1),
         };
         let happenings = match (&self.place, &at) {
-            (_, Some(at)) => pages.alone(desk, &mission, at)?,
+            (_, Some(at)) => pages.alone(ctx, &mission, at)?,
             (PageStart::After { rev }, _) => {
                 let rev = (*rev).max(pages.first.saturating_sub(1));
-                pages.forwards(desk, rev, end)?
+                pages.forwards(ctx, rev, end)?
             }
-            (PageStart::Before { step }, _) => pages.backwards(desk, (*step).min(end))?,
-            (PageStart::Last, _) => pages.backwards(desk, end)?,
+            (PageStart::Before { step }, _) => pages.backwards(ctx, (*step).min(end))?,
+            (PageStart::Last, _) => pages.backwards(ctx, end)?,
             (PageStart::First | PageStart::At { .. }, _) => {
-                pages.forwards(desk, pages.first.saturating_sub(1), end)?
+                pages.forwards(ctx, pages.first.saturating_sub(1), end)?
             }
         };
         let events: Vec<Event> = happenings.iter().map(|one| one.event.clone()).collect();
@@ -167,25 +164,29 @@ impl Operation for Replay {
             history,
             from: pages.first,
             to: pages.last,
-            steps: step::read(desk, mission.id, &happenings, self.states)?,
-            names: names_of(desk, &events)?,
+            steps: step::read(ctx, mission.id, &happenings, self.states)?,
+            names: names_of(ctx, &events)?,
         })
     }
 }
 
 impl Replay {
     /// The mission to replay: a named checkpoint means its mission.
-    fn mission_of(&self, desk: &mut Desk<'_, '_>, points: [&Option<Point>; 3]) -> Result<Mission> {
+    fn mission_of(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        points: [&Option<Point>; 3],
+    ) -> Result<Mission> {
         let mut named = points
             .into_iter()
             .flatten()
             .filter_map(|point| point.mission);
         let Some(first) = named.next() else {
-            return desk.mission(self.mission.as_deref());
+            return ctx.mission(self.mission.as_deref());
         };
-        let asked = self.mission.is_some() || desk.caller.mission.is_some();
+        let asked = self.mission.is_some() || ctx.caller.mission.is_some();
         let other = match asked {
-            true => Some(desk.mission(self.mission.as_deref())?.id),
+            true => Some(ctx.mission(self.mission.as_deref())?.id),
             false => None,
         };
         if named.chain(other).any(|mission| mission != first) {
@@ -196,7 +197,7 @@ impl Replay {
             .hint("the checkpoints of a mission: `fleet checkpoints list --mission ID`")
             .into());
         }
-        desk.mission_of(first)
+        ctx.mission_of(first)
     }
 }
 
@@ -210,10 +211,10 @@ struct Point {
 }
 
 /// Reads a revision, which is all digits, or a checkpoint.
-fn point(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Point> {
+fn point(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Point> {
     let digits = !reference.is_empty() && reference.bytes().all(|byte| byte.is_ascii_digit());
     let (rev, mission) = if digits {
-        let newest = desk.tx.rev();
+        let newest = ctx.tx.rev();
         match reference.parse::<u64>() {
             Ok(rev) if rev <= newest => (rev, None),
             _ => {
@@ -226,13 +227,13 @@ fn point(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Point> {
             }
         }
     } else {
-        let checkpoint = checkpoint::find(desk, reference)?;
+        let checkpoint = checkpoint::find(ctx, reference)?;
         // Its record comes right after the revision it names.
         let record = checkpoint.cut.rev.saturating_add(1);
         (record, Some(checkpoint.cut.mission_id))
     };
     // A restore leaves revisions out: what is not there begins with itself.
-    let step = desk.tx.step_of(rev)?.unwrap_or(rev);
+    let step = ctx.tx.step_of(rev)?.unwrap_or(rev);
     Ok(Point { rev, step, mission })
 }
 
@@ -247,26 +248,31 @@ struct Pages {
 }
 
 impl Pages {
-    fn of(desk: &mut Desk<'_, '_>, mission: MissionId, limit: u64) -> Result<Self> {
-        let row = desk.tx.rows(Kind::Mission, Find::Mission(mission))?;
+    fn of(ctx: &mut OpContext<'_, '_>, mission: MissionId, limit: u64) -> Result<Self> {
+        let row = ctx.tx.rows(Kind::Mission, Find::Mission(mission))?;
         let born = row.first().map_or(0, |row| row.born);
         Ok(Self {
             mission,
             limit: limit.clamp(1, MOST),
             // What made the mission is part of its story, with what the same request did before.
-            first: desk.tx.step_of(born)?.unwrap_or(born),
-            last: desk.tx.rev(),
+            first: ctx.tx.step_of(born)?.unwrap_or(born),
+            last: ctx.tx.rev(),
         })
     }
 
     /// Whole steps after `rev`, before `end`.
-    fn forwards(&self, desk: &mut Desk<'_, '_>, rev: u64, end: u64) -> Result<Vec<ReplayEvent>> {
-        self.whole(desk, ReplayFrom::After(rev), |rev| rev < end)
+    fn forwards(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        rev: u64,
+        end: u64,
+    ) -> Result<Vec<ReplayEvent>> {
+        self.whole(ctx, ReplayFrom::After(rev), |rev| rev < end)
     }
 
     /// Whole steps before `end`, oldest first.
-    fn backwards(&self, desk: &mut Desk<'_, '_>, end: u64) -> Result<Vec<ReplayEvent>> {
-        let mut found = self.whole(desk, ReplayFrom::Before(end), |rev| rev >= self.first)?;
+    fn backwards(&self, ctx: &mut OpContext<'_, '_>, end: u64) -> Result<Vec<ReplayEvent>> {
+        let mut found = self.whole(ctx, ReplayFrom::Before(end), |rev| rev >= self.first)?;
         found.reverse();
         Ok(found)
     }
@@ -274,11 +280,11 @@ impl Pages {
     /// As many whole steps as fit into a page, one at least, in the order of reading.
     fn whole(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         way: ReplayFrom,
         within: impl Fn(u64) -> bool,
     ) -> Result<Vec<ReplayEvent>> {
-        let (mut found, mut more) = self.some(desk, way, &within)?;
+        let (mut found, mut more) = self.some(ctx, way, &within)?;
         let step_of = |one: Option<&ReplayEvent>| one.map(|one| one.event.step);
         let (first, last) = (step_of(found.first()), step_of(found.last()));
         if more && first != last {
@@ -292,7 +298,7 @@ impl Pages {
                 (ReplayFrom::Before(_), Some(one)) => ReplayFrom::Before(one.event.rev),
                 (_, None) => break,
             };
-            let (mut rest, further) = self.some(desk, way, &within)?;
+            let (mut rest, further) = self.some(ctx, way, &within)?;
             let read = rest.len();
             rest.retain(|one| Some(one.event.step) == last);
             more = further && rest.len() == read;
@@ -304,11 +310,11 @@ impl Pages {
     /// A page of events, and whether there may be more that way.
     fn some(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         way: ReplayFrom,
         within: &impl Fn(u64) -> bool,
     ) -> Result<(Vec<ReplayEvent>, bool)> {
-        let mut found = desk.tx.happenings(self.mission, way, self.limit)?;
+        let mut found = ctx.tx.happenings(self.mission, way, self.limit)?;
         let full = found.len() as u64 == self.limit;
         let read = found.len();
         found.retain(|one| within(one.event.rev));
@@ -317,10 +323,10 @@ impl Pages {
     }
 
     /// The first revision of the mission behind a step.
-    fn end_of(&self, desk: &mut Desk<'_, '_>, step: u64) -> Result<u64> {
+    fn end_of(&self, ctx: &mut OpContext<'_, '_>, step: u64) -> Result<u64> {
         let mut rev = step.saturating_sub(1);
         loop {
-            let found = desk
+            let found = ctx
                 .tx
                 .happenings(self.mission, ReplayFrom::After(rev), self.limit)?;
             if let Some(next) = found.iter().find(|one| one.event.step > step) {
@@ -328,7 +334,7 @@ impl Pages {
             }
             match found.last() {
                 Some(last) if found.len() as u64 == self.limit => rev = last.event.rev,
-                _ => return Ok(desk.tx.rev().saturating_add(1)),
+                _ => return Ok(ctx.tx.rev().saturating_add(1)),
             }
         }
     }
@@ -336,20 +342,20 @@ impl Pages {
     /// A page with one step alone.
     fn alone(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         mission: &Mission,
         at: &Point,
     ) -> Result<Vec<ReplayEvent>> {
         if at.step >= self.first {
-            let end = self.end_of(desk, at.step)?;
-            let found = self.forwards(desk, at.step.saturating_sub(1), end)?;
+            let end = self.end_of(ctx, at.step)?;
+            let found = self.forwards(ctx, at.step.saturating_sub(1), end)?;
             if !found.is_empty() {
                 return Ok(found);
             }
         }
         let mut near = Vec::new();
         for way in [ReplayFrom::Before(at.rev), ReplayFrom::After(at.rev)] {
-            let page = desk.tx.happenings(self.mission, way, 1)?;
+            let page = ctx.tx.happenings(self.mission, way, 1)?;
             near.extend(page.first().map(|one| one.event.step));
         }
         near.retain(|step| *step >= self.first);

@@ -10,9 +10,9 @@ use flightline_core::{MissionId, Name, SortieId, Time};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Asks what a mission's work took. Only looks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -122,12 +122,12 @@ impl Operation for ShowReport {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Report> {
-        let mission = desk.mission(self.mission.as_deref())?;
-        let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
-        let reviews = desk.tx.find::<Review>(Find::Mission(mission.id))?;
-        let agents = desk.tx.find::<Agent>(Find::All)?;
-        Ok(report(&mission, &sorties, &reviews, &agents, desk.now()))
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Report> {
+        let mission = ctx.mission(self.mission.as_deref())?;
+        let sorties = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        let reviews = ctx.tx.find::<Review>(Find::Mission(mission.id))?;
+        let agents = ctx.tx.find::<Agent>(Find::All)?;
+        Ok(report(&mission, &sorties, &reviews, &agents, ctx.now()))
     }
 }
 

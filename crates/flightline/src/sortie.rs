@@ -24,10 +24,10 @@ use flightline_store::{Find, SubjectRow};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::readable;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, wanted};
 use crate::lock::LockView;
+use crate::op_context::OpContext;
 
 /// Lists the sorties of a mission, in its order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -143,20 +143,20 @@ impl Operation for ListSorties {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<SortieSummary>> {
-        let mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<SortieSummary>> {
+        let mission = ctx.mission(self.mission.as_deref())?;
         let owner = match &self.agent {
-            Some(reference) => Some(desk.find_agent(reference)?.key()),
+            Some(reference) => Some(ctx.find_agent(reference)?.key()),
             None => None,
         };
-        let mut rows = ordered_rows(desk, mission.id)?;
+        let mut rows = ordered_rows(ctx, mission.id)?;
         rows.retain(|row| {
             self.status
                 .is_none_or(|status| row.status == status.as_str())
                 && (owner.is_none() || row.agent == owner)
         });
-        let rows = wanted(desk, rows, self.limit);
-        summarised(desk, mission.id, rows)
+        let rows = wanted(ctx, rows, self.limit);
+        summarised(ctx, mission.id, rows)
     }
 }
 
@@ -170,37 +170,40 @@ impl Operation for ShowSortie {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
-        let sortie = desk.sortie(&self.sortie)?;
-        view(desk, sortie)
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
+        let sortie = ctx.sortie(&self.sortie)?;
+        view(ctx, sortie)
     }
 }
 
 /// The sorties of a mission as a list shows them. Loads no sortie's document, but for those with a task id.
-pub(crate) fn summaries(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<SortieSummary>> {
-    let rows = ordered_rows(desk, mission)?;
-    summarised(desk, mission, rows)
+pub(crate) fn summaries(
+    ctx: &mut OpContext<'_, '_>,
+    mission: MissionId,
+) -> Result<Vec<SortieSummary>> {
+    let rows = ordered_rows(ctx, mission)?;
+    summarised(ctx, mission, rows)
 }
 
 /// The rows of a mission's sorties, in their order.
-fn ordered_rows(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<SubjectRow>> {
-    let mut rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
-    in_order(desk, mission, &mut rows)?;
+fn ordered_rows(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Vec<SubjectRow>> {
+    let mut rows = ctx.tx.rows(Kind::Sortie, Find::Mission(mission))?;
+    in_order(ctx, mission, &mut rows)?;
     Ok(rows)
 }
 
 fn summarised(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     rows: Vec<SubjectRow>,
 ) -> Result<Vec<SortieSummary>> {
     let tasks = match rows.is_empty() {
         true => BTreeMap::new(),
-        false => task_ids(desk, Some(mission))?,
+        false => task_ids(ctx, Some(mission))?,
     };
     let owners = rows.iter().filter_map(|row| row.agent.as_deref());
     let owners = owners.filter_map(|id| id.parse().ok()).collect();
-    let names = desk.names_of(&owners)?;
+    let names = ctx.names_of(&owners)?;
     let name = |id: &str| names.get(&id.parse().ok()?).cloned();
     rows.into_iter()
         .map(|row| {
@@ -225,15 +228,19 @@ fn summarised(
 }
 
 /// Puts rows into the order that the mission's sorties were given. Only then documents are read.
-fn in_order(desk: &mut Desk<'_, '_>, mission: MissionId, rows: &mut [SubjectRow]) -> Result<()> {
+fn in_order(
+    ctx: &mut OpContext<'_, '_>,
+    mission: MissionId,
+    rows: &mut [SubjectRow],
+) -> Result<()> {
     let (missions, _) = match rows.is_empty() {
         true => return Ok(()),
-        false => readable::<Mission>(desk.tx, Find::Mission(mission))?,
+        false => readable::<Mission>(ctx.tx, Find::Mission(mission))?,
     };
     if !missions.iter().any(|mission| mission.reordered) {
         return Ok(());
     }
-    let (sorties, _) = readable::<Sortie>(desk.tx, Find::Mission(mission))?;
+    let (sorties, _) = readable::<Sortie>(ctx.tx, Find::Mission(mission))?;
     let places: HashMap<String, u64> = sorties
         .into_iter()
         .map(|sortie| (sortie.key(), sortie.position))
@@ -244,10 +251,10 @@ fn in_order(desk: &mut Desk<'_, '_>, mission: MissionId, rows: &mut [SubjectRow]
 
 /// The task ids of sorties, of one mission or of all.
 pub(crate) fn task_ids(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: Option<MissionId>,
 ) -> Result<BTreeMap<SortieId, Name>> {
-    let found = desk.tx.find_holding::<Sortie>(mission, "\"task_id\":\"")?;
+    let found = ctx.tx.find_holding::<Sortie>(mission, "\"task_id\":\"")?;
     let named = found.into_iter();
     Ok(named
         .filter_map(|sortie| sortie.task_id.map(|task| (sortie.id, task)))
@@ -256,10 +263,10 @@ pub(crate) fn task_ids(
 
 /// How far a sortie is, in subtasks.
 pub(crate) fn subtask_progress(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
 ) -> Result<SubtaskProgress> {
-    let counts = desk.tx.counts(Kind::Subtask, Find::Parent(&sortie.key()))?;
+    let counts = ctx.tx.counts(Kind::Subtask, Find::Parent(&sortie.key()))?;
     let of = |status: SubtaskStatus| {
         counts
             .iter()
@@ -275,10 +282,10 @@ pub(crate) fn subtask_progress(
 }
 
 /// A sortie with all its parts.
-pub(crate) fn view(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView> {
+pub(crate) fn view(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<SortieView> {
     let key = sortie.key();
     let owner = match sortie.assigned_to {
-        Some(id) => desk
+        Some(id) => ctx
             .tx
             .get::<Agent>(&id.to_string())?
             .map(|agent| agent.name.to_string()),
@@ -286,14 +293,14 @@ pub(crate) fn view(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView
     };
     Ok(SortieView {
         owner,
-        progress: subtask_progress(desk, &sortie)?,
-        mission_percent: desk.progress(sortie.mission_id)?.percent(),
-        actual_ms: sortie.actual_ms(desk.now()),
+        progress: subtask_progress(ctx, &sortie)?,
+        mission_percent: ctx.progress(sortie.mission_id)?.percent(),
+        actual_ms: sortie.actual_ms(ctx.now()),
         checkpoint: None,
-        subtasks: desk.tx.find(Find::Parent(&key))?,
-        files: desk.tx.find(Find::Parent(&key))?,
-        errors: desk.tx.find(Find::Parent(&key))?,
-        reviews: desk.tx.find(Find::Parent(&key))?,
+        subtasks: ctx.tx.find(Find::Parent(&key))?,
+        files: ctx.tx.find(Find::Parent(&key))?,
+        errors: ctx.tx.find(Find::Parent(&key))?,
+        reviews: ctx.tx.find(Find::Parent(&key))?,
         recovery_context: None,
         resume: None,
         locks: Vec::new(),

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::prune::{candidate_of, expired};
 use crate::checkpoint::readable;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// So many of the largest missions are named.
 const LARGEST: u64 = 5;
@@ -167,12 +167,12 @@ impl Operation for ShowStats {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Stats> {
-        let space = desk.tx.space()?;
-        let (checkpoints, damaged) = readable::<Checkpoint>(desk.tx, Find::All)?;
-        let backups: BTreeMap<CheckpointId, Backup> = desk.tx.backups()?.into_iter().collect();
-        let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
-        let kinds: Vec<KindStats> = desk
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Stats> {
+        let space = ctx.tx.space()?;
+        let (checkpoints, damaged) = readable::<Checkpoint>(ctx.tx, Find::All)?;
+        let backups: BTreeMap<CheckpointId, Backup> = ctx.tx.backups()?.into_iter().collect();
+        let (missions, _) = readable::<Mission>(ctx.tx, Find::All)?;
+        let kinds: Vec<KindStats> = ctx
             .tx
             .kind_sizes()?
             .into_iter()
@@ -188,13 +188,13 @@ impl Operation for ShowStats {
                 bytes: size.live_bytes + size.value_bytes,
             })
             .collect();
-        let mut counted = count(desk, &checkpoints, &backups, &missions)?;
+        let mut counted = count(ctx, &checkpoints, &backups, &missions)?;
         counted.unreadable = damaged.len() as u64;
         counted.total += counted.unreadable;
         Ok(Stats {
             storage: Storage {
                 database: DatabaseStats {
-                    engine: desk.tx.engine().to_owned(),
+                    engine: ctx.tx.engine().to_owned(),
                     bytes: space.database,
                     log_bytes: space.log,
                     free_bytes: space.free,
@@ -203,15 +203,15 @@ impl Operation for ShowStats {
                 files: files(backups.values()),
                 journal: kinds.iter().fold(JournalStats::default(), add),
                 kinds,
-                missions: largest(desk, &checkpoints, &backups, &missions)?,
-                requests: desk.tx.remembered_requests()?,
+                missions: largest(ctx, &checkpoints, &backups, &missions)?,
+                requests: ctx.tx.remembered_requests()?,
             },
         })
     }
 }
 
 fn count(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoints: &[Checkpoint],
     backups: &BTreeMap<CheckpointId, Backup>,
     missions: &[Mission],
@@ -219,7 +219,7 @@ fn count(
     let mut guarded = BTreeMap::new();
     for mission in missions {
         let candidates = checkpoints.iter().map(candidate_of);
-        guarded.append(&mut expired(desk, mission, candidates));
+        guarded.append(&mut expired(ctx, mission, candidates));
     }
     let (mut by_trigger, mut by_status) = (BTreeMap::new(), BTreeMap::new());
     for checkpoint in checkpoints {
@@ -280,12 +280,12 @@ fn add(sum: JournalStats, kind: &KindStats) -> JournalStats {
 }
 
 fn largest(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoints: &[Checkpoint],
     backups: &BTreeMap<CheckpointId, Backup>,
     missions: &[Mission],
 ) -> Result<Vec<MissionStats>> {
-    let sizes = desk.tx.largest_missions(LARGEST)?;
+    let sizes = ctx.tx.largest_missions(LARGEST)?;
     Ok(sizes
         .into_iter()
         .map(|size| {

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentView, Sighting, views};
 use crate::checkpoint::inspect::{CheckpointSummary, summary};
-use crate::desk::Desk;
 use crate::doctor::disk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::{ListLocks, LockView};
+use crate::op_context::OpContext;
 use crate::recovery::detect::{RecoveryCandidate, candidates_among};
 use crate::recovery::verdicts_of;
 use crate::remote::SyncReport;
@@ -138,55 +138,55 @@ impl Operation for ShowStatus {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<FleetStatus> {
-        let named = self.mission.is_some() || desk.caller.mission.is_some();
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<FleetStatus> {
+        let named = self.mission.is_some() || ctx.caller.mission.is_some();
         let mission = if named {
-            Some(desk.mission(self.mission.as_deref())?)
+            Some(ctx.mission(self.mission.as_deref())?)
         } else {
-            desk.current_mission()?
+            ctx.current_mission()?
         };
         let mission = match mission {
-            Some(mission) => Some(at_a_glance(desk, mission)?),
+            Some(mission) => Some(at_a_glance(ctx, mission)?),
             None => None,
         };
-        let (pulses, mut everybody) = (desk.tx.pulses()?, desk.tx.find::<Agent>(Find::All)?);
-        let verdicts = verdicts_of(desk, everybody.clone(), &pulses, &self.sightings);
+        let (pulses, mut everybody) = (ctx.tx.pulses()?, ctx.tx.find::<Agent>(Find::All)?);
+        let verdicts = verdicts_of(ctx, everybody.clone(), &pulses, &self.sightings);
         everybody.retain(|agent| agent.retired_at.is_none());
-        let agents = views(desk, everybody, &pulses, &self.sightings)?;
-        let locks = ListLocks { agent: None }.decide(desk)?;
+        let agents = views(ctx, everybody, &pulses, &self.sightings)?;
+        let locks = ListLocks { agent: None }.decide(ctx)?;
         let last_taken = match &mission {
             Some(view) => {
                 let archived = Some(CheckpointStatus::Archived.as_str());
-                let newest = desk.tx.newest::<Checkpoint>(view.mission.id, archived, 5)?;
+                let newest = ctx.tx.newest::<Checkpoint>(view.mission.id, archived, 5)?;
                 newest.into_iter().next()
             }
             None => None,
         };
         let newest = match last_taken {
             Some(checkpoint) => {
-                let backup = desk.tx.backup_of(checkpoint.id)?;
+                let backup = ctx.tx.backup_of(checkpoint.id)?;
                 Some((checkpoint, backup))
             }
             None => None,
         };
-        let candidates = candidates_among(desk, None, &verdicts)?.into_iter();
+        let candidates = candidates_among(ctx, None, &verdicts)?.into_iter();
         let recovery: Vec<RecoveryCandidate> = candidates.map(|(_, candidate)| candidate).collect();
-        let mut attention = attention::of_work(desk, mission.as_ref(), &agents, &locks)?;
+        let mut attention = attention::of_work(ctx, mission.as_ref(), &agents, &locks)?;
         attention.extend(recovery.iter().flat_map(attention::of_candidate));
         attention.extend(
             newest
                 .as_ref()
                 .and_then(|(checkpoint, backup)| attention::of_backup(checkpoint, backup)),
         );
-        let last = desk.tx.newest_events(&EventFilter {
+        let last = ctx.tx.newest_events(&EventFilter {
             limit: 1,
             ..EventFilter::default()
         })?;
-        attention.extend(attention::of_damage(&desk.tx.take_noticed()));
-        attention.extend(desk.tx.disk()?.iter().flat_map(disk::needs));
-        attention.extend(desk.tx.take_losses().iter().map(attention::of_loss));
+        attention.extend(attention::of_damage(&ctx.tx.take_noticed()));
+        attention.extend(ctx.tx.disk()?.iter().flat_map(disk::needs));
+        attention.extend(ctx.tx.take_losses().iter().map(attention::of_loss));
         Ok(FleetStatus {
-            project: desk.tx.project_name().to_owned(),
+            project: ctx.tx.project_name().to_owned(),
             mission,
             checkpoint: newest.map(|(checkpoint, backup)| summary(checkpoint, &backup)),
             recovery,
@@ -194,27 +194,27 @@ impl Operation for ShowStatus {
             locks,
             attention,
             last_event: last.into_iter().next(),
-            now: desk.now(),
-            rev: desk.tx.rev(),
+            now: ctx.now(),
+            rev: ctx.tx.rev(),
             synced: None,
         })
     }
 }
 
-fn at_a_glance(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionStatusView> {
-    let sorties = summaries(desk, mission.id)?;
+fn at_a_glance(ctx: &mut OpContext<'_, '_>, mission: Mission) -> Result<MissionStatusView> {
+    let sorties = summaries(ctx, mission.id)?;
     let mut active = Vec::new();
     for summary in sorties.iter().filter(|sortie| sortie.status.is_held()) {
-        let Some(sortie) = desk.tx.get::<Sortie>(&summary.id.to_string())? else {
+        let Some(sortie) = ctx.tx.get::<Sortie>(&summary.id.to_string())? else {
             continue;
         };
-        let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+        let subtasks = ctx.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
         let subtask = subtasks
             .into_iter()
             .find(|subtask| subtask.status == SubtaskStatus::InProgress);
         active.push(ActiveSortie {
             id: sortie.key(),
-            progress: subtask_progress(desk, &sortie)?,
+            progress: subtask_progress(ctx, &sortie)?,
             subtask: subtask.map(|subtask| {
                 subtask
                     .title
@@ -224,7 +224,7 @@ fn at_a_glance(desk: &mut Desk<'_, '_>, mission: Mission) -> Result<MissionStatu
             blocked_reason: sortie.blocked_reason.map(|reason| reason.to_string()),
         });
     }
-    let progress = desk.progress(mission.id)?;
+    let progress = ctx.progress(mission.id)?;
     Ok(MissionStatusView {
         progress_percent: progress.percent(),
         mission,

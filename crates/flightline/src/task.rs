@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::agent::last_sign;
-use crate::desk::{Desk, agent_named};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::{OpContext, agent_named};
 use crate::sortie::{SortieView, view};
 
 /// The seed's word for a task that is done.
@@ -111,9 +111,9 @@ impl Operation for ShowTask {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Option<TaskFile>> {
-        let sortie = desk.sortie(&self.sortie)?;
-        let task = load(desk, sortie)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<TaskFile>> {
+        let sortie = ctx.sortie(&self.sortie)?;
+        let task = load(ctx, sortie)?;
         Ok(task.document()?.map(|document| TaskFile {
             sortie_id: task.view.sortie.id,
             file: document.file,
@@ -132,19 +132,19 @@ impl Operation for ShowTaskTable {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TaskTable> {
-        let named = self.mission.is_some() || desk.caller.mission.is_some();
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TaskTable> {
+        let named = self.mission.is_some() || ctx.caller.mission.is_some();
         let missions = if named {
-            vec![desk.mission(self.mission.as_deref())?]
+            vec![ctx.mission(self.mission.as_deref())?]
         } else {
-            let mut all = desk.tx.find::<Mission>(Find::All)?;
+            let mut all = ctx.tx.find::<Mission>(Find::All)?;
             all.retain(|mission| mission.status.is_open());
             all
         };
-        let agents = desk.tx.find::<Agent>(Find::All)?;
+        let agents = ctx.tx.find::<Agent>(Find::All)?;
         let mut tasks = Vec::new();
         for mission in missions {
-            tasks.extend(rows(desk, mission.id, &agents)?);
+            tasks.extend(rows(ctx, mission.id, &agents)?);
         }
         Ok(table(tasks))
     }
@@ -171,28 +171,28 @@ fn table(mut tasks: Vec<TaskRow>) -> TaskTable {
 
 /// The rows of a mission's sorties, in its order. Looks at all of them at once: one by one would take long
 /// in a large mission.
-fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result<Vec<TaskRow>> {
-    let sorties = desk.tx.find::<Sortie>(Find::Mission(mission))?;
+fn rows(ctx: &mut OpContext<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result<Vec<TaskRow>> {
+    let sorties = ctx.tx.find::<Sortie>(Find::Mission(mission))?;
     let (mut counts, mut newest) = (BTreeMap::new(), BTreeMap::new());
     let mut heard = |sortie: SortieId, at: Time| {
         let last = newest.entry(sortie).or_insert(at);
         *last = at.max(*last);
     };
-    for part in desk.tx.find::<Subtask>(Find::Mission(mission))? {
+    for part in ctx.tx.find::<Subtask>(Find::Mission(mission))? {
         let count: &mut Declared = counts.entry(part.sortie_id).or_default();
         count.total += 1;
         count.completed += u64::from(part.status == SubtaskStatus::Complete);
         count.failed += u64::from(part.status == SubtaskStatus::Failed);
         heard(part.sortie_id, part.updated_at);
     }
-    for file in desk.tx.find::<SortieFile>(Find::Mission(mission))? {
+    for file in ctx.tx.find::<SortieFile>(Find::Mission(mission))? {
         heard(file.sortie_id, file.at);
     }
-    for error in desk.tx.find::<SortieError>(Find::Mission(mission))? {
+    for error in ctx.tx.find::<SortieError>(Find::Mission(mission))? {
         let last = Some(error.timestamp).max(error.cleared_at);
         heard(error.sortie_id, last.unwrap_or(error.timestamp));
     }
-    for review in desk.tx.find::<Review>(Find::Mission(mission))? {
+    for review in ctx.tx.find::<Review>(Find::Mission(mission))? {
         heard(review.sortie_id, review.at);
     }
     let mut rows = Vec::new();
@@ -200,7 +200,7 @@ fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result
         let listed = counts.get(&sortie.id).copied().unwrap_or_default();
         let had_by = match sortie.assigned_to {
             Some(id) => agents.iter().find(|agent| agent.id == id).cloned(),
-            None => last_owner(desk, &sortie)?,
+            None => last_owner(ctx, &sortie)?,
         };
         let standing = standing(&sortie);
         rows.push(TaskRow {
@@ -219,22 +219,22 @@ fn rows(desk: &mut Desk<'_, '_>, mission: MissionId, agents: &[Agent]) -> Result
 }
 
 /// A sortie with everything that its document is made of.
-pub(crate) fn load(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<TaskFacts> {
+pub(crate) fn load(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<TaskFacts> {
     let agent = match sortie.assigned_to {
-        Some(id) => desk.tx.get::<Agent>(&id.to_string())?,
-        None => last_owner(desk, &sortie)?,
+        Some(id) => ctx.tx.get::<Agent>(&id.to_string())?,
+        None => last_owner(ctx, &sortie)?,
     };
-    let view = view(desk, sortie)?;
+    let view = view(ctx, sortie)?;
     let mut task = TaskFacts {
         view,
         agent,
         heard: None,
-        interval: desk.policy.heartbeat_ms,
+        interval: ctx.policy.heartbeat_ms,
     };
     let at_work = task.view.sortie.status == SortieStatus::InProgress;
     if let Some(agent) = task.agent.as_ref().filter(|_| at_work) {
-        let pulse = desk.tx.pulse(agent.id)?;
-        let sign = last_sign(desk, agent, pulse.as_ref());
+        let pulse = ctx.tx.pulse(agent.id)?;
+        let sign = last_sign(ctx, agent, pulse.as_ref());
         task.heard = sign.and_then(|sign| heard(task.last_update(), sign, task.interval));
     }
     Ok(task)
@@ -248,20 +248,20 @@ pub(crate) fn heard(update: Time, sign: Time, interval: Millis) -> Option<Time> 
 }
 
 /// The last owner of a sortie without one: the agent that a recovery took it from, or that gave it back.
-fn last_owner(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<Option<Agent>> {
+fn last_owner(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<Option<Agent>> {
     if sortie.started_at.is_none() {
         return Ok(None);
     }
     if let Some(before) = &sortie.interrupted {
-        return agent_named(desk.tx, before.owner.as_str());
+        return agent_named(ctx.tx, before.owner.as_str());
     }
-    let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
+    let events = ctx.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
     let given_back = events
         .iter()
         .find(|event| event.is(EventType::SortieReleased))
         .and_then(|event| event.data["from"].as_str());
     match given_back {
-        Some(name) => agent_named(desk.tx, name),
+        Some(name) => agent_named(ctx.tx, name),
         None => Ok(None),
     }
 }

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::readable;
-use crate::desk::{Desk, agent_named, check_new_name};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::{OpContext, agent_named, check_new_name};
 
 /// Draws a secret of 256 bits. It stays with the client that drew it: operations see its hash only.
 #[must_use]
@@ -92,11 +92,11 @@ pub struct TokenView {
     pub revoked_at: Option<Time>,
 }
 
-fn view(desk: &Desk<'_, '_>, token: Token) -> TokenView {
+fn view(ctx: &OpContext<'_, '_>, token: Token) -> TokenView {
     TokenView {
-        valid: token.is_valid(desk.now()),
+        valid: token.is_valid(ctx.now()),
         id: token.id,
-        project: desk.tx.project_id().to_owned(),
+        project: ctx.tx.project_id().to_owned(),
         name: token.name,
         scope: token.scope,
         agent: token.agent,
@@ -117,8 +117,8 @@ impl Operation for CreateToken {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
-        refuse_others(desk)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TokenView> {
+        refuse_others(ctx)?;
         if self.sha256.len() != 64
             || !self
                 .sha256
@@ -138,14 +138,14 @@ impl Operation for CreateToken {
                         .into(),
                 );
             }
-            (Some(agent), _) if agent_named(desk.tx, agent.as_str())?.is_none() => {
-                check_new_name(desk.tx, agent)?;
+            (Some(agent), _) if agent_named(ctx.tx, agent.as_str())?.is_none() => {
+                check_new_name(ctx.tx, agent)?;
             }
             (Some(_), _) => {}
             (None, Scope::Read | Scope::Dispatch | Scope::Admin) => {}
         }
-        let now = desk.now();
-        let given = valid_tokens(desk)?;
+        let now = ctx.now();
+        let given = valid_tokens(ctx)?;
         if let Some(other) = given.iter().find(|token| token.name == self.name) {
             return Err(Refusal::new(
                 Code::AlreadyExists,
@@ -158,19 +158,19 @@ impl Operation for CreateToken {
             .into());
         }
         let token = Token {
-            id: TokenId::new(desk.tx.uuid()),
+            id: TokenId::new(ctx.tx.uuid()),
             name: self.name.clone(),
             scope: self.scope,
             agent: self.agent.clone(),
             sha256: self.sha256.clone(),
-            created_by: desk.actor(),
+            created_by: ctx.actor(),
             created_at: now,
             expires_at: self.expires_in_ms.map(|span| now.plus(span)),
             revoked_at: None,
         };
         let data = json!({ "name": token.name, "scope": token.scope, "agent": token.agent });
-        desk.tx.set(EventType::TokenCreated, &token, &data)?;
-        Ok(view(desk, token))
+        ctx.tx.set(EventType::TokenCreated, &token, &data)?;
+        Ok(view(ctx, token))
     }
 }
 
@@ -184,9 +184,9 @@ impl Operation for ListTokens {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<TokenView>> {
-        let (tokens, _) = readable::<Token>(desk.tx, Find::All)?;
-        let views = tokens.into_iter().map(|token| view(desk, token));
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<TokenView>> {
+        let (tokens, _) = readable::<Token>(ctx.tx, Find::All)?;
+        let views = tokens.into_iter().map(|token| view(ctx, token));
         Ok(views.filter(|token| self.all || token.valid).collect())
     }
 }
@@ -201,16 +201,16 @@ impl Operation for RevokeToken {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
-        refuse_others(desk)?;
-        let given = valid_tokens(desk)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TokenView> {
+        refuse_others(ctx)?;
+        let given = valid_tokens(ctx)?;
         let named = given
             .into_iter()
             .find(|token| token.name.as_str() == self.token);
         let mut token = match named {
             Some(token) => token,
             None if self.token.starts_with(TokenId::PREFIX) => {
-                desk.by_id::<Token>(&self.token, TokenId::PREFIX)?
+                ctx.by_id::<Token>(&self.token, TokenId::PREFIX)?
             }
             None => {
                 return Err(Refusal::new(
@@ -224,14 +224,14 @@ impl Operation for RevokeToken {
                 .into());
             }
         };
-        let now = desk.now();
+        let now = ctx.now();
         // Revoking a revoked token changes nothing.
         if token.revoked_at.is_none() {
             token.revoked_at = Some(now);
             let data = json!({ "name": token.name, "token_id": short(token.id) });
-            desk.tx.set(EventType::TokenRevoked, &token, &data)?;
+            ctx.tx.set(EventType::TokenRevoked, &token, &data)?;
         }
-        Ok(view(desk, token))
+        Ok(view(ctx, token))
     }
 }
 
@@ -246,9 +246,9 @@ impl Operation for CheckToken {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TokenView> {
-        let token = admit(desk.tx, &self.presented)?;
-        Ok(view(desk, token))
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TokenView> {
+        let token = admit(ctx.tx, &self.presented)?;
+        Ok(view(ctx, token))
     }
 }
 
@@ -263,21 +263,21 @@ pub(crate) fn admit(tx: &mut Tx<'_>, presented: &Presented) -> Result<Token> {
     Ok(token)
 }
 
-fn valid_tokens(desk: &mut Desk<'_, '_>) -> Result<Vec<Token>> {
-    let now = desk.now();
-    let (mut tokens, _) = readable::<Token>(desk.tx, Find::All)?;
+fn valid_tokens(ctx: &mut OpContext<'_, '_>) -> Result<Vec<Token>> {
+    let now = ctx.now();
+    let (mut tokens, _) = readable::<Token>(ctx.tx, Find::All)?;
     tokens.retain(|token| token.is_valid(now));
     Ok(tokens)
 }
 
 /// Tokens are given and taken back by people and by dispatch.
-fn refuse_others(desk: &Desk<'_, '_>) -> Result<()> {
-    if desk.is_in_charge() {
+fn refuse_others(ctx: &OpContext<'_, '_>) -> Result<()> {
+    if ctx.is_in_charge() {
         return Ok(());
     }
     Err(Refusal::new(
         Code::NotYours,
-        format!("{} may not create or revoke tokens", desk.actor()),
+        format!("{} may not create or revoke tokens", ctx.actor()),
     )
     .hint("ask a person or dispatch to do it")
     .into())

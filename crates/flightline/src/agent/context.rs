@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::named_or_acting;
 use crate::checkpoint::readable;
 use crate::checkpoint::take::{NewCheckpoint, Same, take_for};
-use crate::desk::{Desk, retired};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
+use crate::op_context::{OpContext, retired};
 use crate::recovery::compaction::missions_of;
 
 /// Ends an agent's session. It keeps its work, which is saved when there is some in progress.
@@ -83,14 +83,14 @@ impl Operation for EndSession {
         ActsFor::named(self.agent.as_deref())
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SessionEnded> {
-        let mut agent = own_or_in_charge(desk, self.agent.as_deref(), "end the session of")?;
-        let missions = missions_to_save(desk, &agent, false)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SessionEnded> {
+        let mut agent = own_or_in_charge(ctx, self.agent.as_deref(), "end the session of")?;
+        let missions = missions_to_save(ctx, &agent, false)?;
         let mut saved = Saved::default();
-        if desk.policy.saves_context_for(Reason::SessionEnd) {
-            let tokens = last_figures(desk, &agent)?;
+        if ctx.policy.saves_context_for(Reason::SessionEnd) {
+            let tokens = last_figures(ctx, &agent)?;
             saved = save(
-                desk,
+                ctx,
                 &Save {
                     agent: &agent,
                     missions: &missions,
@@ -101,18 +101,18 @@ impl Operation for EndSession {
             )?;
         }
         if agent.session_ended_at.is_none() {
-            agent.session_ended_at = Some(desk.now());
+            agent.session_ended_at = Some(ctx.now());
             agent.session_id = None;
             // That its process goes is no crash: what it holds waits for it.
             agent.process = None;
-            agent.updated_at = desk.now();
+            agent.updated_at = ctx.now();
             let data = json!({ "reason": "it said so", "epoch": agent.epoch });
-            desk.tx.set(EventType::AgentSessionEnded, &agent, &data)?;
+            ctx.tx.set(EventType::AgentSessionEnded, &agent, &data)?;
         }
         Ok(SessionEnded {
             agent: agent.name,
             epoch: agent.epoch,
-            at: agent.session_ended_at.unwrap_or(desk.now()),
+            at: agent.session_ended_at.unwrap_or(ctx.now()),
             in_progress: !missions.is_empty(),
             checkpoint_id: saved.checkpoints.first().copied(),
             checkpoints: saved.checkpoints,
@@ -132,22 +132,26 @@ impl Operation for FullSync {
         ActsFor::named(self.agent.as_deref())
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ContextSynced> {
-        let mut agent = own_or_in_charge(desk, self.agent.as_deref(), "sync")?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ContextSynced> {
+        let mut agent = own_or_in_charge(ctx, self.agent.as_deref(), "sync")?;
         let from = agent.mode;
-        set_mode(desk, &mut agent, ContextMode::Normal, "full_sync")?;
-        let (all, _) = readable::<Checkpoint>(desk.tx, Find::All)?;
+        set_mode(ctx, &mut agent, ContextMode::Normal, "full_sync")?;
+        let (all, _) = readable::<Checkpoint>(ctx.tx, Find::All)?;
         Ok(ContextSynced {
             agent: agent.name.clone(),
             from,
-            consumed: consume(desk, &agent, all)?,
+            consumed: consume(ctx, &agent, all)?,
         })
     }
 }
 
-fn own_or_in_charge(desk: &mut Desk<'_, '_>, reference: Option<&str>, verb: &str) -> Result<Agent> {
-    let agent = named_or_acting(desk, reference)?;
-    if desk.agent_id() != Some(agent.id) && !desk.is_in_charge() {
+fn own_or_in_charge(
+    ctx: &mut OpContext<'_, '_>,
+    reference: Option<&str>,
+    verb: &str,
+) -> Result<Agent> {
+    let agent = named_or_acting(ctx, reference)?;
+    if ctx.agent_id() != Some(agent.id) && !ctx.is_in_charge() {
         return Err(Refusal::new(
             Code::NotYours,
             format!("only {} or dispatch may {verb} {}", agent.name, agent.name),
@@ -162,43 +166,43 @@ fn own_or_in_charge(desk: &mut Desk<'_, '_>, reference: Option<&str>, verb: &str
 
 /// Completing a task is the full sync of an agent that reads less because its context was full, and ends
 /// what a checkpoint of that task was for.
-pub(crate) fn synced_by(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
+pub(crate) fn synced_by(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
     let Some(owner) = sortie.assigned_to else {
         return Ok(());
     };
-    let Some(mut agent) = desk.tx.get::<Agent>(&owner.to_string())? else {
+    let Some(mut agent) = ctx.tx.get::<Agent>(&owner.to_string())? else {
         return Ok(());
     };
     let checkpoints = if agent.mode.is_normal() {
         // Only one that a session would resume from matters, and only when it was for this task.
-        let mut newest = desk.tx.newest::<Checkpoint>(sortie.mission_id, None, 1)?;
+        let mut newest = ctx.tx.newest::<Checkpoint>(sortie.mission_id, None, 1)?;
         newest.retain(|checkpoint| match &checkpoint.cut.agent_context {
             Some(of) => of.sortie_id == Some(sortie.id),
             None => checkpoint.resumed_by == Some(owner),
         });
         newest
     } else {
-        set_mode(desk, &mut agent, ContextMode::Normal, "full_sync")?;
-        readable::<Checkpoint>(desk.tx, Find::Mission(sortie.mission_id))?.0
+        set_mode(ctx, &mut agent, ContextMode::Normal, "full_sync")?;
+        readable::<Checkpoint>(ctx.tx, Find::Mission(sortie.mission_id))?.0
     };
     let given = |it: &Checkpoint| it.resumed_by == Some(owner) && it.is_resumable_context();
     if checkpoints.iter().any(given) && !agent.next_steps.is_empty() {
         // The steps were those of the task that is complete now.
         agent.next_steps.clear();
-        agent.updated_at = desk.now();
-        desk.tx
+        agent.updated_at = ctx.now();
+        ctx.tx
             .set(EventType::AgentUpdated, &agent, &json!({ "next_steps": 0 }))?;
-        if let Some(me) = desk.agent.as_mut().filter(|me| me.id == owner) {
+        if let Some(me) = ctx.agent.as_mut().filter(|me| me.id == owner) {
             me.clone_from(&agent);
         }
     }
-    consume(desk, &agent, checkpoints).map(drop)
+    consume(ctx, &agent, checkpoints).map(drop)
 }
 
 /// Marks those of these checkpoints that were taken for an agent's context: nothing resumes from them any
 /// more.
 fn consume(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     checkpoints: Vec<Checkpoint>,
 ) -> Result<Vec<CheckpointId>> {
@@ -210,9 +214,9 @@ fn consume(
         {
             continue;
         }
-        checkpoint.consumed_at = Some(desk.now());
+        checkpoint.consumed_at = Some(ctx.now());
         let data = json!({ "checkpoint_id": checkpoint.id, "agent": agent.name });
-        desk.tx
+        ctx.tx
             .set(EventType::CheckpointConsumed, &checkpoint, &data)?;
         consumed.push(checkpoint.id);
     }
@@ -221,7 +225,7 @@ fn consume(
 
 /// Gives an agent another mode, if it is another.
 pub(crate) fn set_mode(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &mut Agent,
     mode: ContextMode,
     reason: &str,
@@ -230,10 +234,10 @@ pub(crate) fn set_mode(
         return Ok(());
     }
     let from = std::mem::replace(&mut agent.mode, mode);
-    agent.updated_at = desk.now();
+    agent.updated_at = ctx.now();
     let data = json!({ "from": from, "to": mode, "reason": reason });
-    desk.tx.set(EventType::AgentModeChanged, agent, &data)?;
-    if let Some(me) = desk.agent.as_mut().filter(|me| me.id == agent.id) {
+    ctx.tx.set(EventType::AgentModeChanged, agent, &data)?;
+    if let Some(me) = ctx.agent.as_mut().filter(|me| me.id == agent.id) {
         me.clone_from(agent);
     }
     Ok(())
@@ -241,11 +245,11 @@ pub(crate) fn set_mode(
 
 /// The sortie an agent is at: of those it holds, in one mission or in any, the one it last reported on.
 pub(crate) fn current_sortie(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: AgentId,
     mission: Option<MissionId>,
 ) -> Result<Option<Sortie>> {
-    let (mut held, _) = readable::<Sortie>(desk.tx, Find::Agent(agent))?;
+    let (mut held, _) = readable::<Sortie>(ctx.tx, Find::Agent(agent))?;
     held.retain(|it| it.status.is_held() && mission.is_none_or(|mission| it.mission_id == mission));
     // What it only was given it is not at, while there is something that it has begun.
     Ok(held.into_iter().max_by_key(|sortie| {
@@ -257,14 +261,14 @@ pub(crate) fn current_sortie(
 /// The missions in which an agent has work, the one of its current sortie first. `or_current`: the current
 /// one, when there is none.
 pub(super) fn missions_to_save(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     or_current: bool,
 ) -> Result<Vec<Mission>> {
-    let first = current_sortie(desk, agent.id, None)?.map(|sortie| sortie.mission_id);
+    let first = current_sortie(ctx, agent.id, None)?.map(|sortie| sortie.mission_id);
     let mut missions = Vec::new();
-    for id in missions_of(desk, agent)? {
-        match desk.tx.get::<Mission>(&id) {
+    for id in missions_of(ctx, agent)? {
+        match ctx.tx.get::<Mission>(&id) {
             Ok(found) => missions.extend(found.filter(|mission| mission.status.is_open())),
             // One mission's damage keeps no other from being saved.
             Err(StoreError::Corrupt(_)) => {}
@@ -273,9 +277,9 @@ pub(super) fn missions_to_save(
     }
     missions.sort_by_key(|mission: &Mission| Some(mission.id) != first);
     if missions.is_empty() && or_current {
-        let current = match desk.caller.mission.is_some() {
-            true => Some(desk.mission(None)?),
-            false => desk.current_mission()?,
+        let current = match ctx.caller.mission.is_some() {
+            true => Some(ctx.mission(None)?),
+            false => ctx.current_mission()?,
         };
         missions.extend(current.filter(|mission| mission.status.is_open()));
     }
@@ -303,11 +307,11 @@ pub(super) struct Saved {
 }
 
 /// Takes a checkpoint of each mission for an agent's context. One that fails is undone alone.
-pub(super) fn save(desk: &mut Desk<'_, '_>, save: &Save<'_>) -> Result<Saved> {
+pub(super) fn save(ctx: &mut OpContext<'_, '_>, save: &Save<'_>) -> Result<Saved> {
     let mut saved = Saved::default();
     for mission in save.missions {
-        let taken = desk.attempt(|desk| {
-            let of = agent_context(desk, save.agent, mission, save.tokens)?;
+        let taken = ctx.attempt(|ctx| {
+            let of = agent_context(ctx, save.agent, mission, save.tokens)?;
             let taking = NewCheckpoint {
                 mission,
                 reason: save.reason,
@@ -315,7 +319,7 @@ pub(super) fn save(desk: &mut Desk<'_, '_>, save: &Save<'_>) -> Result<Saved> {
                 note: None,
                 blockers: Vec::new(),
             };
-            take_for(desk, &taking, Some(of), Same::State)
+            take_for(ctx, &taking, Some(of), Same::State)
         })?;
         match taken {
             Ok(checkpoint) => {
@@ -328,7 +332,7 @@ pub(super) fn save(desk: &mut Desk<'_, '_>, save: &Save<'_>) -> Result<Saved> {
                 let problem = error.to_string();
                 if save.tell_failure {
                     let data = json!({ "reason": save.reason, "error": problem });
-                    desk.tx.note(EventType::CheckpointFailed, mission, &data)?;
+                    ctx.tx.note(EventType::CheckpointFailed, mission, &data)?;
                 }
                 saved.problem = Some(problem);
             }
@@ -346,22 +350,22 @@ fn details(save: &Save<'_>) -> String {
 }
 
 /// The stack that a mission is built on: its own, else the project's.
-pub(crate) fn stack_of(desk: &Desk<'_, '_>, mission: &Mission) -> Option<Name> {
+pub(crate) fn stack_of(ctx: &OpContext<'_, '_>, mission: &Mission) -> Option<Name> {
     let stack = mission.stack_id.as_ref();
-    stack.or(desk.policy.stack_id.as_ref()).cloned()
+    stack.or(ctx.policy.stack_id.as_ref()).cloned()
 }
 
 /// An agent's context, for a checkpoint of a mission.
 pub(crate) fn agent_context(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     mission: &Mission,
     tokens: Option<ContextUsage>,
 ) -> Result<AgentContext> {
-    let sortie = current_sortie(desk, agent.id, Some(mission.id))?;
+    let sortie = current_sortie(ctx, agent.id, Some(mission.id))?;
     let remaining = match &sortie {
         Some(sortie) => {
-            let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+            let subtasks = ctx.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
             remaining_steps(sortie, &subtasks, Some(agent))
         }
         None => Vec::new(),
@@ -373,7 +377,7 @@ pub(crate) fn agent_context(
         context: agent.context,
         tokens,
         mode: agent.mode,
-        stack_id: stack_of(desk, mission),
+        stack_id: stack_of(ctx, mission),
         sortie_id: sortie.map(|sortie| sortie.id),
         remaining,
         delta_changes: Vec::new(),
@@ -394,8 +398,11 @@ pub(super) fn said(agent: &Agent, pulse: &Pulse) -> Value {
 }
 
 /// How full an agent's context was when it last said so, in its present session.
-pub(crate) fn last_figures(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<ContextUsage>> {
-    let pulse = desk.tx.pulse(agent.id)?;
+pub(crate) fn last_figures(
+    ctx: &mut OpContext<'_, '_>,
+    agent: &Agent,
+) -> Result<Option<ContextUsage>> {
+    let pulse = ctx.tx.pulse(agent.id)?;
     let Some(pulse) = pulse.filter(|pulse| pulse.epoch == agent.epoch) else {
         return Ok(None);
     };

@@ -10,36 +10,36 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::{held_sorties, last_sign, unread};
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 use crate::sortie::subtask_progress;
 
 /// When an agent last checkpointed: with whatever it did itself, from a heartbeat to the completion of a
 /// sortie. Nothing that others do for it or Flightline by itself moves this: it would mask its death.
 /// None when it never did, or began from scratch and has not yet.
-pub(crate) fn last_checkpoint(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Time>> {
+pub(crate) fn last_checkpoint(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<Time>> {
     if agent.session_started_at.is_none() && agent.last_checkpoint.is_none() {
         return Ok(None);
     }
-    let pulse = desk.tx.pulse(agent.id)?;
-    let sign = last_sign(desk, agent, pulse.as_ref());
+    let pulse = ctx.tx.pulse(agent.id)?;
+    let sign = last_sign(ctx, agent, pulse.as_ref());
     Ok(agent.last_checkpoint.max(sign))
 }
 
 /// The agent's checkpoint; none when it has never taken one.
 pub(crate) fn checkpoint_of(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
 ) -> Result<Option<DialectDocument>> {
-    let Some(last) = last_checkpoint(desk, agent)? else {
+    let Some(last) = last_checkpoint(ctx, agent)? else {
         return Ok(None);
     };
-    let held = !held_sorties(desk, agent.id)?.is_empty();
-    let steps = desk.tx.find::<Step>(Find::Parent(&agent.key()))?;
+    let held = !held_sorties(ctx, agent.id)?.is_empty();
+    let steps = ctx.tx.find::<Step>(Find::Parent(&agent.key()))?;
     // What it meant to do after its last report holds as long as that was its last act.
     let expected = match agent.last_checkpoint == Some(last) {
         true => agent.next_checkpoint_expected,
-        false => Some(last.plus(desk.policy.heartbeat_ms)),
+        false => Some(last.plus(ctx.policy.heartbeat_ms)),
     };
     let status = match agent.status {
         AgentStatus::Idle if held => "IN_PROGRESS",
@@ -70,7 +70,7 @@ pub(crate) fn checkpoint_of(
         "next_steps": agent.next_steps,
         "coordination_state": {
             "last_inbox_check": seconds(seen.last_inbox_check),
-            "unread_messages": unread(desk, agent.id)?,
+            "unread_messages": unread(ctx, agent.id)?,
             "last_epic_readme_update": seconds(seen.last_epic_readme_update),
             "last_status_update": seconds(seen.last_status_update),
         },
@@ -93,13 +93,13 @@ pub(crate) fn epoch_named(agent: &Agent, session: &str) -> Option<u64> {
 }
 
 /// The state of an agent's work, a line for each piece: `spec.md: 80% complete`.
-pub(crate) fn current_state(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Vec<String>> {
+pub(crate) fn current_state(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Vec<String>> {
     let mut lines = Vec::new();
-    for id in held_sorties(desk, agent.id)? {
-        let Some(sortie) = desk.tx.get::<Sortie>(&id)? else {
+    for id in held_sorties(ctx, agent.id)? {
+        let Some(sortie) = ctx.tx.get::<Sortie>(&id)? else {
             continue;
         };
-        let progress = subtask_progress(desk, &sortie)?;
+        let progress = subtask_progress(ctx, &sortie)?;
         let how = match (sortie.status, &sortie.blocked_reason) {
             (SortieStatus::Blocked, Some(reason)) => format!("Blocked: {reason}"),
             _ if progress.total > 0 => format!("{}% complete", progress.percent),

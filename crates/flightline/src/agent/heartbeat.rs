@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 
 use super::context::{Save, current_sortie, missions_to_save, save, set_mode};
 use super::words;
-use crate::desk::{Desk, retired};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::mission::short;
+use crate::op_context::{OpContext, retired};
 use crate::remote::Offline;
 
 /// A sign of life. One that says that the context has become too full leads to a checkpoint, once per
@@ -88,34 +88,34 @@ impl Operation for Heartbeat {
         ActsFor::Caller
     }
 
-    fn note(&self, desk: &mut Desk<'_, '_>) -> Result<Option<HeartbeatRecorded>> {
-        let (agent, figures) = self.beat(desk)?;
+    fn note(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<HeartbeatRecorded>> {
+        let (agent, figures) = self.beat(ctx)?;
         if let Some(figures) = figures
-            && leads_to(&gauge(desk, &agent, figures)?, figures, desk).is_some()
+            && leads_to(&gauge(ctx, &agent, figures)?, figures, ctx).is_some()
         {
             return Ok(None);
         }
-        Ok(Some(heartbeat_recorded(desk, &agent, figures)))
+        Ok(Some(heartbeat_recorded(ctx, &agent, figures)))
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<HeartbeatRecorded> {
-        let (agent, figures) = self.beat(desk)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<HeartbeatRecorded> {
+        let (agent, figures) = self.beat(ctx)?;
         let Some(figures) = figures else {
-            return Ok(heartbeat_recorded(desk, &agent, None));
+            return Ok(heartbeat_recorded(ctx, &agent, None));
         };
-        let gauge = gauge(desk, &agent, figures)?;
-        match leads_to(&gauge, figures, desk) {
+        let gauge = gauge(ctx, &agent, figures)?;
+        match leads_to(&gauge, figures, ctx) {
             // Another heartbeat was quicker.
-            None => Ok(heartbeat_recorded(desk, &agent, Some(figures))),
-            Some(reason) => cross(desk, agent, gauge, figures, reason),
+            None => Ok(heartbeat_recorded(ctx, &agent, Some(figures))),
+            Some(reason) => cross(ctx, agent, gauge, figures, reason),
         }
     }
 }
 
 impl Heartbeat {
     /// Notes the sign of life, and reads the figures that came with it.
-    fn beat(&self, desk: &mut Desk<'_, '_>) -> Result<(Agent, Option<ContextUsage>)> {
-        let agent = match (&desk.caller.agent, &desk.agent) {
+    fn beat(&self, ctx: &mut OpContext<'_, '_>) -> Result<(Agent, Option<ContextUsage>)> {
+        let agent = match (&ctx.caller.agent, &ctx.agent) {
             (Some(name), None) => {
                 let name = shown(name);
                 return Err(Refusal::new(
@@ -125,7 +125,7 @@ impl Heartbeat {
                 .hint(format!("register it with `fleet agents register {name}`"))
                 .into());
             }
-            _ => desk.acting()?.clone(),
+            _ => ctx.acting()?.clone(),
         };
         if agent.retired_at.is_some() {
             return Err(retired(&agent));
@@ -145,25 +145,25 @@ impl Heartbeat {
             data.insert("tokens".to_owned(), json!({ "used": used, "total": total }));
         }
         // A mailbox that speaks for the first time has no epoch yet; its first write gives it one.
-        desk.tx.beat(agent.id, agent.epoch, &Value::Object(data))?;
+        ctx.tx.beat(agent.id, agent.epoch, &Value::Object(data))?;
         Ok((agent, figures))
     }
 }
 
 fn heartbeat_recorded(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     agent: &Agent,
     figures: Option<ContextUsage>,
 ) -> HeartbeatRecorded {
-    let full = figures.is_some_and(|it| it.percent >= desk.policy.token_critical);
+    let full = figures.is_some_and(|it| it.percent >= ctx.policy.token_critical);
     HeartbeatRecorded {
         agent: agent.name.clone(),
         epoch: agent.epoch,
-        at: desk.now(),
+        at: ctx.now(),
         context_percent: figures.map(|it| it.percent),
         crossed: Vec::new(),
         mode: agent.mode,
-        stop: full && desk.policy.saves_context_for(Reason::TokenCritical),
+        stop: full && ctx.policy.saves_context_for(Reason::TokenCritical),
         sortie_id: None,
         remaining: Vec::new(),
         instructions: None,
@@ -173,10 +173,14 @@ fn heartbeat_recorded(
 }
 
 /// The gauge of the agent's present context. Of one that is far from full nothing has to be looked up.
-fn gauge(desk: &mut Desk<'_, '_>, agent: &Agent, figures: ContextUsage) -> Result<ContextGauge> {
-    let known = match figures.percent < desk.policy.token_warning {
+fn gauge(
+    ctx: &mut OpContext<'_, '_>,
+    agent: &Agent,
+    figures: ContextUsage,
+) -> Result<ContextGauge> {
+    let known = match figures.percent < ctx.policy.token_warning {
         true => None,
-        false => desk
+        false => ctx
             .tx
             .get::<ContextGauge>(&ContextGauge::key_of(agent.id))?,
     };
@@ -184,26 +188,30 @@ fn gauge(desk: &mut Desk<'_, '_>, agent: &Agent, figures: ContextUsage) -> Resul
 }
 
 /// What a context so full gives reason for: the highest threshold it crosses, or what is still owed.
-fn leads_to(gauge: &ContextGauge, figures: ContextUsage, desk: &Desk<'_, '_>) -> Option<Reason> {
-    let crossed = gauge.crosses(figures.percent, desk.policy);
+fn leads_to(
+    gauge: &ContextGauge,
+    figures: ContextUsage,
+    ctx: &OpContext<'_, '_>,
+) -> Option<Reason> {
+    let crossed = gauge.crosses(figures.percent, ctx.policy);
     crossed.last().copied().or(gauge.owed)
 }
 
 /// A context has become too full: its agent reads less from now on, and its work is saved. That the
 /// checkpoint fails does not keep it from being told.
 fn cross(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut agent: Agent,
     mut gauge: ContextGauge,
     figures: ContextUsage,
     reason: Reason,
 ) -> Result<HeartbeatRecorded> {
-    let crossed = gauge.crosses(figures.percent, desk.policy);
-    let mode = agent.mode.after(reason, desk.policy);
-    set_mode(desk, &mut agent, mode, reason.as_str())?;
-    let missions = missions_to_save(desk, &agent, true)?;
+    let crossed = gauge.crosses(figures.percent, ctx.policy);
+    let mode = agent.mode.after(reason, ctx.policy);
+    set_mode(ctx, &mut agent, mode, reason.as_str())?;
+    let missions = missions_to_save(ctx, &agent, true)?;
     let saved = save(
-        desk,
+        ctx,
         &Save {
             agent: &agent,
             missions: &missions,
@@ -214,7 +222,7 @@ fn cross(
         },
     )?;
     let before = gauge.clone();
-    gauge.cross(&crossed, desk.now());
+    gauge.cross(&crossed, ctx.now());
     gauge.owed = saved.problem.as_ref().map(|_| reason);
     if gauge != before {
         let data = json!({
@@ -223,19 +231,19 @@ fn cross(
             "crossed": crossed,
             "checkpoint_id": saved.checkpoints.first(),
         });
-        desk.tx.set(EventType::ContextFilled, &gauge, &data)?;
+        ctx.tx.set(EventType::ContextFilled, &gauge, &data)?;
     }
     let mut recorded = HeartbeatRecorded {
         crossed,
         checkpoint_id: saved.checkpoints.first().copied(),
         problem: saved.problem,
-        ..heartbeat_recorded(desk, &agent, Some(figures))
+        ..heartbeat_recorded(ctx, &agent, Some(figures))
     };
     if reason == Reason::TokenCritical {
-        let sortie = current_sortie(desk, agent.id, None)?;
+        let sortie = current_sortie(ctx, agent.id, None)?;
         let mut task = None;
         if let Some(sortie) = sortie {
-            let subtasks = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+            let subtasks = ctx.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
             recorded.sortie_id = Some(sortie.id);
             recorded.remaining = remaining_steps(&sortie, &subtasks, Some(&agent));
             task = Some(match sortie.task_id {
@@ -243,7 +251,7 @@ fn cross(
                 None => short(sortie.id),
             });
         }
-        recorded.instructions = Some(match desk.policy.speaks(Dialect::Recovery) {
+        recorded.instructions = Some(match ctx.policy.speaks(Dialect::Recovery) {
             true => resume_instructions(task.as_deref()),
             false => words::begin_anew(&agent, task.as_deref()),
         });

@@ -12,8 +12,8 @@ use flightline_store::{Find, SubjectRow};
 use super::{held_sorties, unread};
 use crate::checkpoint::readable;
 use crate::context::receipt::{BriefingView, standing, standing_among};
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// So many agents are asked for one by one.
 const FEW: usize = 16;
@@ -28,44 +28,44 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn by(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Self> {
-        let locks = desk.tx.find::<Lock>(Find::Agent(agent.id))?.into_iter();
+    pub(super) fn by(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Self> {
+        let locks = ctx.tx.find::<Lock>(Find::Agent(agent.id))?.into_iter();
         Ok(Self {
-            sorties: held_sorties(desk, agent.id)?,
+            sorties: held_sorties(ctx, agent.id)?,
             locks: locks.map(|lock| lock.file).collect(),
-            unread: unread(desk, agent.id)?,
-            briefing: standing(desk, agent)?,
+            unread: unread(ctx, agent.id)?,
+            briefing: standing(ctx, agent)?,
         })
     }
 }
 
 /// What each of these agents holds, in their order. A few queries, however many agents there are.
-pub(super) fn held_by_each(desk: &mut Desk<'_, '_>, agents: &[Agent]) -> Result<Vec<Held>> {
+pub(super) fn held_by_each(ctx: &mut OpContext<'_, '_>, agents: &[Agent]) -> Result<Vec<Held>> {
     if agents.len() <= FEW {
-        return agents.iter().map(|agent| Held::by(desk, agent)).collect();
+        return agents.iter().map(|agent| Held::by(ctx, agent)).collect();
     }
     let mut sorties: BTreeMap<AgentId, Vec<String>> = BTreeMap::new();
     let mut locks: BTreeMap<AgentId, Vec<RepoPath>> = BTreeMap::new();
     let mut briefings: BTreeMap<AgentId, Vec<Briefing>> = BTreeMap::new();
     let mut coordinating: BTreeSet<AgentId> = BTreeSet::new();
     let id = |text: Option<&str>| text.and_then(|text| text.parse::<AgentId>().ok());
-    for row in desk.tx.sorties_in_hand()? {
+    for row in ctx.tx.sorties_in_hand()? {
         let is_held = SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held);
         if let Some(owner) = id(row.agent.as_deref()).filter(|_| is_held) {
             sorties.entry(owner).or_default().push(row.id);
         }
     }
-    for lock in desk.tx.find::<Lock>(Find::All)? {
+    for lock in ctx.tx.find::<Lock>(Find::All)? {
         locks.entry(lock.held_by).or_default().push(lock.file);
     }
-    for briefing in readable::<Briefing>(desk.tx, Find::All)?.0 {
+    for briefing in readable::<Briefing>(ctx.tx, Find::All)?.0 {
         let of = briefings.entry(briefing.agent_id).or_default();
         of.push(briefing);
     }
-    for row in desk.tx.missions_under_way()? {
+    for row in ctx.tx.missions_under_way()? {
         coordinating.extend(id(row.agent.as_deref()));
     }
-    let unread = desk.tx.unread_by_agent()?;
+    let unread = ctx.tx.unread_by_agent()?;
     let held = agents.iter().map(|agent| {
         let sorties = sorties.remove(&agent.id).unwrap_or_default();
         let works = !sorties.is_empty() || coordinating.contains(&agent.id);
@@ -89,20 +89,20 @@ pub(crate) struct InHand {
 
 impl InHand {
     /// Of all missions.
-    pub(crate) fn of_all(desk: &mut Desk<'_, '_>) -> Result<Self> {
-        let rows = desk.tx.sorties_in_hand()?;
-        Self::of_rows(desk, rows)
+    pub(crate) fn of_all(ctx: &mut OpContext<'_, '_>) -> Result<Self> {
+        let rows = ctx.tx.sorties_in_hand()?;
+        Self::of_rows(ctx, rows)
     }
 
     /// Of one mission.
-    pub(crate) fn of_mission(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Self> {
-        let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
-        Self::of_rows(desk, rows)
+    pub(crate) fn of_mission(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Self> {
+        let rows = ctx.tx.rows(Kind::Sortie, Find::Mission(mission))?;
+        Self::of_rows(ctx, rows)
     }
 
-    fn of_rows(desk: &mut Desk<'_, '_>, rows: Vec<SubjectRow>) -> Result<Self> {
+    fn of_rows(ctx: &mut OpContext<'_, '_>, rows: Vec<SubjectRow>) -> Result<Self> {
         let mut all = Self::default();
-        for lock in desk.tx.find::<Lock>(Find::All)? {
+        for lock in ctx.tx.find::<Lock>(Find::All)? {
             all.locks.entry(lock.held_by).or_default().push(lock);
         }
         for row in rows {

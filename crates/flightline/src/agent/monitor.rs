@@ -19,10 +19,10 @@ use serde_json::json;
 use super::document::{checkpoint_of, last_checkpoint};
 use super::{Sighting, liveness};
 use crate::checkpoint::trigger::mission_of;
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::{notice, notice_for};
+use crate::op_context::OpContext;
 
 /// Looks at every agent that should checkpoint, and speaks of those that do not.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -108,14 +108,14 @@ impl Operation for MonitorAgents {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Monitored> {
-        let thresholds = Thresholds::from(desk.policy);
-        let mut looked_at = desk.tx.find::<Agent>(Find::All)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Monitored> {
+        let thresholds = Thresholds::from(ctx.policy);
+        let mut looked_at = ctx.tx.find::<Agent>(Find::All)?;
         looked_at.sort_by(|a, b| a.name.cmp(&b.name));
         let mut agents = Vec::new();
         for agent in looked_at {
             if agent.retired_at.is_none() {
-                agents.extend(look(desk, &agent, &thresholds, &self.sightings)?);
+                agents.extend(look(ctx, &agent, &thresholds, &self.sightings)?);
             }
         }
         Ok(Monitored {
@@ -125,26 +125,26 @@ impl Operation for MonitorAgents {
             agents,
             warning_minutes: thresholds.warning_minutes,
             failure_minutes: thresholds.failure_minutes,
-            preset: desk.policy.preset,
+            preset: ctx.policy.preset,
         })
     }
 }
 
 fn look(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     thresholds: &Thresholds,
     sightings: &[Sighting],
 ) -> Result<Option<MonitoredAgent>> {
-    let checkpoint = checkpoint_of(desk, agent)?.filter(|_| is_looked_at(agent));
-    let (Some(checkpoint), Some(last)) = (checkpoint, last_checkpoint(desk, agent)?) else {
+    let checkpoint = checkpoint_of(ctx, agent)?.filter(|_| is_looked_at(agent));
+    let (Some(checkpoint), Some(last)) = (checkpoint, last_checkpoint(ctx, agent)?) else {
         return Ok(None);
     };
-    let pulse = desk.tx.pulse(agent.id)?;
-    let liveness = liveness(desk, agent, pulse.as_ref(), sightings);
-    let mut verdict = judge(&checkpoint, thresholds, desk.now());
+    let pulse = ctx.tx.pulse(agent.id)?;
+    let liveness = liveness(ctx, agent, pulse.as_ref(), sightings);
+    let mut verdict = judge(&checkpoint, thresholds, ctx.now());
     // In the seed's fleets its minutes count, as its script counts them; a death counts everywhere.
-    if desk.policy.preset != Preset::Epic || liveness.life == Life::Dead {
+    if ctx.policy.preset != Preset::Epic || liveness.life == Life::Dead {
         verdict.standing = match liveness.life {
             Life::Active | Life::Quiet => MonitorLevel::Active,
             Life::Warning => MonitorLevel::Warning,
@@ -160,12 +160,12 @@ fn look(
         liveness: &liveness,
     };
     // A pause proves no silence; that a process is gone needs no proof.
-    let paused = desk.just_woke(last) && liveness.life != Life::Dead;
+    let paused = ctx.just_woke(last) && liveness.life != Life::Dead;
     let told = match complete || paused {
         true => None,
-        false => tell(desk, &looked_at, thresholds)?,
+        false => tell(ctx, &looked_at, thresholds)?,
     };
-    let line = match desk.policy.speaks(Dialect::Epic) {
+    let line = match ctx.policy.speaks(Dialect::Epic) {
         true => verdict.to_string(),
         false => format!("{}: {}", agent.name, said(&liveness)),
     };
@@ -209,7 +209,7 @@ fn is_looked_at(agent: &Agent) -> bool {
 /// Says what is to be said of an agent's silence, and was not said yet. Writers take turns, so of two
 /// monitors one speaks.
 fn tell(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     seen: &Look<'_>,
     thresholds: &Thresholds,
 ) -> Result<Option<SilenceNotice>> {
@@ -219,25 +219,25 @@ fn tell(
         standing,
         ..
     } = *seen;
-    let known = desk
+    let known = ctx
         .tx
         .get::<SilenceWarning>(&SilenceWarning::key_of(agent.id))?;
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
     if let Some(over) = known.as_ref().filter(|_| standing == MonitorLevel::Active) {
         let data = json!({ "agent": agent.name, "last_checkpoint": since });
-        desk.tx.remove(EventType::AgentSpoke, over, &data)?;
+        ctx.tx.remove(EventType::AgentSpoke, over, &data)?;
     }
     let same = known.filter(|silence| silence.since == since);
     let before = same.unwrap_or_else(|| SilenceWarning::new(agent.id, since));
-    let now = Some(desk.now());
+    let now = Some(ctx.now());
     let told = match standing {
         MonitorLevel::Warning if before.warned_at.is_none() => {
             let silence = SilenceWarning {
                 warned_at: now,
                 ..before
             };
-            warn(desk, seen, &silence, thresholds)?;
+            warn(ctx, seen, &silence, thresholds)?;
             Some(SilenceNotice::Warned)
         }
         MonitorLevel::Stale if before.escalated_at.is_none() => {
@@ -245,25 +245,25 @@ fn tell(
                 escalated_at: now,
                 ..before
             };
-            Some(escalate(desk, seen, &silence)?)
+            Some(escalate(ctx, seen, &silence)?)
         }
         MonitorLevel::Active | MonitorLevel::Warning | MonitorLevel::Stale => None,
     };
-    desk.tx.act_as(who);
+    ctx.tx.act_as(who);
     Ok(told)
 }
 
 fn warn(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     seen: &Look<'_>,
     silence: &SilenceWarning,
     thresholds: &Thresholds,
 ) -> Result<()> {
     let agent = seen.agent;
-    let (subject, body) = if desk.policy.speaks(Dialect::Epic) {
-        let inbox = desk.tx.rows(Kind::Delivery, Find::Agent(agent.id))?.len();
+    let (subject, body) = if ctx.policy.speaks(Dialect::Epic) {
+        let inbox = ctx.tx.rows(Kind::Delivery, Find::Agent(agent.id))?.len();
         let number = (inbox + 1).to_string();
-        let body = warning_message(seen.checkpoint, &number, thresholds, desk.now());
+        let body = warning_message(seen.checkpoint, &number, thresholds, ctx.now());
         (warning_subject(thresholds), body)
     } else {
         let body = format!(
@@ -273,22 +273,22 @@ fn warn(
         ("Still working?".to_owned(), body)
     };
     // As the seed has it: the primary writes, and gets the answer.
-    let (mission, primary) = coordinated(desk, agent)?;
+    let (mission, primary) = coordinated(ctx, agent)?;
     let from = Some(&primary).filter(|primary| primary.id != agent.id);
-    notice_for(desk, from, agent.clone(), (&subject, &body), mission)?;
+    notice_for(ctx, from, agent.clone(), (&subject, &body), mission)?;
     let data = json!({ "agent": agent.name, "last_checkpoint": silence.since });
-    desk.tx.set(EventType::AgentWarned, silence, &data)?;
+    ctx.tx.set(EventType::AgentWarned, silence, &data)?;
     Ok(())
 }
 
 fn escalate(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     seen: &Look<'_>,
     silence: &SilenceWarning,
 ) -> Result<SilenceNotice> {
     let (agent, name) = (seen.agent, &seen.agent.name);
     let found = format!("{name} is {}", said(seen.liveness));
-    let said = if !desk.policy.speaks(Dialect::Epic) {
+    let said = if !ctx.policy.speaks(Dialect::Epic) {
         Escalation {
             status: format!("{name} is {}", seen.liveness.life.as_str()),
             notice: found,
@@ -296,12 +296,12 @@ fn escalate(
     } else if seen.liveness.life == Life::Dead {
         Escalation {
             notice: found,
-            ..escalation(seen.checkpoint, desk.now())
+            ..escalation(seen.checkpoint, ctx.now())
         }
     } else {
-        escalation(seen.checkpoint, desk.now())
+        escalation(seen.checkpoint, ctx.now())
     };
-    let (mission, primary) = coordinated(desk, agent)?;
+    let (mission, primary) = coordinated(ctx, agent)?;
     let body = format!(
         "{}\n\n\
          Resume the same agent: fleet agents resume {name}\n\
@@ -309,9 +309,9 @@ fn escalate(
          Restart from scratch: fleet agents restart {name}",
         said.notice
     );
-    notice(desk, primary.clone(), &said.status, &body, mission)?;
+    notice(ctx, primary.clone(), &said.status, &body, mission)?;
     let data = json!({ "agent": name, "to": primary.name, "last_checkpoint": silence.since });
-    desk.tx.set(EventType::AgentEscalated, silence, &data)?;
+    ctx.tx.set(EventType::AgentEscalated, silence, &data)?;
     Ok(SilenceNotice::Escalated {
         to: primary.name,
         notice: said.notice,
@@ -320,14 +320,14 @@ fn escalate(
 
 /// The mission an agent works on, and its coordinator; without a mission, any coordinator. A mission that cannot be
 /// read is no reason to keep silent.
-fn coordinated(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<(Option<MissionId>, Agent)> {
-    let mission = match mission_of(desk, agent.id) {
+fn coordinated(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<(Option<MissionId>, Agent)> {
+    let mission = match mission_of(ctx, agent.id) {
         Err(Error::Store(StoreError::Corrupt(_))) => None,
         mission => mission?,
     };
     let primary = match &mission {
-        Some(mission) => desk.dispatch_of(mission)?,
-        None => desk.any_dispatch()?,
+        Some(mission) => ctx.dispatch_of(mission)?,
+        None => ctx.any_dispatch()?,
     };
     Ok((mission.map(|mission| mission.id), primary))
 }

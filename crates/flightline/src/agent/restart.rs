@@ -16,9 +16,9 @@ use serde_json::json;
 use super::session::{end_session, refuse_alive, refuse_others};
 use super::{Sighting, held_sorties};
 use crate::checkpoint::trigger::trigger;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Takes everything an agent did of its work back: its sorties wait again as they were given, its locks are
 /// free, and it has said nothing of itself but which feature it owns.
@@ -64,10 +64,10 @@ impl Operation for RestartAgent {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Restarted> {
-        let agent = desk.find_agent(&self.agent)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Restarted> {
+        let agent = ctx.find_agent(&self.agent)?;
         let name = agent.name.clone();
-        refuse_others(desk, &[&agent], &format!("restart {name}"))?;
+        refuse_others(ctx, &[&agent], &format!("restart {name}"))?;
         if agent.retired_at.is_some() {
             return Err(Refusal::new(
                 Code::IllegalTransition,
@@ -77,33 +77,33 @@ impl Operation for RestartAgent {
             .into());
         }
         let command = format!("fleet agents restart {name} -y");
-        let evidence = refuse_alive(desk, &agent, &self.sightings, self.force, &command)?;
+        let evidence = refuse_alive(ctx, &agent, &self.sightings, self.force, &command)?;
         let mut sorties = Vec::new();
-        for id in held_sorties(desk, agent.id)? {
-            sorties.extend(desk.tx.get::<Sortie>(&id)?);
+        for id in held_sorties(ctx, agent.id)? {
+            sorties.extend(ctx.tx.get::<Sortie>(&id)?);
         }
-        let checkpoints = save(desk, &agent, &sorties)?;
+        let checkpoints = save(ctx, &agent, &sorties)?;
         for sortie in &sorties {
-            begin_again(desk, sortie, &agent)?;
+            begin_again(ctx, sortie, &agent)?;
         }
-        let locks = desk.tx.find::<Lock>(Find::Agent(agent.id))?;
+        let locks = ctx.tx.find::<Lock>(Find::Agent(agent.id))?;
         for lock in &locks {
             let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "restarted" });
-            desk.tx.remove(EventType::LockReleased, lock, &data)?;
+            ctx.tx.remove(EventType::LockReleased, lock, &data)?;
         }
-        for step in desk.tx.find::<Step>(Find::Parent(&agent.key()))? {
+        for step in ctx.tx.find::<Step>(Find::Parent(&agent.key()))? {
             let data = json!({ "step": step.text, "reason": "restarted" });
-            desk.tx.remove(EventType::AgentStepRemoved, &step, &data)?;
+            ctx.tx.remove(EventType::AgentStepRemoved, &step, &data)?;
         }
-        let archive = archive_name(name.as_str(), Ended::Aborted, desk.now()).ok();
-        let agent = forget(desk, agent)?;
+        let archive = archive_name(name.as_str(), Ended::Aborted, ctx.now()).ok();
+        let agent = forget(ctx, agent)?;
         let data = json!({ "archive": archive, "reason": evidence, "epoch": agent.epoch });
-        desk.tx.set(EventType::AgentRestarted, &agent, &data)?;
+        ctx.tx.set(EventType::AgentRestarted, &agent, &data)?;
         Ok(Restarted {
             agent,
             evidence,
             archive_file: archive
-                .filter(|_| desk.policy.mirrors.has(Dialect::Epic))
+                .filter(|_| ctx.policy.mirrors.has(Dialect::Epic))
                 .map(|file| format!("{ARCHIVE_FOLDER}/{file}")),
             sorties: sorties.iter().map(Subject::key).collect(),
             locks: locks.iter().map(|lock| lock.file.to_string()).collect(),
@@ -113,49 +113,57 @@ impl Operation for RestartAgent {
 }
 
 /// Takes a checkpoint of each mission that is about to lose something.
-fn save(desk: &mut Desk<'_, '_>, agent: &Agent, sorties: &[Sortie]) -> Result<Vec<CheckpointId>> {
+fn save(
+    ctx: &mut OpContext<'_, '_>,
+    agent: &Agent,
+    sorties: &[Sortie],
+) -> Result<Vec<CheckpointId>> {
     let mut missions: Vec<_> = sorties.iter().map(|sortie| sortie.mission_id).collect();
     missions.sort_unstable();
     missions.dedup();
     let mut taken = Vec::new();
     for id in missions {
-        if let Some(mission) = desk.tx.get::<Mission>(&id.to_string())? {
+        if let Some(mission) = ctx.tx.get::<Mission>(&id.to_string())? {
             let details = format!("Before {} begins from scratch", agent.name);
             let reason = Reason::BeforeDestructive;
-            taken.extend(trigger(desk, &mission, reason, details, Vec::new())?);
+            taken.extend(trigger(ctx, &mission, reason, details, Vec::new())?);
         }
     }
     Ok(taken)
 }
 
 /// A sortie as it was given, without anything its owner reported.
-fn begin_again(desk: &mut Desk<'_, '_>, sortie: &Sortie, owner: &Agent) -> Result<()> {
+fn begin_again(ctx: &mut OpContext<'_, '_>, sortie: &Sortie, owner: &Agent) -> Result<()> {
     let key = sortie.key();
-    for subtask in desk.tx.find::<Subtask>(Find::Parent(&key))? {
-        let again = subtask.from_scratch(desk.now());
+    for subtask in ctx.tx.find::<Subtask>(Find::Parent(&key))? {
+        let again = subtask.from_scratch(ctx.now());
         let data = json!({ "name": again.name, "reason": "restarted" });
-        desk.tx.set(EventType::SubtaskRestarted, &again, &data)?;
+        ctx.tx.set(EventType::SubtaskRestarted, &again, &data)?;
     }
-    drop_parts::<SortieFile>(desk, &key, EventType::FileRemoved)?;
-    drop_parts::<SortieError>(desk, &key, EventType::ErrorRemoved)?;
-    drop_parts::<Review>(desk, &key, EventType::ReviewRemoved)?;
-    let again = sortie.from_scratch(desk.now());
+    drop_parts::<SortieFile>(ctx, &key, EventType::FileRemoved)?;
+    drop_parts::<SortieError>(ctx, &key, EventType::ErrorRemoved)?;
+    drop_parts::<Review>(ctx, &key, EventType::ReviewRemoved)?;
+    let again = sortie.from_scratch(ctx.now());
     let data = json!({ "from": owner.name, "reason": "restarted" });
-    desk.tx.set(EventType::SortieRestarted, &again, &data)?;
+    ctx.tx.set(EventType::SortieRestarted, &again, &data)?;
     Ok(())
 }
 
-fn drop_parts<S: Subject>(desk: &mut Desk<'_, '_>, sortie: &str, removed: EventType) -> Result<()> {
-    for part in desk.tx.find::<S>(Find::Parent(sortie))? {
+fn drop_parts<S: Subject>(
+    ctx: &mut OpContext<'_, '_>,
+    sortie: &str,
+    removed: EventType,
+) -> Result<()> {
+    for part in ctx.tx.find::<S>(Find::Parent(sortie))? {
         let data = json!({ "reason": "restarted" });
-        desk.tx.remove(removed, &part, &data)?;
+        ctx.tx.remove(removed, &part, &data)?;
     }
     Ok(())
 }
 
 /// The agent as it was before it began; only what it owns stays, and its mail.
-fn forget(desk: &mut Desk<'_, '_>, mut agent: Agent) -> Result<Agent> {
-    end_session(desk.tx, &mut agent)?;
+fn forget(ctx: &mut OpContext<'_, '_>, mut agent: Agent) -> Result<Agent> {
+    end_session(ctx.tx, &mut agent)?;
     Ok(Agent {
         process: None,
         status: AgentStatus::Idle,

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::document::{checkpoint_of, current_state};
 use super::session::{begin_session, check_process};
 use super::{unread, words};
-use crate::desk::{Desk, speak_for};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::{LockView, view as lock_view};
+use crate::op_context::{OpContext, speak_for};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::follow::follow;
 
@@ -62,61 +62,61 @@ impl Operation for ResumeAgent {
         ActsFor::Agent(&self.agent)
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ResumedAgent> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ResumedAgent> {
         check_process(self.process.as_ref())?;
-        let before = desk.find_agent(&self.agent)?;
+        let before = ctx.find_agent(&self.agent)?;
         refuse_unresumable(&before)?;
-        let Some(last) = checkpoint_of(desk, &before)? else {
+        let Some(last) = checkpoint_of(ctx, &before)? else {
             return Err(nothing_to_resume(&before).into());
         };
-        let message = match desk.policy.speaks(Dialect::Epic) {
+        let message = match ctx.policy.speaks(Dialect::Epic) {
             true => {
-                let state = current_state(desk, &before)?;
-                epic::resume_message(&last, &state, desk.now())
+                let state = current_state(ctx, &before)?;
+                epic::resume_message(&last, &state, ctx.now())
             }
-            false => words::gone_on(desk, &before, &last)?,
+            false => words::gone_on(ctx, &before, &last)?,
         };
         let same = self.session.is_some() && before.session_id == self.session;
         let mut agent = before.clone();
         if !same {
-            let made = || Title::parse("session", &desk.tx.uuid().to_string());
+            let made = || Title::parse("session", &ctx.tx.uuid().to_string());
             let session = self.session.clone().map_or_else(made, Ok)?;
-            begin_session(desk.tx, &mut agent, Some(session))?;
+            begin_session(ctx.tx, &mut agent, Some(session))?;
         }
         agent.process = self.process.clone().or(agent.process);
         agent.status = AgentStatus::InProgress;
-        agent.last_checkpoint = Some(desk.now());
-        agent.next_checkpoint_expected = Some(desk.now().plus(desk.policy.heartbeat_ms));
-        agent.updated_at = desk.now();
+        agent.last_checkpoint = Some(ctx.now());
+        agent.next_checkpoint_expected = Some(ctx.now().plus(ctx.policy.heartbeat_ms));
+        agent.updated_at = ctx.now();
         // The caller that brings an agent back speaks for it from here on.
-        speak_for(desk.tx, &agent);
+        speak_for(ctx.tx, &agent);
         let data = json!({ "epoch": agent.epoch, "session": agent.session_id });
         let event = if same {
             EventType::AgentUpdated
         } else {
             EventType::AgentResumed
         };
-        desk.tx.set(event, &agent, &data)?;
-        desk.tx.beat(agent.id, agent.epoch, &json!({}))?;
+        ctx.tx.set(event, &agent, &data)?;
+        ctx.tx.beat(agent.id, agent.epoch, &json!({}))?;
         let mut resumed = ResumedAgent {
             message,
             checkpoint: json_of(&last),
             sorties: Vec::new(),
             locks: Vec::new(),
             blockers: Vec::new(),
-            unread: unread(desk, agent.id)?,
+            unread: unread(ctx, agent.id)?,
             agent,
         };
         if same {
-            return resumed.with_what_it_held(desk);
+            return resumed.with_what_it_held(ctx);
         }
         let since = last.time("last_checkpoint");
-        let followed = follow(desk, &before, &resumed.agent, since)?;
-        lose_context(desk, &resumed.agent, CompactionEvidence::NewEpoch)?;
+        let followed = follow(ctx, &before, &resumed.agent, since)?;
+        lose_context(ctx, &resumed.agent, CompactionEvidence::NewEpoch)?;
         resumed.sorties = followed.sorties.iter().map(|sortie| sortie.id).collect();
         resumed.blockers = followed.blockers;
         for lock in followed.locks {
-            resumed.locks.push(lock_view(desk, lock)?);
+            resumed.locks.push(lock_view(ctx, lock)?);
         }
         Ok(resumed)
     }
@@ -124,13 +124,13 @@ impl Operation for ResumeAgent {
 
 impl ResumedAgent {
     /// Nothing began anew: what the agent holds is what it held.
-    fn with_what_it_held(mut self, desk: &mut Desk<'_, '_>) -> Result<Self> {
-        for id in super::held_sorties(desk, self.agent.id)? {
-            self.sorties.push(desk.sortie(&id)?.id);
+    fn with_what_it_held(mut self, ctx: &mut OpContext<'_, '_>) -> Result<Self> {
+        for id in super::held_sorties(ctx, self.agent.id)? {
+            self.sorties.push(ctx.sortie(&id)?.id);
         }
         let held = flightline_store::Find::Agent(self.agent.id);
-        for lock in desk.tx.find(held)? {
-            self.locks.push(lock_view(desk, lock)?);
+        for lock in ctx.tx.find(held)? {
+            self.locks.push(lock_view(ctx, lock)?);
         }
         Ok(self)
     }

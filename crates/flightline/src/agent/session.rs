@@ -6,8 +6,8 @@ use flightline_store::Tx;
 use serde_json::json;
 
 use super::Sighting;
-use crate::desk::{Desk, next_epoch};
 use crate::error::Result;
+use crate::op_context::{OpContext, next_epoch};
 use crate::recovery::locked_verdict;
 
 /// A new session takes the agent's name: the session before is fenced.
@@ -41,7 +41,7 @@ pub(crate) fn end_session(tx: &mut Tx<'_>, agent: &mut Agent) -> Result<()> {
 /// Refuses to take from an agent that is alive, unless the caller forces it. Returns why the agent is thought to be
 /// gone; until the end of the transaction it stays silent.
 pub(crate) fn refuse_alive(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     sightings: &[Sighting],
     force: bool,
@@ -53,7 +53,7 @@ pub(crate) fn refuse_alive(
     if agent.session_ended_at.is_some() {
         return Ok("its session was ended".to_owned());
     }
-    let verdict = locked_verdict(desk, agent, sightings)?;
+    let verdict = locked_verdict(ctx, agent, sightings)?;
     if force || verdict.is_gone() {
         return Ok(verdict.liveness.evidence);
     }
@@ -74,9 +74,13 @@ pub(crate) fn refuse_alive(
 }
 
 /// Refuses a caller that is neither in charge nor one of these agents.
-pub(crate) fn refuse_others(desk: &Desk<'_, '_>, concerned: &[&Agent], act: &str) -> Result<()> {
-    let me = desk.agent_id();
-    if desk.is_in_charge() || concerned.iter().any(|agent| Some(agent.id) == me) {
+pub(crate) fn refuse_others(
+    ctx: &OpContext<'_, '_>,
+    concerned: &[&Agent],
+    act: &str,
+) -> Result<()> {
+    let me = ctx.agent_id();
+    if ctx.is_in_charge() || concerned.iter().any(|agent| Some(agent.id) == me) {
         return Ok(());
     }
     let names: Vec<&str> = concerned.iter().map(|agent| agent.name.as_str()).collect();

@@ -17,10 +17,10 @@ use super::resume::json_of;
 use super::session::{begin_session, end_session, refuse_alive, refuse_others};
 use super::{Sighting, held_sorties, unread, words};
 use crate::checkpoint::readable;
-use crate::desk::{Desk, agent_named, check_new_name, new_agent};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::move_mail;
+use crate::op_context::{OpContext, agent_named, check_new_name, new_agent};
 use crate::recovery::follow::{follow, given_in};
 use crate::recovery::locked_verdict;
 use crate::recovery::resume::announce_dispatch;
@@ -108,36 +108,36 @@ impl Operation for TakeOver {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<TakenOver> {
-        let old = desk.find_agent(&self.from)?;
-        let known = agent_named(desk.tx, self.to.as_str())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TakenOver> {
+        let old = ctx.find_agent(&self.from)?;
+        let known = agent_named(ctx.tx, self.to.as_str())?;
         let is_new = known.is_none();
         if is_new {
-            check_new_name(desk.tx, &self.to)?;
+            check_new_name(ctx.tx, &self.to)?;
         }
-        let new = known.unwrap_or_else(|| new_agent(desk.tx, self.to.clone(), Role::Specialist));
-        refuse_others(desk, &[&new, &old], &format!("take over from {}", old.name))?;
+        let new = known.unwrap_or_else(|| new_agent(ctx.tx, self.to.clone(), Role::Specialist));
+        refuse_others(ctx, &[&new, &old], &format!("take over from {}", old.name))?;
         refuse_same(&old, &new)?;
-        refuse_retired(desk, &old)?;
+        refuse_retired(ctx, &old)?;
         let command = format!("fleet agents takeover {} {}", old.name, new.name);
-        let evidence = refuse_alive(desk, &old, &self.sightings, self.force, &command)?;
-        let checkpoint = begun(&old, checkpoint_of(desk, &old)?)?;
+        let evidence = refuse_alive(ctx, &old, &self.sightings, self.force, &command)?;
+        let checkpoint = begun(&old, checkpoint_of(ctx, &old)?)?;
 
-        let new = self.begin(desk, &old, new, is_new)?;
+        let new = self.begin(ctx, &old, new, is_new)?;
         let since = checkpoint.time("last_checkpoint");
-        let followed = follow(desk, &old, &new, since)?;
-        let messages = move_mail(desk, &old, &new)?;
-        pass_on_missions(desk, &old, &new)?;
-        let archive = archive_name(old.name.as_str(), Ended::Crashed, desk.now()).ok();
+        let followed = follow(ctx, &old, &new, since)?;
+        let messages = move_mail(ctx, &old, &new)?;
+        pass_on_missions(ctx, &old, &new)?;
+        let archive = archive_name(old.name.as_str(), Ended::Crashed, ctx.now()).ok();
         let mut crashed = old.clone();
-        end_session(desk.tx, &mut crashed)?;
-        crashed.retired_at = Some(desk.now());
+        end_session(ctx.tx, &mut crashed)?;
+        crashed.retired_at = Some(ctx.now());
         // With what the agent last said, so that the same package can be given again at any time.
         let data = json!({ "to": new.name, "archive": archive, "reason": evidence, "checkpoint": json_of(&checkpoint) });
-        desk.tx.set(EventType::AgentCrashed, &crashed, &data)?;
+        ctx.tx.set(EventType::AgentCrashed, &crashed, &data)?;
         let held = Held {
             to: Some(new.name.clone()),
-            at: Some(desk.now()),
+            at: Some(ctx.now()),
             sorties: followed.sorties.iter().map(Subject::key).collect(),
             locks: followed
                 .locks
@@ -146,7 +146,7 @@ impl Operation for TakeOver {
                 .collect(),
             messages,
         };
-        let handoff = package(desk, &old, &checkpoint, archive.as_deref(), held)?;
+        let handoff = package(ctx, &old, &checkpoint, archive.as_deref(), held)?;
         Ok(TakenOver {
             agent: new,
             evidence,
@@ -161,43 +161,43 @@ impl TakeOver {
     /// of itself says what the old one said.
     fn begin(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         old: &Agent,
         mut new: Agent,
         is_new: bool,
     ) -> Result<Agent> {
         let there = new.epoch > 0 && new.retired_at.is_none() && new.session_ended_at.is_none();
-        let at_work = there && !locked_verdict(desk, &new, &self.sightings)?.is_gone();
+        let at_work = there && !locked_verdict(ctx, &new, &self.sightings)?.is_gone();
         let same_session = self.session.is_none() || self.session == new.session_id;
         let begins = !at_work || !same_session;
         if begins {
-            begin_session(desk.tx, &mut new, self.session.clone())?;
+            begin_session(ctx.tx, &mut new, self.session.clone())?;
         }
         let blank = new.feature.is_none() && new.stage.is_none() && new.current_step.is_none();
         if blank {
-            inherit(desk, old, &mut new)?;
+            inherit(ctx, old, &mut new)?;
         }
         if old.role == Role::Dispatch {
             new.role = Role::Dispatch;
         }
         new.status = AgentStatus::InProgress;
-        new.updated_at = desk.now();
+        new.updated_at = ctx.now();
         let data = json!({ "epoch": new.epoch, "role": new.role.as_str(), "from": old.name, "session": new.session_id });
         let event = match (is_new, begins) {
             (true, _) => EventType::AgentRegistered,
             (false, true) => EventType::AgentSessionStarted,
             (false, false) => EventType::AgentUpdated,
         };
-        desk.tx.set(event, &new, &data)?;
+        ctx.tx.set(event, &new, &data)?;
         if begins {
-            desk.tx.beat(new.id, new.epoch, &json!({}))?;
+            ctx.tx.beat(new.id, new.epoch, &json!({}))?;
         }
         Ok(new)
     }
 }
 
 /// Same feature, same stage, and what was done of it.
-fn inherit(desk: &mut Desk<'_, '_>, old: &Agent, new: &mut Agent) -> Result<()> {
+fn inherit(ctx: &mut OpContext<'_, '_>, old: &Agent, new: &mut Agent) -> Result<()> {
     new.kind = new.kind.take().or_else(|| old.kind.clone());
     new.feature.clone_from(&old.feature);
     new.stage.clone_from(&old.stage);
@@ -209,8 +209,8 @@ fn inherit(desk: &mut Desk<'_, '_>, old: &Agent, new: &mut Agent) -> Result<()> 
         .clone_from(&old.recovery_instructions);
     new.current_step.clone_from(&old.current_step);
     new.next_steps.clone_from(&old.next_steps);
-    let done = desk.tx.rows(Kind::Step, Find::Parent(&new.key()))?.len() as u64;
-    let steps = desk.tx.find::<Step>(Find::Parent(&old.key()))?;
+    let done = ctx.tx.rows(Kind::Step, Find::Parent(&new.key()))?.len() as u64;
+    let steps = ctx.tx.find::<Step>(Find::Parent(&old.key()))?;
     for (number, step) in (done + 1..).zip(steps) {
         let step = Step {
             agent_id: new.id,
@@ -218,28 +218,28 @@ fn inherit(desk: &mut Desk<'_, '_>, old: &Agent, new: &mut Agent) -> Result<()> 
             ..step
         };
         let data = json!({ "step": step.text, "from": old.name });
-        desk.tx.set(EventType::AgentStepCompleted, &step, &data)?;
+        ctx.tx.set(EventType::AgentStepCompleted, &step, &data)?;
     }
     Ok(())
 }
 
 /// What the old agent coordinates, the new one coordinates from now on.
-fn pass_on_missions(desk: &mut Desk<'_, '_>, old: &Agent, new: &Agent) -> Result<()> {
-    let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
+fn pass_on_missions(ctx: &mut OpContext<'_, '_>, old: &Agent, new: &Agent) -> Result<()> {
+    let (missions, _) = readable::<Mission>(ctx.tx, Find::All)?;
     let theirs = missions
         .into_iter()
         .filter(|mission| mission.dispatch == Some(old.id) && mission.status.is_open());
     for mut mission in theirs {
         mission.dispatch = Some(new.id);
-        mission.updated_at = desk.now();
-        desk.tx.set(
+        mission.updated_at = ctx.now();
+        ctx.tx.set(
             EventType::DispatchChanged,
             &mission,
             &json!({ "to": new.name }),
         )?;
-        let mut others = desk.tx.find::<Agent>(Find::All)?;
+        let mut others = ctx.tx.find::<Agent>(Find::All)?;
         others.retain(|agent| agent.retired_at.is_none() && agent.id != old.id);
-        announce_dispatch(desk, &mission, new, others.iter())?;
+        announce_dispatch(ctx, &mission, new, others.iter())?;
     }
     Ok(())
 }
@@ -255,13 +255,13 @@ impl Operation for ShowHandoff {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Handoff> {
-        let old = desk.find_agent(&self.agent)?;
-        if let Some(taken) = taken_over(desk, &old)? {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Handoff> {
+        let old = ctx.find_agent(&self.agent)?;
+        if let Some(taken) = taken_over(ctx, &old)? {
             let archive = taken.data["archive"].as_str();
             let text = taken.data["checkpoint"].to_string();
             let checkpoint = DialectDocument::read(Dialect::Epic, &text).ok();
-            let (sorties, locks, messages) = given_in(desk, taken.step)?;
+            let (sorties, locks, messages) = given_in(ctx, taken.step)?;
             let held = Held {
                 to: successor(&taken),
                 at: Some(taken.timestamp),
@@ -269,18 +269,18 @@ impl Operation for ShowHandoff {
                 locks,
                 messages,
             };
-            return package(desk, &old, &begun(&old, checkpoint)?, archive, held);
+            return package(ctx, &old, &begun(&old, checkpoint)?, archive, held);
         }
-        let checkpoint = begun(&old, checkpoint_of(desk, &old)?)?;
-        let locks = desk.tx.rows(Kind::Lock, Find::Agent(old.id))?;
+        let checkpoint = begun(&old, checkpoint_of(ctx, &old)?)?;
+        let locks = ctx.tx.rows(Kind::Lock, Find::Agent(old.id))?;
         let held = Held {
             to: None,
             at: None,
-            sorties: held_sorties(desk, old.id)?,
+            sorties: held_sorties(ctx, old.id)?,
             locks: locks.into_iter().filter_map(|row| row.name).collect(),
-            messages: unread(desk, old.id)?,
+            messages: unread(ctx, old.id)?,
         };
-        package(desk, &old, &checkpoint, None, held)
+        package(ctx, &old, &checkpoint, None, held)
     }
 }
 
@@ -307,7 +307,7 @@ fn begun(old: &Agent, checkpoint: Option<DialectDocument>) -> Result<DialectDocu
 }
 
 fn package(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     old: &Agent,
     checkpoint: &DialectDocument,
     archive: Option<&str>,
@@ -325,31 +325,31 @@ fn package(
         at: held.at,
         text: String::new(),
         hint: None,
-        checkpoint_file: file.filter(|_| desk.policy.mirrors.has(Dialect::Epic)),
+        checkpoint_file: file.filter(|_| ctx.policy.mirrors.has(Dialect::Epic)),
         checkpoint: json_of(checkpoint),
         sorties: held.sorties,
         locks: held.locks,
         messages: held.messages,
     };
-    if desk.policy.speaks(Dialect::Epic) {
+    if ctx.policy.speaks(Dialect::Epic) {
         let file = handoff.checkpoint_file.as_deref();
         handoff.text = epic::handoff(checkpoint, file.unwrap_or("none"));
     } else {
-        handoff.text = words::handed_over(desk, checkpoint, &handoff)?;
-        handoff.hint = Some(words::hand_over(desk, old, handoff.to.as_ref())?);
+        handoff.text = words::handed_over(ctx, checkpoint, &handoff)?;
+        handoff.hint = Some(words::hand_over(ctx, old, handoff.to.as_ref())?);
     }
     Ok(handoff)
 }
 
 /// How an agent that is retired was taken over, when it was.
 fn taken_over(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     old: &Agent,
 ) -> Result<Option<flightline_core::event::Event>> {
     if old.retired_at.is_none() {
         return Ok(None);
     }
-    let events = desk.tx.events_of(Kind::Agent, &old.key(), 50)?;
+    let events = ctx.tx.events_of(Kind::Agent, &old.key(), 50)?;
     let last = events.into_iter().find(|event| {
         matches!(
             event.event_type(),
@@ -378,12 +378,12 @@ fn refuse_same(old: &Agent, new: &Agent) -> Result<()> {
     )
 }
 
-fn refuse_retired(desk: &mut Desk<'_, '_>, old: &Agent) -> Result<()> {
+fn refuse_retired(ctx: &mut OpContext<'_, '_>, old: &Agent) -> Result<()> {
     if old.retired_at.is_none() {
         return Ok(());
     }
     let name = &old.name;
-    let taken = taken_over(desk, old)?;
+    let taken = taken_over(ctx, old)?;
     let refusal = match taken.as_ref().and_then(successor) {
         Some(by) => Refusal::new(
             Code::AlreadyTaken,

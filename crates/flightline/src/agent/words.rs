@@ -10,9 +10,9 @@ use flightline_core::sortie::Sortie;
 
 use super::held_sorties;
 use super::takeover::Handoff;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::recovery::verdict;
 
 /// How many things of a kind are named one by one.
@@ -20,14 +20,14 @@ const NAMED: usize = 10;
 
 /// What an agent said of its work, and what it holds or held.
 pub(super) fn handed_over(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Json,
     handoff: &Handoff,
 ) -> Result<String> {
     let from = &handoff.from;
     let mut lines = Lines::of(checkpoint);
     lines.one("Instructions", checkpoint.text("recovery_instructions"));
-    lines.all("Sorties", ", ", &named(desk, &handoff.sorties)?);
+    lines.all("Sorties", ", ", &named(ctx, &handoff.sorties)?);
     lines.all("Locks", ", ", &handoff.locks);
     if handoff.messages > 0 {
         lines.one("Messages", Some(&handoff.messages.to_string()));
@@ -43,7 +43,11 @@ pub(super) fn handed_over(
 }
 
 /// The commands to go on with, for this caller: a takeover that would be refused is not shown.
-pub(super) fn hand_over(desk: &mut Desk<'_, '_>, old: &Agent, to: Option<&Name>) -> Result<String> {
+pub(super) fn hand_over(
+    ctx: &mut OpContext<'_, '_>,
+    old: &Agent,
+    to: Option<&Name>,
+) -> Result<String> {
     let from = &old.name;
     if let Some(to) = to {
         return Ok(format!(
@@ -51,32 +55,32 @@ pub(super) fn hand_over(desk: &mut Desk<'_, '_>, old: &Agent, to: Option<&Name>)
         ));
     }
     let see = format!("See its briefing with `fleet context --of {from}`");
-    if old.retired_at.is_some() || !is_gone(desk, old)? {
+    if old.retired_at.is_some() || !is_gone(ctx, old)? {
         return Ok(see);
     }
-    let may_choose = desk.is_in_charge() || desk.agent_id() == Some(old.id);
+    let may_choose = ctx.is_in_charge() || ctx.agent_id() == Some(old.id);
     let new = match may_choose {
         true => "NEW".to_owned(),
-        false => desk.actor(),
+        false => ctx.actor(),
     };
     Ok(format!(
         "{see}; take the work over with `fleet agents takeover {from} {new}`"
     ))
 }
 
-fn is_gone(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<bool> {
+fn is_gone(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<bool> {
     if agent.session_started_at.is_none() || agent.session_ended_at.is_some() {
         return Ok(true);
     }
-    let pulse = desk.tx.pulse(agent.id)?;
-    Ok(verdict(desk, agent.clone(), pulse.as_ref(), &[]).is_gone())
+    let pulse = ctx.tx.pulse(agent.id)?;
+    Ok(verdict(ctx, agent.clone(), pulse.as_ref(), &[]).is_gone())
 }
 
 /// An agent is back, with what it said of its work and the sorties that it holds.
-pub(super) fn gone_on(desk: &mut Desk<'_, '_>, agent: &Agent, last: &Json) -> Result<String> {
+pub(super) fn gone_on(ctx: &mut OpContext<'_, '_>, agent: &Agent, last: &Json) -> Result<String> {
     let mut lines = Lines::of(last);
-    let held = held_sorties(desk, agent.id)?;
-    lines.all("Sorties", ", ", &named(desk, &held)?);
+    let held = held_sorties(ctx, agent.id)?;
+    lines.all("Sorties", ", ", &named(ctx, &held)?);
     Ok(format!("{} continues.\n{}", agent.name, lines.0))
 }
 
@@ -94,10 +98,10 @@ pub(super) fn begin_anew(agent: &Agent, task: Option<&str>) -> String {
 }
 
 /// Sorties by their titles and ids.
-fn named(desk: &mut Desk<'_, '_>, ids: &[String]) -> Result<Vec<String>> {
+fn named(ctx: &mut OpContext<'_, '_>, ids: &[String]) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for id in ids {
-        let Some(sortie) = desk.tx.get::<Sortie>(id)? else {
+        let Some(sortie) = ctx.tx.get::<Sortie>(id)? else {
             all.push(short(id));
             continue;
         };

@@ -18,9 +18,9 @@ use serde_json::json;
 use super::CheckpointDocument;
 use super::files::{is_newest, node_of, whole, write};
 use super::leftovers::clear_when_many;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// How long a command waits for a file.
 const BUDGET: Duration = Duration::from_secs(2);
@@ -80,8 +80,8 @@ impl Operation for UnsettledBackups {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<DueBackups> {
-        let waiting = desk.tx.waiting_backups(LOOKED_AT)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<DueBackups> {
+        let waiting = ctx.tx.waiting_backups(LOOKED_AT)?;
         let mut plan = Plan::default();
         let mut many: BTreeMap<MissionId, Vec<&WaitingBackup>> = BTreeMap::new();
         for one in waiting.iter().filter(|one| one.is_new) {
@@ -93,9 +93,9 @@ impl Operation for UnsettledBackups {
                 break;
             }
             if !one.is_new || !many.contains_key(&one.mission) {
-                plan.add(desk, one)?;
+                plan.add(ctx, one)?;
             } else if let Some(ones) = many.get_mut(&one.mission) {
-                plan.add_many(desk, std::mem::take(ones))?;
+                plan.add_many(ctx, std::mem::take(ones))?;
             }
         }
         Ok(plan.due)
@@ -117,36 +117,40 @@ impl Plan {
         self.due.files.len() >= AT_ONCE || self.bytes >= BYTES_AT_ONCE
     }
 
-    fn add(&mut self, desk: &mut Desk<'_, '_>, one: &WaitingBackup) -> Result<()> {
-        let Some(checkpoint) = sound(desk, one.checkpoint) else {
+    fn add(&mut self, ctx: &mut OpContext<'_, '_>, one: &WaitingBackup) -> Result<()> {
+        let Some(checkpoint) = sound(ctx, one.checkpoint) else {
             return Ok(());
         };
         if !checkpoint.cut.reason.is_frequent() {
-            return self.write(desk, &checkpoint, one.born).map(drop);
+            return self.write(ctx, &checkpoint, one.born).map(drop);
         }
         // Frequent checkpoints of one mission share one file per ten seconds. One of long ago, such as a rebuild writes
         // anew, is of no other's seconds.
-        let (cut, now) = (&checkpoint.cut, desk.now());
+        let (cut, now) = (&checkpoint.cut, ctx.now());
         let planned =
             self.due.files.iter_mut().find(|file| {
                 file.document.mission_id == cut.mission_id && near(cut.timestamp, now)
             });
         if let Some(planned) = planned {
             planned.also_for.push(checkpoint.id);
-        } else if self.has_near(desk, &checkpoint)? {
+        } else if self.has_near(ctx, &checkpoint)? {
             self.due.shared.push(checkpoint.id);
         } else {
-            self.write(desk, &checkpoint, one.born)?;
+            self.write(ctx, &checkpoint, one.born)?;
         }
         Ok(())
     }
 
     /// Of many that wait at once, the newest has a file, for all that were taken shortly before it.
-    fn add_many(&mut self, desk: &mut Desk<'_, '_>, mut ones: Vec<&WaitingBackup>) -> Result<()> {
+    fn add_many(
+        &mut self,
+        ctx: &mut OpContext<'_, '_>,
+        mut ones: Vec<&WaitingBackup>,
+    ) -> Result<()> {
         ones.sort_by_key(|one| std::cmp::Reverse(one.born));
         let mut groups: Vec<Vec<(Checkpoint, u64)>> = Vec::new();
         for one in ones {
-            let Some(checkpoint) = sound(desk, one.checkpoint) else {
+            let Some(checkpoint) = sound(ctx, one.checkpoint) else {
                 continue;
             };
             let taken_at = checkpoint.cut.timestamp;
@@ -166,7 +170,7 @@ impl Plan {
             // A damaged checkpoint stands for no other: the next newest does.
             let mut rest = group.into_iter();
             for (checkpoint, born) in rest.by_ref() {
-                if let Some(file) = self.write(desk, &checkpoint, born)? {
+                if let Some(file) = self.write(ctx, &checkpoint, born)? {
                     file.also_for
                         .extend(rest.map(|(checkpoint, _)| checkpoint.id));
                     break;
@@ -178,16 +182,16 @@ impl Plan {
 
     fn write(
         &mut self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         checkpoint: &Checkpoint,
         born: u64,
     ) -> Result<Option<&mut DueBackup>> {
         // One mission's damage never stops another's backup.
-        let Ok(document) = whole(desk, checkpoint) else {
+        let Ok(document) = whole(ctx, checkpoint) else {
             return Ok(None);
         };
         // The record of a checkpoint comes right after the revision it names.
-        let after = desk
+        let after = ctx
             .tx
             .backup_written_after(document.mission_id, document.rev + 1)?;
         let values = document.state.iter().flat_map(|state| &state.values);
@@ -201,11 +205,11 @@ impl Plan {
         Ok(self.due.files.last_mut())
     }
 
-    fn has_near(&mut self, desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<bool> {
+    fn has_near(&mut self, ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<bool> {
         let mission = checkpoint.cut.mission_id;
         let written = match self.written.entry(mission) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(desk.tx.written_backups(mission, NEWEST)?),
+            Entry::Vacant(vacant) => vacant.insert(ctx.tx.written_backups(mission, NEWEST)?),
         };
         Ok(written.iter().any(|other| {
             other.checkpoint != checkpoint.id && near(checkpoint.cut.timestamp, other.at)
@@ -217,8 +221,8 @@ fn near(a: Time, b: Time) -> bool {
     a.since(b).max(b.since(a)) < SHARED_WITHIN_MS
 }
 
-fn sound(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Option<Checkpoint> {
-    desk.tx.get::<Checkpoint>(&id.to_string()).ok().flatten()
+fn sound(ctx: &mut OpContext<'_, '_>, id: CheckpointId) -> Option<Checkpoint> {
+    ctx.tx.get::<Checkpoint>(&id.to_string()).ok().flatten()
 }
 
 /// Says what became of backups.
@@ -263,25 +267,25 @@ impl Operation for RecordBackups {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<()> {
         // All are looked at before the first is written: an engine may send writes together, but not past a question.
         let mut looked_at = Vec::new();
         for settled in &self.backups {
             let id = settled.checkpoint.to_string();
-            if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&id)? {
-                let before = desk.tx.backup_of(checkpoint.id)?;
+            if let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&id)? {
+                let before = ctx.tx.backup_of(checkpoint.id)?;
                 looked_at.push((checkpoint, before, settled));
             }
         }
         for (checkpoint, before, settled) in looked_at {
-            record(desk, &checkpoint, &before, settled)?;
+            record(ctx, &checkpoint, &before, settled)?;
         }
         Ok(())
     }
 }
 
 fn record(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
     before: &Backup,
     settled: &SettledBackup,
@@ -302,18 +306,18 @@ fn record(
     };
     if same_failure {
         // A repeated failure is no news; but the next attempt begins with other checkpoints.
-        desk.tx.set_backup(checkpoint.id, &settled.backup)?;
+        ctx.tx.set_backup(checkpoint.id, &settled.backup)?;
         return Ok(());
     }
     let failed = matches!(settled.backup, Backup::Failed { .. });
-    desk.tx.set_backup(checkpoint.id, &settled.backup)?;
+    ctx.tx.set_backup(checkpoint.id, &settled.backup)?;
     // The first attempt tells that there is a checkpoint and where it really is.
     let event = match (before, failed) {
         (Backup::Pending, _) => EventType::CheckpointCreated,
         (_, true) => EventType::CheckpointBackupFailed,
         (_, false) => EventType::CheckpointBackedUp,
     };
-    let mut locations = vec![desk.tx.engine()];
+    let mut locations = vec![ctx.tx.engine()];
     if matches!(settled.backup, Backup::Written { .. }) {
         locations.push("file");
     }
@@ -332,7 +336,7 @@ fn record(
         }
         Backup::Pending | Backup::Shared => {}
     }
-    desk.tx.note(event, checkpoint, &data)?;
+    ctx.tx.note(event, checkpoint, &data)?;
     Ok(())
 }
 

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::CheckpointDocument;
 use super::take::NewCheckpoint;
 use super::trigger::try_take;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
+use crate::op_context::OpContext;
 
 /// Takes a checkpoint before an operation, if the operation is destructive. The caller may go on in any case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -55,14 +55,14 @@ impl Operation for BeforeDestructive {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Prepared> {
-        notice_overdue(desk)?;
-        let mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Prepared> {
+        notice_overdue(ctx)?;
+        let mission = ctx.mission(self.mission.as_deref())?;
         let mut prepared = Prepared {
             operation: self.operation.clone(),
             target: self.target.clone(),
             taken: false,
-            why: desk.policy.unguarded(&self.operation),
+            why: ctx.policy.unguarded(&self.operation),
             checkpoint: None,
         };
         if prepared.why.is_some() {
@@ -80,10 +80,10 @@ impl Operation for BeforeDestructive {
             note: self.note.clone(),
             blockers: Vec::new(),
         };
-        match try_take(desk, &taking)? {
+        match try_take(ctx, &taking)? {
             Ok(checkpoint) => {
                 prepared.taken = true;
-                prepared.checkpoint = Some(super::document(desk, &checkpoint)?);
+                prepared.checkpoint = Some(super::document(ctx, &checkpoint)?);
             }
             Err(why) => prepared.why = Some(format!("no checkpoint could be taken: {why}")),
         }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::readable;
 use super::take::{TakeCheckpoint, last_change};
 use crate::agent::held_sorties;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Asks which missions are due for a checkpoint. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,27 +32,27 @@ impl Operation for DueCheckpoints {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MissionId>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MissionId>> {
         let (reason, every) = if self.heartbeat {
-            (Reason::Heartbeat, desk.policy.heartbeat_ms)
+            (Reason::Heartbeat, ctx.policy.heartbeat_ms)
         } else {
-            (Reason::Interval, desk.policy.interval_ms)
+            (Reason::Interval, ctx.policy.interval_ms)
         };
-        if !desk.policy.triggers.has(reason) {
+        if !ctx.policy.triggers.has(reason) {
             return Ok(Vec::new());
         }
-        let worked_on = match desk.agent_id().filter(|_| self.heartbeat) {
-            Some(agent) => Some(missions_of(desk, agent)?),
+        let worked_on = match ctx.agent_id().filter(|_| self.heartbeat) {
+            Some(agent) => Some(missions_of(ctx, agent)?),
             None => None,
         };
-        let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
+        let (missions, _) = readable::<Mission>(ctx.tx, Find::All)?;
         let mut due = Vec::new();
         for mission in missions {
             let looked_at = mission.status == MissionStatus::InProgress
                 && worked_on
                     .as_ref()
                     .is_none_or(|ours| ours.contains(&mission.id));
-            if looked_at && is_due(desk, &mission, every)? {
+            if looked_at && is_due(ctx, &mission, every)? {
                 due.push(mission.id);
             }
         }
@@ -60,30 +60,33 @@ impl Operation for DueCheckpoints {
     }
 }
 
-fn missions_of(desk: &mut Desk<'_, '_>, agent: flightline_core::AgentId) -> Result<Vec<MissionId>> {
+fn missions_of(
+    ctx: &mut OpContext<'_, '_>,
+    agent: flightline_core::AgentId,
+) -> Result<Vec<MissionId>> {
     let mut missions = Vec::new();
-    for sortie in held_sorties(desk, agent)? {
-        missions.push(desk.sortie(&sortie)?.mission_id);
+    for sortie in held_sorties(ctx, agent)? {
+        missions.push(ctx.sortie(&sortie)?.mission_id);
     }
     Ok(missions)
 }
 
 /// Whether a mission has changed since its last checkpoint, and that is long enough ago. An idle fleet
 /// makes none.
-fn is_due(desk: &mut Desk<'_, '_>, mission: &Mission, every: u64) -> Result<bool> {
-    let Some(changed) = last_change(desk, mission)? else {
+fn is_due(ctx: &mut OpContext<'_, '_>, mission: &Mission, every: u64) -> Result<bool> {
+    let Some(changed) = last_change(ctx, mission)? else {
         return Ok(false);
     };
-    let rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let rows = ctx.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
     if rows.last().is_some_and(|row| row.born > changed) {
         return Ok(false);
     }
-    let newest = desk.tx.newest::<Checkpoint>(mission.id, None, 1)?;
+    let newest = ctx.tx.newest::<Checkpoint>(mission.id, None, 1)?;
     let since = newest.first().map_or_else(
         || mission.started_at.unwrap_or(mission.created_at),
         |checkpoint| checkpoint.cut.timestamp,
     );
-    Ok(desk.now().since(since) >= every)
+    Ok(ctx.now().since(since) >= every)
 }
 
 /// Takes the checkpoints that are due. Costs one look where that trigger is on, and nothing elsewhere.

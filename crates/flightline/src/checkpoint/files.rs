@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use super::CheckpointDocument;
 use super::backups::RecordBackups;
 use crate::backup::followed_by;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// The largest file we read back.
 pub(super) const MAX_FILE: usize = 64 * 1024 * 1024;
@@ -115,9 +115,9 @@ impl Operation for WholeCheckpoint {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
-        let checkpoint = super::find(desk, &self.checkpoint.to_string())?;
-        whole(desk, &checkpoint)
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointDocument> {
+        let checkpoint = super::find(ctx, &self.checkpoint.to_string())?;
+        whole(ctx, &checkpoint)
     }
 }
 
@@ -376,16 +376,16 @@ fn is_sealed(text: &str) -> bool {
 
 /// A checkpoint's document with every value it names.
 pub(crate) fn whole(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
 ) -> Result<CheckpointDocument> {
-    let contents = super::load(desk, checkpoint)?;
-    let backup = desk.tx.backup_of(checkpoint.id)?;
-    let mut document = super::document_of(desk, checkpoint, &contents, backup)?;
-    let history = desk.tx.history().to_owned();
-    let follows = followed_by(desk.tx, &history)?;
+    let contents = super::load(ctx, checkpoint)?;
+    let backup = ctx.tx.backup_of(checkpoint.id)?;
+    let mut document = super::document_of(ctx, checkpoint, &contents, backup)?;
+    let history = ctx.tx.history().to_owned();
+    let follows = followed_by(ctx.tx, &history)?;
     document.state = Some(BackedUpState {
-        project: desk.tx.project_id().to_owned(),
+        project: ctx.tx.project_id().to_owned(),
         history,
         follows,
         checkpoint: checkpoint.clone(),
@@ -400,7 +400,7 @@ pub(crate) fn whole(
                 text: value.text,
             })
             .collect(),
-        file_system: super::tree::value(desk, checkpoint.id)?,
+        file_system: super::tree::value(ctx, checkpoint.id)?,
     });
     Ok(document)
 }

@@ -26,10 +26,10 @@ use serde_json::{Value, json};
 use super::files::{StateValue, check, refuse_newer};
 use super::inspect::{CheckpointSummary, summary};
 use super::{CheckpointDocument, Contents};
-use crate::desk::{Desk, check_new_name};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::{OpContext, check_new_name};
 
 /// Brings a checkpoint in, with everything it names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -80,11 +80,11 @@ impl Operation for ImportCheckpoint {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ImportedCheckpoint> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ImportedCheckpoint> {
         let arriving = Arriving::new(&self.document)?;
         let id = arriving.original.id;
         let mission = arriving.original.cut.mission_id;
-        if desk.tx.get::<Mission>(&mission.to_string())?.is_none() {
+        if ctx.tx.get::<Mission>(&mission.to_string())?.is_none() {
             return Err(Refusal::new(
                 Code::NotFound,
                 format!("{} belongs to {}, which this store does not know", short(id), short(mission)),
@@ -94,7 +94,7 @@ impl Operation for ImportCheckpoint {
             )
             .into());
         }
-        let before = match desk.tx.get::<Checkpoint>(&id.to_string()) {
+        let before = match ctx.tx.get::<Checkpoint>(&id.to_string()) {
             Ok(found) => found,
             // A record that cannot be read is replaced.
             Err(StoreError::Corrupt(_)) => None,
@@ -112,11 +112,11 @@ impl Operation for ImportCheckpoint {
                 ))
                 .into());
             }
-            if super::load(desk, there).is_ok() {
-                return arriving.report(desk, there.clone(), ImportArrival::There, Vec::new());
+            if super::load(ctx, there).is_ok() {
+                return arriving.report(ctx, there.clone(), ImportArrival::There, Vec::new());
             }
         }
-        arriving.bring_in(desk, before)
+        arriving.bring_in(ctx, before)
     }
 }
 
@@ -178,10 +178,10 @@ impl<'a> Arriving<'a> {
 
     fn bring_in(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         before: Option<Checkpoint>,
     ) -> Result<ImportedCheckpoint> {
-        let (rev, now) = (desk.tx.rev(), desk.now());
+        let (rev, now) = (ctx.tx.rev(), ctx.now());
         let pinned_at = before.as_ref().and_then(|before| before.pinned_at);
         let mut checkpoint = Checkpoint {
             status: CheckpointStatus::Valid,
@@ -191,15 +191,15 @@ impl<'a> Arriving<'a> {
                 .or_else(|| self.original.note.clone()),
             ..self.original.clone()
         };
-        let native = self.original.cut.rev <= rev && super::load(desk, &checkpoint).is_ok();
-        let ours = self.history == desk.tx.history()
-            || desk.tx.has_place(&self.history, self.original.cut.rev)?;
+        let native = self.original.cut.rev <= rev && super::load(ctx, &checkpoint).is_ok();
+        let ours = self.history == ctx.tx.history()
+            || ctx.tx.has_place(&self.history, self.original.cut.rev)?;
         let arrival = match (native, ours) {
             (true, _) => ImportArrival::Returned,
             (false, true) => ImportArrival::Copied,
             (false, false) => ImportArrival::Foreign,
         };
-        let agents = self.bring_agents(desk)?;
+        let agents = self.bring_agents(ctx)?;
         if arrival != ImportArrival::Returned {
             checkpoint.imported = Some(Imported {
                 history: self.history.clone(),
@@ -212,7 +212,7 @@ impl<'a> Arriving<'a> {
                 values: self.values.iter().map(kept).collect(),
             };
             let data = json!({ "checkpoint_id": checkpoint.id, "values": values.values.len() });
-            desk.tx
+            ctx.tx
                 .set(EventType::CheckpointValuesImported, &values, &data)?;
         }
         if arrival == ImportArrival::Foreign {
@@ -229,7 +229,7 @@ impl<'a> Arriving<'a> {
             "history": self.history,
             "rev": self.original.cut.rev,
         });
-        desk.tx
+        ctx.tx
             .set(EventType::CheckpointImported, &checkpoint, &data)?;
         let backup = match arrival {
             // A store that is built from files takes the newest of each mission, and must not take this one.
@@ -238,15 +238,15 @@ impl<'a> Arriving<'a> {
                 Backup::Pending
             }
         };
-        desk.tx.set_backup(checkpoint.id, &backup)?;
-        super::tree::bring_in(desk, self.file_system)?;
-        super::load(desk, &checkpoint)?;
-        self.report(desk, checkpoint, arrival, agents)
+        ctx.tx.set_backup(checkpoint.id, &backup)?;
+        super::tree::bring_in(ctx, self.file_system)?;
+        super::load(ctx, &checkpoint)?;
+        self.report(ctx, checkpoint, arrival, agents)
     }
 
     /// Work must have an owner that exists. Owners that were never here come along, retired: their work is free again
     /// when a rewind goes back to this checkpoint.
-    fn bring_agents(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<String>> {
+    fn bring_agents(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<String>> {
         let of = |kind: Kind| self.values.iter().filter(move |value| value.kind == kind);
         let agents: BTreeMap<AgentId, Agent> = of(Kind::Agent)
             .filter_map(|value| serde_json::from_str::<Agent>(&value.text).ok())
@@ -258,7 +258,7 @@ impl<'a> Arriving<'a> {
             let Some(owner) = sortie.assigned_to else {
                 continue;
             };
-            if desk.tx.get::<Agent>(&owner.to_string())?.is_some() {
+            if ctx.tx.get::<Agent>(&owner.to_string())?.is_some() {
                 continue;
             }
             let agent = agents.get(&owner).ok_or_else(|| {
@@ -271,16 +271,16 @@ impl<'a> Arriving<'a> {
                 )
             })?;
             let agent = Agent {
-                name: free_name(desk, agent)?,
+                name: free_name(ctx, agent)?,
                 epoch: agent.epoch + 1,
                 session_id: None,
                 process: None,
-                updated_at: desk.now(),
-                retired_at: Some(desk.now()),
+                updated_at: ctx.now(),
+                retired_at: Some(ctx.now()),
                 ..agent.clone()
             };
             let data = json!({ "checkpoint_id": self.original.id });
-            desk.tx.set(EventType::AgentImported, &agent, &data)?;
+            ctx.tx.set(EventType::AgentImported, &agent, &data)?;
             brought.push(agent.name.to_string());
         }
         Ok(brought)
@@ -288,12 +288,12 @@ impl<'a> Arriving<'a> {
 
     fn report(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         checkpoint: Checkpoint,
         arrival: ImportArrival,
         agents: Vec<String>,
     ) -> Result<ImportedCheckpoint> {
-        let backup = desk.tx.backup_of(checkpoint.id)?;
+        let backup = ctx.tx.backup_of(checkpoint.id)?;
         Ok(ImportedCheckpoint {
             checkpoint: summary(checkpoint, &backup),
             arrival,
@@ -304,16 +304,16 @@ impl<'a> Arriving<'a> {
 }
 
 /// The agent's name, or one like it where another has it, or where no new agent may have it.
-fn free_name(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Name> {
+fn free_name(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Name> {
     let end: String = agent.id.to_string().chars().rev().take(6).collect();
     let beginning: String = agent.name.as_str().chars().take(90).collect();
     let like_it = Name::parse("agent name", &format!("{beginning}-{end}"))?;
     for name in [&agent.name, &like_it] {
-        let taken = !desk
+        let taken = !ctx
             .tx
             .find::<Agent>(Find::AgentName(name.as_str()))?
             .is_empty();
-        if !taken && check_new_name(desk.tx, name).is_ok() {
+        if !taken && check_new_name(ctx.tx, name).is_ok() {
             return Ok(name.clone());
         }
     }
@@ -401,7 +401,7 @@ fn check_texts(value: &Value) -> std::result::Result<(), String> {
 }
 
 /// Reads what an imported checkpoint names and checks every hash on the way.
-pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Contents> {
+pub(crate) fn load(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Contents> {
     let damaged = |what: &str| {
         crate::Error::from(
             Refusal::new(
@@ -420,7 +420,7 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
     if checkpoint.cut.sha256() != checkpoint.sha256 || original.sha256() != sha256 {
         return Err(damaged("its header does not match its checksum"));
     }
-    let kept = match desk.tx.get::<ImportedValues>(&checkpoint.id.to_string()) {
+    let kept = match ctx.tx.get::<ImportedValues>(&checkpoint.id.to_string()) {
         Ok(Some(kept)) => kept,
         Ok(None) => return Err(damaged("its values are missing")),
         Err(StoreError::Corrupt(why)) => return Err(damaged(&why)),
@@ -451,8 +451,8 @@ pub(crate) fn load(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<C
 }
 
 /// Takes away what was kept for a checkpoint that is gone.
-pub(crate) fn forget(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
-    crate::dialect::orchestrator::files::forget(desk, checkpoint)?;
+pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
+    crate::dialect::orchestrator::files::forget(ctx, checkpoint)?;
     if checkpoint.imported.is_some() {
         // Whether or not what was kept can still be read.
         let kept = ImportedValues {
@@ -460,7 +460,7 @@ pub(crate) fn forget(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result
             values: Vec::new(),
         };
         let data = json!({ "checkpoint_id": checkpoint.id });
-        desk.tx
+        ctx.tx
             .remove(EventType::CheckpointValuesRemoved, &kept, &data)?;
     }
     Ok(())

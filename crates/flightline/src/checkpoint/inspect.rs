@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use super::prune::{candidate_of, expired};
 use super::{CheckpointDocument, document, find, load, newest_first, readable};
 use super::{import, tree, unreadable};
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Lists checkpoints of a mission, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -106,9 +106,9 @@ impl Operation for VerifyCheckpoint {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Verification> {
-        let checkpoint = find(desk, &self.checkpoint.to_string())?;
-        Ok(verify(desk, &checkpoint))
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Verification> {
+        let checkpoint = find(ctx, &self.checkpoint.to_string())?;
+        Ok(verify(ctx, &checkpoint))
     }
 }
 
@@ -195,22 +195,20 @@ impl Operation for ListCheckpoints {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointList> {
-        let mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointList> {
+        let mission = ctx.mission(self.mission.as_deref())?;
         let archived = CheckpointStatus::Archived.as_str();
         let without = (!self.archived).then_some(archived);
         let newest: Vec<ListedCheckpoint> =
-            desk.tx
+            ctx.tx
                 .newest_as(Kind::Checkpoint, mission.id, without, self.limit)?;
-        let counts = desk
-            .tx
-            .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
+        let counts = ctx.tx.counts(Kind::Checkpoint, Find::Mission(mission.id))?;
         let backups: BTreeMap<CheckpointId, Backup> =
-            (desk.tx.backups_of_newest(mission.id, without, self.limit)?)
+            (ctx.tx.backups_of_newest(mission.id, without, self.limit)?)
                 .into_iter()
                 .collect();
         let expired = expired(
-            desk,
+            ctx,
             &mission,
             newest.iter().map(ListedCheckpoint::candidate),
         );
@@ -229,9 +227,9 @@ impl Operation for ListCheckpoints {
             .sum();
         // An unreadable checkpoint is listed all the same, so that it can be named.
         if (checkpoints.len() as u64) < self.limit.min(total) {
-            let (_, damaged) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
+            let (_, damaged) = readable::<Checkpoint>(ctx.tx, Find::Mission(mission.id))?;
             for row in &damaged {
-                checkpoints.push((row.born, unreadable::summary_of(desk, row)?));
+                checkpoints.push((row.born, unreadable::summary_of(ctx, row)?));
             }
             checkpoints.sort_by_key(|(born, _)| std::cmp::Reverse(*born));
             checkpoints.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
@@ -257,10 +255,10 @@ impl Operation for ShowCheckpoint {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
-        let checkpoint = find(desk, &self.checkpoint)?;
-        let mut document = document(desk, &checkpoint)?;
-        expire(&mut document.status, guard_of(desk, &checkpoint)?.as_ref());
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointDocument> {
+        let checkpoint = find(ctx, &self.checkpoint)?;
+        let mut document = document(ctx, &checkpoint)?;
+        expire(&mut document.status, guard_of(ctx, &checkpoint)?.as_ref());
         Ok(document)
     }
 }
@@ -275,16 +273,16 @@ impl Operation for VerifyCheckpoints {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Verification>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Verification>> {
         if let Some(reference) = &self.checkpoint {
-            let checkpoint = find(desk, reference)?;
-            return Ok(vec![verify(desk, &checkpoint)]);
+            let checkpoint = find(ctx, reference)?;
+            return Ok(vec![verify(ctx, &checkpoint)]);
         }
-        let mission = desk.mission(None)?;
-        let (checkpoints, damaged) = readable::<Checkpoint>(desk.tx, Find::Mission(mission.id))?;
+        let mission = ctx.mission(None)?;
+        let (checkpoints, damaged) = readable::<Checkpoint>(ctx.tx, Find::Mission(mission.id))?;
         let mut verdicts: Vec<Verification> = checkpoints
             .iter()
-            .map(|checkpoint| verify(desk, checkpoint))
+            .map(|checkpoint| verify(ctx, checkpoint))
             .collect();
         for row in damaged {
             verdicts.push(Verification {
@@ -310,10 +308,10 @@ impl Operation for MarkCheckpoint {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointSummary> {
-        let mut checkpoint = match find(desk, &self.checkpoint) {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointSummary> {
+        let mut checkpoint = match find(ctx, &self.checkpoint) {
             Err(Error::Store(StoreError::Corrupt(_))) => {
-                return unreadable::mark(desk, &self.checkpoint, &self.mark);
+                return unreadable::mark(ctx, &self.checkpoint, &self.mark);
             }
             found => found?,
         };
@@ -323,38 +321,37 @@ impl Operation for MarkCheckpoint {
         let data = json!({ "checkpoint_id": checkpoint.id });
         match &self.mark {
             CheckpointMark::Pin => {
-                let now = desk.now();
+                let now = ctx.now();
                 checkpoint.pinned_at.get_or_insert(now);
-                desk.tx
+                ctx.tx
                     .set(EventType::CheckpointPinned, &checkpoint, &data)?;
             }
             CheckpointMark::Unpin => {
                 checkpoint.pinned_at = None;
-                desk.tx
+                ctx.tx
                     .set(EventType::CheckpointUnpinned, &checkpoint, &data)?;
             }
             CheckpointMark::Note { text } => {
                 checkpoint.note = Some(text.clone());
-                desk.tx
-                    .set(EventType::CheckpointNoted, &checkpoint, &data)?;
+                ctx.tx.set(EventType::CheckpointNoted, &checkpoint, &data)?;
             }
             CheckpointMark::Archive => {
                 refuse_pinned(&checkpoint, "archive")?;
                 checkpoint.status = CheckpointStatus::Archived;
-                desk.tx
+                ctx.tx
                     .set(EventType::CheckpointArchived, &checkpoint, &data)?;
             }
             CheckpointMark::Delete => {
                 refuse_pinned(&checkpoint, "delete")?;
-                desk.tx
+                ctx.tx
                     .remove(EventType::CheckpointDeleted, &checkpoint, &data)?;
-                desk.tx.forget_backup(checkpoint.id)?;
-                import::forget(desk, &checkpoint)?;
-                tree::forget(desk, checkpoint.id)?;
+                ctx.tx.forget_backup(checkpoint.id)?;
+                import::forget(ctx, &checkpoint)?;
+                tree::forget(ctx, checkpoint.id)?;
             }
         }
-        let backup = desk.tx.backup_of(checkpoint.id)?;
-        let guard = guard_of(desk, &checkpoint)?;
+        let backup = ctx.tx.backup_of(checkpoint.id)?;
+        let guard = guard_of(ctx, &checkpoint)?;
         let mut summary = summary(checkpoint, &backup);
         expire(&mut summary.status, guard.as_ref());
         Ok(summary)
@@ -362,14 +359,14 @@ impl Operation for MarkCheckpoint {
 }
 
 /// What forbids deleting a checkpoint whose time is over.
-fn guard_of(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Guard>> {
-    match desk
+fn guard_of(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Guard>> {
+    match ctx
         .tx
         .get::<Mission>(&checkpoint.cut.mission_id.to_string())
     {
         Ok(Some(mission)) => {
-            let all = newest_first(desk, &mission)?;
-            Ok(expired(desk, &mission, all.iter().map(candidate_of)).remove(&checkpoint.id))
+            let all = newest_first(ctx, &mission)?;
+            Ok(expired(ctx, &mission, all.iter().map(candidate_of)).remove(&checkpoint.id))
         }
         Ok(None) | Err(flightline_store::StoreError::Corrupt(_)) => Ok(None),
         Err(error) => Err(error.into()),
@@ -394,23 +391,23 @@ impl Operation for DiffCheckpoints {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Difference>> {
-        let a = find(desk, &self.a)?;
-        let before = load(desk, &a)?.values;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Difference>> {
+        let a = find(ctx, &self.a)?;
+        let before = load(ctx, &a)?.values;
         let after = match &self.b {
             Some(reference) => {
-                let b = find(desk, reference)?;
+                let b = find(ctx, reference)?;
                 if b.cut.mission_id != a.cut.mission_id {
                     return Err(Refusal::invalid(
                         "the two checkpoints belong to different missions",
                     )
                     .into());
                 }
-                load(desk, &b)?.values
+                load(ctx, &b)?.values
             }
             None => {
-                let rev = desk.tx.rev();
-                desk.tx.values_at(rev, a.cut.mission_id)?
+                let rev = ctx.tx.rev();
+                ctx.tx.values_at(rev, a.cut.mission_id)?
             }
         };
         Ok(differences(&before, &after))
@@ -499,16 +496,16 @@ pub(crate) fn summary(
     }
 }
 
-pub(crate) fn verify(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Verification {
-    let section = |desk: &mut Desk<'_, '_>| match tree::recorded(desk, checkpoint.id) {
+pub(crate) fn verify(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Verification {
+    let section = |ctx: &mut OpContext<'_, '_>| match tree::recorded(ctx, checkpoint.id) {
         Ok(recorded) => recorded.err(),
         Err(error) => Some(error.into_refusal().message),
     };
-    let problem = match load(desk, checkpoint) {
-        Ok(_) => section(desk),
+    let problem = match load(ctx, checkpoint) {
+        Ok(_) => section(ctx),
         Err(error) => Some(error.into_refusal().message),
     };
-    let (file_sha256, file_node) = match desk.tx.backup_of(checkpoint.id) {
+    let (file_sha256, file_node) = match ctx.tx.backup_of(checkpoint.id) {
         Ok(Backup::Written { sha256, node, .. }) => (Some(sha256), node),
         _ => (None, None),
     };

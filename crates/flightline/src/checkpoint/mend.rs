@@ -13,19 +13,19 @@ use serde_json::json;
 use super::files::StateValue;
 use super::inspect::unreadable;
 use super::{find, load, tree};
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::recovery::{before_last_rewind, newest_sound};
 
 /// Mends the values of which this transaction found one copy damaged, and says so. To be called before
 /// something new is written over the copy that serves.
-pub(crate) fn heal(desk: &mut Desk<'_, '_>) -> Result<Vec<String>> {
+pub(crate) fn heal(ctx: &mut OpContext<'_, '_>) -> Result<Vec<String>> {
     let mut said = Vec::new();
-    for damage in desk.tx.take_noticed() {
-        let mended = match desk.tx.mend(&damage)? {
+    for damage in ctx.tx.take_noticed() {
+        let mended = match ctx.tx.mend(&damage)? {
             Mended::Healed => "; repaired",
             // Written anew by this very transaction.
             Mended::Sound | Mended::Refused => "",
@@ -116,24 +116,24 @@ impl Operation for ExamineCheckpoints {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ExaminedCheckpoints> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ExaminedCheckpoints> {
         let mut examined = ExaminedCheckpoints {
-            history: desk.tx.history().to_owned(),
-            before: desk.tx.branches()?.into_iter().map(left).collect(),
+            history: ctx.tx.history().to_owned(),
+            before: ctx.tx.branches()?.into_iter().map(left).collect(),
             ..ExaminedCheckpoints::default()
         };
         let ids = match &self.wanted {
             CheckpointsToRead::Newest { mission } => {
-                let mission = desk.mission(mission.as_deref())?;
+                let mission = ctx.mission(mission.as_deref())?;
                 examined.mission_id = Some(mission.id);
-                let (sound, passed) = newest_sound(desk, &mission)?;
+                let (sound, passed) = newest_sound(ctx, &mission)?;
                 let passed = passed.into_iter().map(|passed| passed.id);
                 passed.chain(sound.map(|sound| sound.id)).collect()
             }
             CheckpointsToRead::All => {
-                let mission = desk.mission(None)?;
+                let mission = ctx.mission(None)?;
                 examined.mission_id = Some(mission.id);
-                let rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+                let rows = ctx.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
                 rows.iter()
                     .map(|row| Ok(row.typed_id()?))
                     .collect::<Result<Vec<CheckpointId>>>()?
@@ -141,7 +141,7 @@ impl Operation for ExamineCheckpoints {
             CheckpointsToRead::Named { checkpoints } => {
                 let mut ids = Vec::new();
                 for reference in checkpoints {
-                    match resolve(desk, reference)? {
+                    match resolve(ctx, reference)? {
                         Some(id) => ids.push(id),
                         None => examined.unknown.push(reference.clone()),
                     }
@@ -149,11 +149,11 @@ impl Operation for ExamineCheckpoints {
                 ids
             }
             CheckpointsToRead::BeforeRewind { mission } => {
-                let mission = desk.mission(mission.as_deref())?;
-                let before = before_last_rewind(desk, &mission)?;
+                let mission = ctx.mission(mission.as_deref())?;
+                let before = before_last_rewind(ctx, &mission)?;
                 let id = before.map(|(_, before)| before);
                 match id {
-                    Some(id) if desk.tx.told(Kind::Checkpoint, &id.to_string())?.is_empty() => {
+                    Some(id) if ctx.tx.told(Kind::Checkpoint, &id.to_string())?.is_empty() => {
                         examined.unknown.push(id.to_string());
                         Vec::new()
                     }
@@ -162,12 +162,12 @@ impl Operation for ExamineCheckpoints {
             }
         };
         if let Some(mission) = examined.mission_id {
-            let known = desk.tx.known(Kind::Checkpoint, mission)?;
+            let known = ctx.tx.known(Kind::Checkpoint, mission)?;
             // A damaged id is no file's name either.
             examined.known = known.iter().filter_map(|id| id.parse().ok()).collect();
         }
         for id in ids {
-            examined.checkpoints.extend(examine(desk, id)?);
+            examined.checkpoints.extend(examine(ctx, id)?);
         }
         Ok(examined)
     }
@@ -182,31 +182,31 @@ fn left(branch: Branch) -> Cursor {
 }
 
 /// The checkpoint that is meant, whether or not it can be read; none when nothing fits.
-fn resolve(desk: &mut Desk<'_, '_>, reference: &str) -> Result<Option<CheckpointId>> {
+fn resolve(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Option<CheckpointId>> {
     if reference.starts_with('@') {
-        return Ok(Some(find(desk, reference)?.id));
+        return Ok(Some(find(ctx, reference)?.id));
     }
     let typed = flightline_core::id::Typed::parse(reference, CheckpointId::PREFIX)?;
-    let found = desk
+    let found = ctx
         .tx
         .ids_between(Kind::Checkpoint, &typed.beginning, &typed.end())?;
     match found.as_slice() {
         [] => Ok(None),
         [id] => Ok(Some(id.parse()?)),
         // Says which ones could be meant.
-        _ => find(desk, reference).map(|found| Some(found.id)),
+        _ => find(ctx, reference).map(|found| Some(found.id)),
     }
 }
 
 /// How one checkpoint stands; nothing when it is gone.
 pub(crate) fn examine(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     id: CheckpointId,
 ) -> Result<Option<ExaminedCheckpoint>> {
     let key = id.to_string();
     // Damage noticed here is reported by the operation that mends it, or that reads it next.
-    desk.tx.take_noticed();
-    let mut examined = match desk.tx.get::<Checkpoint>(&key).map_err(Error::from) {
+    ctx.tx.take_noticed();
+    let mut examined = match ctx.tx.get::<Checkpoint>(&key).map_err(Error::from) {
         Ok(None) => return Ok(None),
         Ok(Some(checkpoint)) => {
             let mut examined = ExaminedCheckpoint {
@@ -216,15 +216,15 @@ pub(crate) fn examine(
                 lacks: Vec::new(),
                 mendable: checkpoint.status == CheckpointStatus::Corrupted,
                 quarantined: checkpoint.status == CheckpointStatus::Corrupted,
-                backup: desk.tx.backup_of(id)?,
+                backup: ctx.tx.backup_of(id)?,
             };
-            match load(desk, &checkpoint) {
-                Ok(_) => examined.problem = tree::recorded(desk, id)?.err(),
+            match load(ctx, &checkpoint) {
+                Ok(_) => examined.problem = tree::recorded(ctx, id)?.err(),
                 Err(error) if error.is_damage() => {
                     examined.problem = Some(error.into_refusal().message);
                     let (rev, mission) = (checkpoint.cut.rev, checkpoint.cut.mission_id);
                     // A thinned value is lacking too, and no file brings it back into the journal.
-                    examined.lacks = desk.tx.damaged_at(rev, mission).unwrap_or_default();
+                    examined.lacks = ctx.tx.damaged_at(rev, mission).unwrap_or_default();
                     examined.mendable = false;
                 }
                 Err(error) => return Err(error),
@@ -232,7 +232,7 @@ pub(crate) fn examine(
             examined
         }
         Err(error) if error.is_damage() => {
-            let rows = desk.tx.rows(Kind::Checkpoint, Find::All)?;
+            let rows = ctx.tx.rows(Kind::Checkpoint, Find::All)?;
             let Some(row) = rows.into_iter().find(|row| row.id == key) else {
                 return Ok(None);
             };
@@ -247,12 +247,12 @@ pub(crate) fn examine(
                 lacks: Vec::new(),
                 mendable: false,
                 quarantined: false,
-                backup: desk.tx.backup_of(id)?,
+                backup: ctx.tx.backup_of(id)?,
             }
         }
         Err(error) => return Err(error),
     };
-    let noticed = !desk.tx.take_noticed().is_empty();
+    let noticed = !ctx.tx.take_noticed().is_empty();
     examined.mendable |= examined.problem.is_none() && noticed;
     Ok(Some(examined))
 }
@@ -299,9 +299,9 @@ impl Operation for MendCheckpoint {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MendedCheckpoint> {
         // A record that the store lost is believed as it is offered: not everybody may offer one.
-        if !desk.is_in_charge() {
+        if !ctx.is_in_charge() {
             return Err(Refusal::new(
                 Code::NotYours,
                 format!(
@@ -312,40 +312,40 @@ impl Operation for MendCheckpoint {
             .hint("ask for it with `fleet doctor --fix`")
             .into());
         }
-        self.carry_out(desk)
+        self.carry_out(ctx)
     }
 }
 
 impl MendCheckpoint {
     /// Mends a checkpoint for an operation that reads it.
-    pub(crate) fn carry_out(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
+    pub(crate) fn carry_out(&self, ctx: &mut OpContext<'_, '_>) -> Result<MendedCheckpoint> {
         // Housekeeping, no activity of an agent.
-        let who = desk.tx.actor().clone();
-        desk.tx.act_as(Actor::flightline());
-        let done = self.mend(desk);
-        desk.tx.act_as(who);
+        let who = ctx.tx.actor().clone();
+        ctx.tx.act_as(Actor::flightline());
+        let done = self.mend(ctx);
+        ctx.tx.act_as(who);
         done
     }
 
-    fn mend(&self, desk: &mut Desk<'_, '_>) -> Result<MendedCheckpoint> {
+    fn mend(&self, ctx: &mut OpContext<'_, '_>) -> Result<MendedCheckpoint> {
         let id = short(self.checkpoint);
-        let told = desk
+        let told = ctx
             .tx
             .told(Kind::Checkpoint, &self.checkpoint.to_string())?;
         let mut said = Vec::new();
         let record = match told.last() {
             // Deleted on purpose: no copy brings it back.
             Some(last) if last.change == Change::Gone => None,
-            Some(_) => self.record_in_store(desk, &told, &mut said)?,
-            None => self.record_from_file(desk, &mut said)?,
+            Some(_) => self.record_in_store(ctx, &told, &mut said)?,
+            None => self.record_from_file(ctx, &mut said)?,
         };
         let Some(mut record) = record else {
             return Ok(self.outcome(false, said));
         };
-        let sound = self.values_in_store(desk, &record, &mut said)?;
+        let sound = self.values_in_store(ctx, &record, &mut said)?;
         if let Some(seen) = &self.file_system
-            && tree::recorded(desk, record.id)?.is_err()
-            && tree::mend(desk, seen)?
+            && tree::recorded(ctx, record.id)?.is_err()
+            && tree::mend(ctx, seen)?
         {
             said.push(format!(
                 "the section `file_system` of {id} was damaged in the store; repaired from its file"
@@ -353,19 +353,18 @@ impl MendCheckpoint {
         }
         if sound && told.is_empty() {
             let data = json!({ "checkpoint_id": record.id, "from": "file" });
-            desk.tx
-                .set(EventType::CheckpointRecovered, &record, &data)?;
+            ctx.tx.set(EventType::CheckpointRecovered, &record, &data)?;
             let backup = match self.file.clone() {
                 Some((bytes, sha256)) => Backup::Written {
-                    at: desk.now(),
+                    at: ctx.now(),
                     bytes,
                     sha256,
                     node: None,
                 },
                 None => Backup::Pending,
             };
-            desk.tx.set_backup(record.id, &backup)?;
-            tree::bring_in(desk, self.file_system.as_ref())?;
+            ctx.tx.set_backup(record.id, &backup)?;
+            tree::bring_in(ctx, self.file_system.as_ref())?;
             said.push(format!(
                 "{id} was missing in the store; brought back from its file"
             ));
@@ -377,14 +376,12 @@ impl MendCheckpoint {
         } else if sound && record.status == CheckpointStatus::Corrupted {
             record.status = CheckpointStatus::Valid;
             let data = json!({ "checkpoint_id": record.id });
-            desk.tx
-                .set(EventType::CheckpointRecovered, &record, &data)?;
+            ctx.tx.set(EventType::CheckpointRecovered, &record, &data)?;
         } else if !sound && self.quarantine && record.status != CheckpointStatus::Corrupted {
-            let why = problem(desk, &record)?.unwrap_or_default();
+            let why = problem(ctx, &record)?.unwrap_or_default();
             record.status = CheckpointStatus::Corrupted;
             let data = json!({ "checkpoint_id": record.id, "problem": why });
-            desk.tx
-                .set(EventType::CheckpointCorrupted, &record, &data)?;
+            ctx.tx.set(EventType::CheckpointCorrupted, &record, &data)?;
             said.push(format!("{why}; no copy can mend it: quarantined"));
         }
         Ok(self.outcome(sound, said))
@@ -401,12 +398,12 @@ impl MendCheckpoint {
     /// The record of a checkpoint that the journal knows; mended if need be.
     fn record_in_store(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         told: &[JournalChange],
         said: &mut Vec<String>,
     ) -> Result<Option<Checkpoint>> {
         let (key, id) = (self.checkpoint.to_string(), short(self.checkpoint));
-        match desk.tx.get::<Checkpoint>(&key).map_err(Error::from) {
+        match ctx.tx.get::<Checkpoint>(&key).map_err(Error::from) {
             Ok(Some(record)) => return Ok(Some(record)),
             // Its row is lost, and the journal has it all.
             Ok(None) => {}
@@ -429,30 +426,29 @@ impl MendCheckpoint {
                 sha: last.sha.clone(),
                 text,
             };
-            desk.tx.mend_value(&copy, "file")?;
-            if desk.tx.get::<Checkpoint>(&key).ok().flatten().is_none() {
-                desk.tx.mend_row(Kind::Checkpoint, &key)?;
+            ctx.tx.mend_value(&copy, "file")?;
+            if ctx.tx.get::<Checkpoint>(&key).ok().flatten().is_none() {
+                ctx.tx.mend_row(Kind::Checkpoint, &key)?;
             }
             said.push(format!(
                 "the record of {id} was damaged in the store; repaired"
             ));
-            return Ok(desk.tx.get::<Checkpoint>(&key)?);
+            return Ok(ctx.tx.get::<Checkpoint>(&key)?);
         }
         // What it names never changes, and has a hash of its own: only marks are lost.
         let Some(base) = bases.into_iter().next() else {
             return Ok(None);
         };
         let record = Checkpoint {
-            pinned_at: pinned_at(desk, &key)?,
+            pinned_at: pinned_at(ctx, &key)?,
             status: CheckpointStatus::Valid,
             ..base
         };
-        if !self.values_in_store(desk, &record, said)? {
+        if !self.values_in_store(ctx, &record, said)? {
             return Ok(None);
         }
         let data = json!({ "checkpoint_id": record.id, "lost_at": last.rev });
-        desk.tx
-            .set(EventType::CheckpointRecovered, &record, &data)?;
+        ctx.tx.set(EventType::CheckpointRecovered, &record, &data)?;
         said.push(format!(
             "the record of {id} was damaged in the store; its content is repaired, but a note on it may be lost"
         ));
@@ -475,14 +471,14 @@ impl MendCheckpoint {
     /// The record of a checkpoint that the store does not know at all.
     fn record_from_file(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         said: &mut Vec<String>,
     ) -> Result<Option<Checkpoint>> {
         let Some(record) = self.bases(&[]).into_iter().next() else {
             return Ok(None);
         };
         let mission = record.cut.mission_id.to_string();
-        if desk.tx.told(Kind::Mission, &mission)?.is_empty() {
+        if ctx.tx.told(Kind::Mission, &mission)?.is_empty() {
             said.push(format!(
                 "{} is only in its file, and so is its mission; `fleet doctor --rebuild` builds a store from the files",
                 short(self.checkpoint)
@@ -495,12 +491,12 @@ impl MendCheckpoint {
     /// Makes what a checkpoint names whole again. Says whether it is.
     fn values_in_store(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         record: &Checkpoint,
         said: &mut Vec<String>,
     ) -> Result<bool> {
-        if is_sound(desk, record)? {
-            said.extend(heal(desk)?);
+        if is_sound(ctx, record)? {
+            said.extend(heal(ctx)?);
             return Ok(true);
         }
         // Only what makes up exactly what the checkpoint names can stand for events that are lost.
@@ -520,20 +516,20 @@ impl MendCheckpoint {
                 text: value.text.clone(),
                 sha: value.sha.clone(),
             };
-            let mended = desk.tx.mend_value(&copy, "file")? == Mended::Healed
-                || (complete && desk.tx.bring_back(&copy, "file")? == Mended::Healed);
+            let mended = ctx.tx.mend_value(&copy, "file")? == Mended::Healed
+                || (complete && ctx.tx.bring_back(&copy, "file")? == Mended::Healed);
             healed += u64::from(mended);
         }
-        let mut sound = is_sound(desk, record)?;
+        let mut sound = is_sound(ctx, record)?;
         if !sound {
             for value in &self.values {
-                if !desk.tx.has_row(value.kind, &value.id)?
-                    && desk.tx.mend_row(value.kind, &value.id)? == Mended::Healed
+                if !ctx.tx.has_row(value.kind, &value.id)?
+                    && ctx.tx.mend_row(value.kind, &value.id)? == Mended::Healed
                 {
                     healed += 1;
                 }
             }
-            sound = is_sound(desk, record)?;
+            sound = is_sound(ctx, record)?;
         }
         if healed > 0 {
             let noun = if healed == 1 { "value" } else { "values" };
@@ -542,18 +538,18 @@ impl MendCheckpoint {
                 short(record.id)
             ));
         }
-        said.extend(heal(desk)?);
+        said.extend(heal(ctx)?);
         Ok(sound)
     }
 }
 
-fn is_sound(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<bool> {
-    Ok(problem(desk, record)?.is_none())
+fn is_sound(ctx: &mut OpContext<'_, '_>, record: &Checkpoint) -> Result<bool> {
+    Ok(problem(ctx, record)?.is_none())
 }
 
 /// The problem with the values that a checkpoint names.
-fn problem(desk: &mut Desk<'_, '_>, record: &Checkpoint) -> Result<Option<String>> {
-    match load(desk, record) {
+fn problem(ctx: &mut OpContext<'_, '_>, record: &Checkpoint) -> Result<Option<String>> {
+    match load(ctx, record) {
         Ok(_) => Ok(None),
         Err(error) if error.is_damage() => Ok(Some(error.into_refusal().message)),
         Err(error) => Err(error),
@@ -591,8 +587,8 @@ fn as_marked(base: &Checkpoint, told: &[JournalChange]) -> Vec<String> {
 }
 
 /// When a checkpoint was pinned, as its events tell.
-fn pinned_at(desk: &mut Desk<'_, '_>, key: &str) -> Result<Option<Time>> {
-    let events = desk.tx.events_of(Kind::Checkpoint, key, 1_000)?;
+fn pinned_at(ctx: &mut OpContext<'_, '_>, key: &str) -> Result<Option<Time>> {
+    let events = ctx.tx.events_of(Kind::Checkpoint, key, 1_000)?;
     let mark = events.into_iter().find(|event| {
         matches!(
             event.event_type(),

@@ -10,67 +10,61 @@ use serde_json::json;
 
 use super::take::{NewCheckpoint, take};
 use super::trigger::trigger;
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// Takes a checkpoint when progress has first reached 25, 50 or 75 % on this timeline; one, when it
 /// crossed several at once.
 pub(crate) fn milestones(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
 ) -> Result<Option<CheckpointId>> {
-    if !desk.policy.triggers.has(Reason::Milestone) {
+    if !ctx.policy.triggers.has(Reason::Milestone) {
         return Ok(None);
     }
-    let progress = desk.progress(mission.id)?;
+    let progress = ctx.progress(mission.id)?;
     let mut crossed = Vec::new();
-    for percent in desk.policy.milestones {
+    for percent in ctx.policy.milestones {
         let reached = Milestone {
             mission_id: mission.id,
             timeline: mission.timeline,
             percent,
-            at: desk.now(),
+            at: ctx.now(),
             owed: false,
         };
-        let known = desk.tx.get::<Milestone>(&reached.key())?;
+        let known = ctx.tx.get::<Milestone>(&reached.key())?;
         if progress.reached(u64::from(percent)) && known.is_none() {
             let data = json!({ "percent": percent });
-            desk.tx.set(EventType::MilestoneReached, &reached, &data)?;
+            ctx.tx.set(EventType::MilestoneReached, &reached, &data)?;
             crossed.push(reached);
         }
     }
     if crossed.is_empty() {
         return Ok(None);
     }
-    let mut named = owed(desk, mission)?;
+    let mut named = owed(ctx, mission)?;
     named.extend(crossed.iter().cloned());
-    let taken = trigger(
-        desk,
-        mission,
-        Reason::Milestone,
-        details(&named),
-        Vec::new(),
-    )?;
+    let taken = trigger(ctx, mission, Reason::Milestone, details(&named), Vec::new())?;
     let (changed, is_owed) = match taken {
         Some(_) => (named, false),
         None => (crossed, true),
     };
     for milestone in changed.into_iter().filter(|it| it.owed != is_owed) {
-        mark(desk, milestone, is_owed)?;
+        mark(ctx, milestone, is_owed)?;
     }
     Ok(taken)
 }
 
 /// Takes the checkpoint of milestones whose own could not be taken. Costs one look when none is owed; a repeated
 /// failure is no news.
-pub(crate) fn catch_up(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<()> {
+pub(crate) fn catch_up(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<()> {
     let parent = mission.to_string();
-    let counts = desk.tx.counts(Kind::Milestone, Find::Parent(&parent))?;
+    let counts = ctx.tx.counts(Kind::Milestone, Find::Parent(&parent))?;
     if !counts.iter().any(|(status, _)| status == Milestone::OWED) {
         return Ok(());
     }
-    let mission = desk.mission(Some(&parent))?;
-    let owed = owed(desk, &mission)?;
+    let mission = ctx.mission(Some(&parent))?;
+    let owed = owed(ctx, &mission)?;
     if owed.is_empty() {
         return Ok(());
     }
@@ -81,23 +75,23 @@ pub(crate) fn catch_up(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<()
         note: None,
         blockers: Vec::new(),
     };
-    if desk.attempt(|desk| take(desk, &taking))?.is_ok() {
+    if ctx.attempt(|ctx| take(ctx, &taking))?.is_ok() {
         for milestone in owed {
-            mark(desk, milestone, false)?;
+            mark(ctx, milestone, false)?;
         }
     }
     Ok(())
 }
 
 /// Those of the mission's timeline whose checkpoint could not be taken yet.
-fn owed(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Milestone>> {
-    let mut found = desk.tx.find::<Milestone>(Find::Parent(&mission.key()))?;
+fn owed(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<Milestone>> {
+    let mut found = ctx.tx.find::<Milestone>(Find::Parent(&mission.key()))?;
     found.retain(|it| it.owed && it.timeline == mission.timeline);
     found.sort_by_key(|it| it.percent);
     Ok(found)
 }
 
-fn mark(desk: &mut Desk<'_, '_>, milestone: Milestone, owed: bool) -> Result<()> {
+fn mark(ctx: &mut OpContext<'_, '_>, milestone: Milestone, owed: bool) -> Result<()> {
     let milestone = Milestone { owed, ..milestone };
     let data = json!({ "percent": milestone.percent });
     let event = if owed {
@@ -105,7 +99,7 @@ fn mark(desk: &mut Desk<'_, '_>, milestone: Milestone, owed: bool) -> Result<()>
     } else {
         EventType::MilestoneSettled
     };
-    desk.tx.set(event, &milestone, &data)?;
+    ctx.tx.set(event, &milestone, &data)?;
     Ok(())
 }
 

@@ -21,9 +21,9 @@ use serde_json::json;
 use super::clock::{ClockAhead, believed, least_time};
 use super::thin::{PlanThinning, Thinned, plan_thinning, thin};
 use super::{import, load, readable, refuse_newer, tree, unarchived};
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
+use crate::op_context::OpContext;
 use crate::store_job::GiveBack;
 
 /// Plans which checkpoints go. Changes nothing.
@@ -220,8 +220,8 @@ impl Operation for PlanPrune {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
-        let decided = self.candidates(desk)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Pruned> {
+        let decided = self.candidates(ctx)?;
         Ok(decided.report())
     }
 }
@@ -237,15 +237,15 @@ impl Operation for ApplyPrune {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Pruned> {
         // Planned again here: what was pinned or became the last one meanwhile stays.
-        let mut decided = self.plan.candidates(desk)?;
+        let mut decided = self.plan.candidates(ctx)?;
         let plan = &mut decided.plan;
         plan.delete
             .retain(|candidate| self.delete.contains(&candidate.id));
         plan.archive
             .retain(|candidate| self.archive.contains(&candidate.id));
-        decided.carry_out(desk, &self.plan, self.more)?;
+        decided.carry_out(ctx, &self.plan, self.more)?;
         Ok(decided.report())
     }
 }
@@ -261,9 +261,9 @@ impl Operation for PruneCheckpoints {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Pruned> {
-        let decided = self.plan.candidates(desk)?;
-        decided.carry_out(desk, &self.plan, false)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Pruned> {
+        let decided = self.plan.candidates(ctx)?;
+        decided.carry_out(ctx, &self.plan, false)?;
         Ok(decided.report())
     }
 }
@@ -276,32 +276,37 @@ struct Decided {
 }
 
 impl Decided {
-    fn carry_out(&self, desk: &mut Desk<'_, '_>, request: &PlanPrune, more: bool) -> Result<()> {
+    fn carry_out(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        request: &PlanPrune,
+        more: bool,
+    ) -> Result<()> {
         let plan = &self.plan;
         if let Some(ahead) = self.clock.as_ref().filter(|_| !request.force)
             && going(plan).any(|id| ahead.checkpoints.contains(&id))
         {
             return Err(ahead.refusal());
         }
-        archive(desk, &plan.archive)?;
+        archive(ctx, &plan.archive)?;
         for candidate in &plan.delete {
-            if let Some(checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
-                delete_checkpoint(desk, &checkpoint)?;
+            if let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&candidate.id.to_string())? {
+                delete_checkpoint(ctx, &checkpoint)?;
             }
         }
         let sure = match request.force {
-            true => desk.now(),
-            false => least_time(desk.tx)?,
+            true => ctx.now(),
+            false => least_time(ctx.tx)?,
         };
-        let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
-        let last = last.unwrap_or_else(|| LastPrune::never(desk.tx.project_created_at()));
+        let last = ctx.tx.get::<LastPrune>(LastPrune::KEY)?;
+        let last = last.unwrap_or_else(|| LastPrune::never(ctx.tx.project_created_at()));
         let applied = LastPrune {
-            at: if more { last.at } else { desk.now() },
+            at: if more { last.at } else { ctx.now() },
             thinned_to: last.thinned_to,
             sure: Some(sure),
-            uptime: desk.tx.uptime(),
+            uptime: ctx.tx.uptime(),
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::RetentionApplied,
             &applied,
             &json!({ "deleted": plan.delete.len(), "archived": plan.archive.len() }),
@@ -335,32 +340,35 @@ impl Decided {
 }
 
 /// Deletes a checkpoint, with what is kept of it alone.
-pub(super) fn delete_checkpoint(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
-    desk.tx.remove(
+pub(super) fn delete_checkpoint(
+    ctx: &mut OpContext<'_, '_>,
+    checkpoint: &Checkpoint,
+) -> Result<()> {
+    ctx.tx.remove(
         EventType::CheckpointPruned,
         checkpoint,
         &json!({ "checkpoint_id": checkpoint.id }),
     )?;
-    desk.tx.forget_backup(checkpoint.id)?;
-    import::forget(desk, checkpoint)?;
-    tree::forget(desk, checkpoint.id)
+    ctx.tx.forget_backup(checkpoint.id)?;
+    import::forget(ctx, checkpoint)?;
+    tree::forget(ctx, checkpoint.id)
 }
 
 impl PlanPrune {
-    fn candidates(&self, desk: &mut Desk<'_, '_>) -> Result<Decided> {
-        let mut policy = desk.policy.retention;
+    fn candidates(&self, ctx: &mut OpContext<'_, '_>) -> Result<Decided> {
+        let mut policy = ctx.policy.retention;
         policy.older_than_ms = self.older_than_ms.unwrap_or(policy.older_than_ms);
         policy.keep = self.keep.unwrap_or(policy.keep);
         let only = match &self.mission {
-            Some(reference) => Some(desk.mission(Some(reference))?.id),
+            Some(reference) => Some(ctx.mission(Some(reference))?.id),
             None => None,
         };
-        let (missions, _) = readable::<Mission>(desk.tx, Find::All)?;
+        let (missions, _) = readable::<Mission>(ctx.tx, Find::All)?;
         let missions: BTreeMap<MissionId, MissionCompletion> = missions
             .iter()
             .map(|mission| (mission.id, state_of(mission)))
             .collect();
-        let (mut checkpoints, _) = readable::<Checkpoint>(desk.tx, Find::All)?;
+        let (mut checkpoints, _) = readable::<Checkpoint>(ctx.tx, Find::All)?;
         checkpoints.retain(|checkpoint| {
             (checkpoint.status != CheckpointStatus::Archived || ages(checkpoint, &policy))
                 && only.is_none_or(|only| checkpoint.cut.mission_id == only)
@@ -368,7 +376,7 @@ impl PlanPrune {
         // Damage keeps more of a mission's checkpoints, and never fewer: where nothing goes even if all are sound, they
         // need not be read.
         let by_status: Vec<RetentionCandidate> = checkpoints.iter().map(candidate_of).collect();
-        let if_sound = plan(&by_status, &missions, &policy, desk.now());
+        let if_sound = plan(&by_status, &missions, &policy, ctx.now());
         let touched: BTreeSet<MissionId> = if_sound
             .delete
             .iter()
@@ -379,8 +387,8 @@ impl PlanPrune {
             .iter()
             .filter(|checkpoint| touched.contains(&checkpoint.cut.mission_id))
             .collect();
-        let damaged = damaged(desk, doubted, policy.keep.max(1));
-        let backups: BTreeMap<CheckpointId, Backup> = desk.tx.backups()?.into_iter().collect();
+        let damaged = damaged(ctx, doubted, policy.keep.max(1));
+        let backups: BTreeMap<CheckpointId, Backup> = ctx.tx.backups()?.into_iter().collect();
         let mut candidates: Vec<RetentionCandidate> = checkpoints
             .iter()
             .map(|checkpoint| {
@@ -392,11 +400,11 @@ impl PlanPrune {
                 candidate
             })
             .collect();
-        let as_of = self.as_of.map_or(desk.now(), |as_of| as_of.min(desk.now()));
-        mind_the_order(&mut candidates, desk.now());
+        let as_of = self.as_of.map_or(ctx.now(), |as_of| as_of.min(ctx.now()));
+        mind_the_order(&mut candidates, ctx.now());
         let as_of_sure = match self.as_of {
             Some(as_of) => as_of,
-            None => believed(desk.tx)?,
+            None => believed(ctx.tx)?,
         };
         let doubted = (as_of_sure < as_of)
             .then(|| plan(&candidates, &missions, &policy, as_of_sure))
@@ -439,12 +447,12 @@ fn ages(checkpoint: &Checkpoint, policy: &Retention) -> bool {
 }
 
 /// Archives these checkpoints: out of lists, counts and limits, and still there.
-fn archive(desk: &mut Desk<'_, '_>, candidates: &[RetentionCandidate]) -> Result<()> {
+fn archive(ctx: &mut OpContext<'_, '_>, candidates: &[RetentionCandidate]) -> Result<()> {
     for candidate in candidates {
-        if let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&candidate.id.to_string())? {
+        if let Some(mut checkpoint) = ctx.tx.get::<Checkpoint>(&candidate.id.to_string())? {
             checkpoint.status = CheckpointStatus::Archived;
             let data = json!({ "checkpoint_id": checkpoint.id, "reason": "surplus" });
-            desk.tx
+            ctx.tx
                 .set(EventType::CheckpointArchived, &checkpoint, &data)?;
         }
     }
@@ -453,49 +461,45 @@ fn archive(desk: &mut Desk<'_, '_>, candidates: &[RetentionCandidate]) -> Result
 
 /// Archives what a mission has too many of, where the policy says so: its maximum then holds at any time,
 /// and not only once a day.
-pub(crate) fn archive_surplus(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<()> {
-    let policy = desk.policy.retention;
+pub(crate) fn archive_surplus(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<()> {
+    let policy = ctx.policy.retention;
     if policy.surplus != Surplus::Archive {
         return Ok(());
     }
-    let counts = desk
-        .tx
-        .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let counts = ctx.tx.counts(Kind::Checkpoint, Find::Mission(mission.id))?;
     let archived = CheckpointStatus::Archived.as_str();
     let listed = counts.iter().filter(|(status, _)| status != archived);
     if listed.map(|(_, count)| count).sum::<u64>() <= policy.most {
         return Ok(());
     }
-    let candidates: Vec<RetentionCandidate> = unarchived(desk, mission)?
+    let candidates: Vec<RetentionCandidate> = unarchived(ctx, mission)?
         .iter()
         .filter(|checkpoint| refuse_newer(checkpoint).is_ok())
         .map(candidate_of)
         .collect();
     let missions = BTreeMap::from([(mission.id, state_of(mission))]);
-    let plan = plan(&candidates, &missions, &policy, desk.now());
+    let plan = plan(&candidates, &missions, &policy, ctx.now());
     // Housekeeping, no act of the caller that takes a checkpoint.
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
-    archive(desk, &plan.archive)?;
-    desk.tx.act_as(who);
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
+    archive(ctx, &plan.archive)?;
+    ctx.tx.act_as(who);
     Ok(())
 }
 
 /// Which of a mission's checkpoints are too many, though their time is not over.
 pub(super) fn surplus_plan(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
 ) -> Result<Vec<CheckpointId>> {
-    let candidates: Vec<RetentionCandidate> = unarchived(desk, mission)?
-        .iter()
-        .map(candidate_of)
-        .collect();
+    let candidates: Vec<RetentionCandidate> =
+        unarchived(ctx, mission)?.iter().map(candidate_of).collect();
     let missions = BTreeMap::from([(mission.id, MissionCompletion { completed_at: None })]);
     let only_surplus = Retention {
         older_than_ms: Millis::MAX,
-        ..desk.policy.retention
+        ..ctx.policy.retention
     };
-    let plan = plan(&candidates, &missions, &only_surplus, desk.now());
+    let plan = plan(&candidates, &missions, &only_surplus, ctx.now());
     Ok(plan.delete.iter().map(|candidate| candidate.id).collect())
 }
 
@@ -519,7 +523,7 @@ pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> RetentionCandidate {
 /// checkpoint depends on newer ones alone, so the newest are enough for a list. Takes checkpoints without known damage
 /// for sound: a list does not read every value of every checkpoint.
 pub(crate) fn expired(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     mission: &Mission,
     newest: impl Iterator<Item = RetentionCandidate>,
 ) -> BTreeMap<CheckpointId, Guard> {
@@ -527,14 +531,14 @@ pub(crate) fn expired(
         .filter(|candidate| !candidate.archived && candidate.mission == mission.id)
         .collect();
     let missions = BTreeMap::from([(mission.id, state_of(mission))]);
-    let plan = plan(&candidates, &missions, &desk.policy.retention, desk.now());
+    let plan = plan(&candidates, &missions, &ctx.policy.retention, ctx.now());
     plan.guarded.into_iter().collect()
 }
 
 /// Those that fail their checks, as far as it matters: of each mission the newest are looked at until
 /// `enough` are found sound.
 fn damaged(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut newest: Vec<&Checkpoint>,
     enough: u64,
 ) -> BTreeSet<CheckpointId> {
@@ -549,7 +553,7 @@ fn damaged(
         if *found >= enough {
             continue;
         }
-        if load(desk, checkpoint).is_ok() {
+        if load(ctx, checkpoint).is_ok() {
             *found += 1;
         } else {
             damaged.insert(checkpoint.id);

@@ -161,12 +161,12 @@ pub fn rehearse<O: ReadsCheckpoints>(
     };
     let mut warnings = plan.warnings.clone();
     let operation = operation.rehearsed();
-    let rehearsed = fleet.rehearse_acts(&operation, caller, |desk| {
+    let rehearsed = fleet.rehearse_acts(&operation, caller, |ctx| {
         let mut said = Vec::new();
         for mend in &plan.mends {
-            said.extend(mend.carry_out(desk)?.said);
+            said.extend(mend.carry_out(ctx)?.said);
         }
-        Ok((said, operation.decide(desk)?))
+        Ok((said, operation.decide(ctx)?))
     });
     let done = rehearsed.map(|(said, outcome)| {
         warnings.extend(said.into_iter().map(would));

@@ -7,23 +7,21 @@ use flightline_core::retention::{Retention, Surplus};
 use flightline_store::{Actor, Find, SubjectRow};
 
 use super::prune::{archive_surplus, delete_checkpoint, surplus_plan};
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// Which checkpoints of a mission go when one more is taken for `reason`, if that is known before it is taken.
 pub(super) fn surplus_of_next(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     reason: Reason,
 ) -> Result<Option<Vec<Checkpoint>>> {
-    let policy = desk.policy.retention;
+    let policy = ctx.policy.retention;
     // The target of the rewind may be the oldest; the next checkpoint makes up for it.
     if policy.surplus == Surplus::Delete && reason == Reason::BeforeRestore {
         return Ok(Some(Vec::new()));
     }
-    let counts = desk
-        .tx
-        .counts(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let counts = ctx.tx.counts(Kind::Checkpoint, Find::Mission(mission.id))?;
     let archived = CheckpointStatus::Archived.as_str();
     let mut listed = counts.iter().filter(|(status, _)| status != archived);
     let valid = CheckpointStatus::Valid.as_str();
@@ -40,24 +38,24 @@ pub(super) fn surplus_of_next(
     if policy.surplus == Surplus::Archive || policy.emergencies_apart {
         return Ok(None);
     }
-    let oldest = desk
+    let oldest = ctx
         .tx
         .rows_of_status(Kind::Checkpoint, mission.id, valid, surplus)?;
-    unpinned(desk, &oldest).map(Some)
+    unpinned(ctx, &oldest).map(Some)
 }
 
 /// Archives or deletes the surplus checkpoints of a mission, after one more was taken: those that were known before, or those
 /// that the guards of pruning leave. Pinned ones stay, and as many sound ones as the policy says.
 pub(super) fn hold_maximum(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     known: Option<Vec<Checkpoint>>,
 ) -> Result<()> {
-    let policy = desk.policy.retention;
+    let policy = ctx.policy.retention;
     match (known, policy.surplus) {
-        (Some(going), _) => delete(desk, going),
-        (None, Surplus::Archive) => archive_surplus(desk, mission),
-        (None, Surplus::Delete) => delete_surplus(desk, mission, &policy),
+        (Some(going), _) => delete(ctx, going),
+        (None, Surplus::Archive) => archive_surplus(ctx, mission),
+        (None, Surplus::Delete) => delete_surplus(ctx, mission, &policy),
     }
 }
 
@@ -66,35 +64,39 @@ fn most_of(policy: &Retention) -> u64 {
     policy.most.max(policy.keep).max(1)
 }
 
-fn delete_surplus(desk: &mut Desk<'_, '_>, mission: &Mission, policy: &Retention) -> Result<()> {
+fn delete_surplus(
+    ctx: &mut OpContext<'_, '_>,
+    mission: &Mission,
+    policy: &Retention,
+) -> Result<()> {
     let archived = CheckpointStatus::Archived.as_str();
-    let mut rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let mut rows = ctx.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
     rows.retain(|row| row.status != archived);
     rows.sort_by_key(|row| std::cmp::Reverse(row.born));
     let kept = usize::try_from(most_of(policy)).unwrap_or(usize::MAX);
     let (newest, older) = rows.split_at(kept.min(rows.len()));
     let going = match is_simple(newest, policy) {
-        true => unpinned(desk, older)?,
+        true => unpinned(ctx, older)?,
         // More than the order decides what stays: planned as pruning plans it.
         false => {
             let mut going = Vec::new();
-            for id in surplus_plan(desk, mission)? {
-                going.extend(desk.tx.get::<Checkpoint>(&id.to_string())?);
+            for id in surplus_plan(ctx, mission)? {
+                going.extend(ctx.tx.get::<Checkpoint>(&id.to_string())?);
             }
             going
         }
     };
-    delete(desk, going)
+    delete(ctx, going)
 }
 
-fn delete(desk: &mut Desk<'_, '_>, going: Vec<Checkpoint>) -> Result<()> {
+fn delete(ctx: &mut OpContext<'_, '_>, going: Vec<Checkpoint>) -> Result<()> {
     // Housekeeping, no act of the caller that takes a checkpoint.
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
     for checkpoint in going {
-        delete_checkpoint(desk, &checkpoint)?;
+        delete_checkpoint(ctx, &checkpoint)?;
     }
-    desk.tx.act_as(who);
+    ctx.tx.act_as(who);
     Ok(())
 }
 
@@ -105,11 +107,11 @@ fn is_simple(newest: &[SubjectRow], policy: &Retention) -> bool {
     !policy.emergencies_apart && sound as u64 >= policy.keep.max(1)
 }
 
-fn unpinned(desk: &mut Desk<'_, '_>, rows: &[SubjectRow]) -> Result<Vec<Checkpoint>> {
+fn unpinned(ctx: &mut OpContext<'_, '_>, rows: &[SubjectRow]) -> Result<Vec<Checkpoint>> {
     let mut going = Vec::new();
     for row in rows {
         // One that cannot be read is left to those who mend.
-        let read = desk.tx.get::<Checkpoint>(&row.id);
+        let read = ctx.tx.get::<Checkpoint>(&row.id);
         if let Ok(Some(checkpoint)) = read
             && checkpoint.pinned_at.is_none()
             && checkpoint.imported.is_none()

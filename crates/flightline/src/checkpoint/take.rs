@@ -22,10 +22,10 @@ use serde_json::json;
 use super::surplus::{hold_maximum, surplus_of_next};
 use super::{CheckpointDocument, Contents};
 use crate::agent::context::{agent_context, last_figures};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
+use crate::op_context::OpContext;
 use crate::recovery::undone::Undone;
 use crate::remote::Offline;
 
@@ -78,9 +78,9 @@ impl Operation for TakeCheckpoint {
         })
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointDocument> {
-        notice_overdue(desk)?;
-        let mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointDocument> {
+        notice_overdue(ctx)?;
+        let mission = ctx.mission(self.mission.as_deref())?;
         let reason = self.reason.unwrap_or(Reason::Manual);
         let details = self
             .details
@@ -98,21 +98,19 @@ impl Operation for TakeCheckpoint {
                 Trigger::Progress | Trigger::Manual | Trigger::Compaction => Vec::new(),
             },
         };
-        let of = match desk.agent.clone().filter(|_| reason.ends_context()) {
+        let of = match ctx.agent.clone().filter(|_| reason.ends_context()) {
             Some(agent) => {
-                let tokens = last_figures(desk, &agent)?;
-                Some(agent_context(desk, &agent, &mission, tokens)?)
+                let tokens = last_figures(ctx, &agent)?;
+                Some(agent_context(ctx, &agent, &mission, tokens)?)
             }
             None => None,
         };
-        let before = desk.tx.rev();
-        let checkpoint = take_for(desk, &taking, of, Same::AskedFor)?;
-        match just_taken(desk, &checkpoint, before)? {
+        let before = ctx.tx.rev();
+        let checkpoint = take_for(ctx, &taking, of, Same::AskedFor)?;
+        match just_taken(ctx, &checkpoint, before)? {
             // Its file cannot have been written yet.
-            Some(contents) => {
-                super::document_in_full(desk, &checkpoint, &contents, Backup::Pending)
-            }
-            None => super::document(desk, &checkpoint),
+            Some(contents) => super::document_in_full(ctx, &checkpoint, &contents, Backup::Pending),
+            None => super::document(ctx, &checkpoint),
         }
     }
 }
@@ -121,22 +119,22 @@ impl Operation for TakeCheckpoint {
 /// subjects' rows hold, and the journal need not be looked through for it. It was hashed a moment ago, in this transaction; where a
 /// text is damaged, [`super::load`] finds out.
 fn just_taken(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
     before: u64,
 ) -> Result<Option<Contents>> {
     if checkpoint.cut.rev != before {
         return Ok(None);
     }
-    let values = desk.tx.values_now(checkpoint.cut.mission_id)?;
+    let values = ctx.tx.values_now(checkpoint.cut.mission_id)?;
     let contents = values.map(Contents::new);
     if let Some(contents) = &contents {
         let cut = &checkpoint.cut;
         debug_assert_eq!(contents.sections(cut.digest), cut.sections);
-        contents.recall::<Sortie>(desk.tx)?;
-        contents.recall::<Agent>(desk.tx)?;
-        contents.recall::<Message>(desk.tx)?;
-        contents.recall::<Delivery>(desk.tx)?;
+        contents.recall::<Sortie>(ctx.tx)?;
+        contents.recall::<Agent>(ctx.tx)?;
+        contents.recall::<Message>(ctx.tx)?;
+        contents.recall::<Delivery>(ctx.tx)?;
     }
     Ok(contents)
 }
@@ -152,12 +150,12 @@ pub(crate) struct NewCheckpoint<'a> {
 
 /// Takes a checkpoint of the state as it is in this transaction. Nothing has changed since the last one
 /// for the same reason: that one is returned.
-pub(crate) fn take(desk: &mut Desk<'_, '_>, taking: &NewCheckpoint<'_>) -> Result<Checkpoint> {
-    take_for(desk, taking, None, Same::State)
+pub(crate) fn take(ctx: &mut OpContext<'_, '_>, taking: &NewCheckpoint<'_>) -> Result<Checkpoint> {
+    take_for(ctx, taking, None, Same::State)
 }
 
 /// Takes the checkpoint that a caller wants together with another act.
-pub(crate) fn take_asked(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Checkpoint> {
+pub(crate) fn take_asked(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Checkpoint> {
     let taking = NewCheckpoint {
         mission,
         reason: Reason::Manual,
@@ -165,7 +163,7 @@ pub(crate) fn take_asked(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<C
         note: None,
         blockers: Vec::new(),
     };
-    take_for(desk, &taking, None, Same::AskedFor)
+    take_for(ctx, &taking, None, Same::AskedFor)
 }
 
 /// What makes a checkpoint the one that is wanted again.
@@ -179,16 +177,16 @@ pub(crate) enum Same {
 
 /// Takes a checkpoint for an agent's context that is full, or ends, if `of` is given.
 pub(crate) fn take_for(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     taking: &NewCheckpoint<'_>,
     of: Option<AgentContext>,
     sameness: Same,
 ) -> Result<Checkpoint> {
     let mission = taking.mission;
-    let now = desk.tx.sections(mission.id)?;
+    let now = ctx.tx.sections(mission.id)?;
     // A checkpoint since then has left an event since then.
     let mut taken = false;
-    let newest = desk.tx.newest_work(mission.id, |event| {
+    let newest = ctx.tx.newest_work(mission.id, |event| {
         taken |= event.subject_kind == Kind::Checkpoint;
         true
     })?;
@@ -196,18 +194,18 @@ pub(crate) fn take_for(
     let changed = newest.event.map(|event| event.rev);
     let since = match changed {
         Some(_) if !taken => Vec::new(),
-        changed => taken_since(desk, mission, changed)?,
+        changed => taken_since(ctx, mission, changed)?,
     };
     // Those of before an upgrade are compared as they were hashed.
     let first = match since.iter().any(|same| same.cut.digest == Digest::Lines) {
-        true => sections(desk.tx.lines(mission.id)?, Digest::Lines),
+        true => sections(ctx.tx.lines(mission.id)?, Digest::Lines),
         false => BTreeMap::new(),
     };
     let now_in = |digest: Digest| match digest {
         Digest::Lines => &first,
         Digest::Buckets => &now,
     };
-    let by = author(desk);
+    let by = author(ctx);
     let same_words = |same: &Checkpoint| match sameness {
         Same::State => true,
         Same::AskedFor => same.cut.trigger_details == taking.details && same.cut.created_by == by,
@@ -234,40 +232,40 @@ pub(crate) fn take_for(
     if let Some(same) = same {
         return Ok(same);
     }
-    let id = CheckpointId::new(desk.tx.uuid());
-    record(desk, taking, id, of, now)
+    let id = CheckpointId::new(ctx.tx.uuid());
+    record(ctx, taking, id, of, now)
 }
 
 /// Takes a checkpoint that has its id already, whether or not another holds the same.
 pub(crate) fn take_as(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     taking: &NewCheckpoint<'_>,
     id: CheckpointId,
 ) -> Result<Checkpoint> {
-    let sections = desk.tx.sections(taking.mission.id)?;
-    record(desk, taking, id, None, sections)
+    let sections = ctx.tx.sections(taking.mission.id)?;
+    record(ctx, taking, id, None, sections)
 }
 
 fn record(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     taking: &NewCheckpoint<'_>,
     id: CheckpointId,
     of: Option<AgentContext>,
     sections: BTreeMap<String, SectionDigest>,
 ) -> Result<Checkpoint> {
     let mission = taking.mission;
-    let (rev, now) = (desk.tx.rev(), desk.now());
-    let progress = desk.progress(mission.id)?;
-    let context = context(desk, mission, taking.blockers.clone())?;
-    let sorties: BTreeMap<String, u64> = desk
+    let (rev, now) = (ctx.tx.rev(), ctx.now());
+    let progress = ctx.progress(mission.id)?;
+    let context = context(ctx, mission, taking.blockers.clone())?;
+    let sorties: BTreeMap<String, u64> = ctx
         .tx
         .counts(Kind::Sortie, Find::Mission(mission.id))?
         .into_iter()
         .collect();
-    let messages = open_messages(desk, mission)?;
+    let messages = open_messages(ctx, mission)?;
     let agent_context = match of {
         Some(of) => Some(AgentContext {
-            delta_changes: delta_changes(desk, mission)?,
+            delta_changes: delta_changes(ctx, mission)?,
             ..of
         }),
         None => None,
@@ -286,7 +284,7 @@ fn record(
         messages,
         sections,
         recovery_context: context,
-        created_by: author(desk),
+        created_by: author(ctx),
         version: VERSION.to_owned(),
         agent_context,
         digest: Digest::NEW,
@@ -314,11 +312,11 @@ fn record(
         "lock_count": cut.locks,
         "message_count": cut.messages,
     });
-    let surplus = surplus_of_next(desk, mission, taking.reason)?;
-    desk.tx
+    let surplus = surplus_of_next(ctx, mission, taking.reason)?;
+    ctx.tx
         .set(EventType::FleetCheckpointed, &checkpoint, &data)?;
-    desk.tx.set_backup(checkpoint.id, &Backup::Pending)?;
-    hold_maximum(desk, mission, surplus)?;
+    ctx.tx.set_backup(checkpoint.id, &Backup::Pending)?;
+    hold_maximum(ctx, mission, surplus)?;
     Ok(checkpoint)
 }
 
@@ -328,18 +326,18 @@ fn is_particular(reason: Reason) -> bool {
 }
 
 /// The changes on a mission since its last checkpoint; none when that one is damaged.
-fn delta_changes(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<DeltaChange>> {
+fn delta_changes(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<DeltaChange>> {
     let archived = Some(CheckpointStatus::Archived.as_str());
-    let last = desk.tx.newest::<Checkpoint>(mission.id, archived, 1)?;
+    let last = ctx.tx.newest::<Checkpoint>(mission.id, archived, 1)?;
     let before = match last.first() {
         None => Vec::new(),
-        Some(last) => match super::load(desk, last) {
+        Some(last) => match super::load(ctx, last) {
             Ok(contents) => contents.of::<Sortie>()?,
             Err(error) if error.is_damage() => return Ok(Vec::new()),
             Err(error) => return Err(error),
         },
     };
-    let mut now = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let mut now = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
     now.sort_by_key(|sortie| sortie.position);
     Ok(changes(&before, &now))
 }
@@ -347,7 +345,7 @@ fn delta_changes(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Delta
 /// The checkpoints taken since the last change of a mission: the only ones that can hold the same. One that is
 /// damaged is the same as nothing.
 fn taken_since(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     changed: Option<u64>,
 ) -> Result<Vec<Checkpoint>> {
@@ -357,7 +355,7 @@ fn taken_since(
     // Almost always there is none, and the newest says so.
     let mut limit = 1;
     loop {
-        let mut taken = desk.tx.newest::<Checkpoint>(mission.id, archived, limit)?;
+        let mut taken = ctx.tx.newest::<Checkpoint>(mission.id, archived, limit)?;
         let all = (taken.len() as u64) < limit;
         // One that came back from a file, which is imported or pinned, may be of long ago and newest all the same.
         let native = |it: &&Checkpoint| it.imported.is_none() && it.pinned_at.is_none();
@@ -371,12 +369,12 @@ fn taken_since(
 }
 
 /// The author of a checkpoint: the caller, or Flightline for what only it noticed.
-fn author(desk: &Desk<'_, '_>) -> String {
+fn author(ctx: &OpContext<'_, '_>) -> String {
     let flightline = Actor::flightline();
-    if *desk.tx.actor() == flightline {
+    if *ctx.tx.actor() == flightline {
         flightline.name
     } else {
-        desk.actor()
+        ctx.actor()
     }
 }
 
@@ -388,8 +386,8 @@ fn same_work(a: &BTreeMap<String, SectionDigest>, b: &BTreeMap<String, SectionDi
         .all(|name| a.get(*name) == b.get(*name))
 }
 
-fn open_messages(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<u64> {
-    let counts = desk.tx.counts(Kind::Delivery, Find::Mission(mission.id))?;
+fn open_messages(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<u64> {
+    let counts = ctx.tx.counts(Kind::Delivery, Find::Mission(mission.id))?;
     let acknowledged = "acknowledged";
     debug_assert_eq!(
         DeliveryState::Acknowledged {
@@ -407,7 +405,7 @@ fn open_messages(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<u64> {
 
 /// The recovery context of a mission as it is now.
 pub(crate) fn context(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     blockers: Vec<String>,
 ) -> Result<RecoveryContext> {
@@ -415,8 +413,8 @@ pub(crate) fn context(
         mut sorties,
         settled,
         settled_count,
-    } = looked_at(desk, mission)?;
-    let last_event = last_standing_act(desk, mission)?;
+    } = looked_at(ctx, mission)?;
+    let last_event = last_standing_act(ctx, mission)?;
     // The sortie that was acted on last is named, even when it is completed by now.
     if let Some(event) = &last_event
         && let Some(id) = event
@@ -426,14 +424,14 @@ pub(crate) fn context(
             .filter(|id| id.starts_with(SortieId::PREFIX))
         && !sorties.iter().any(|sortie| sortie.id.to_string() == id)
     {
-        sorties.extend(desk.tx.get::<Sortie>(id)?);
+        sorties.extend(ctx.tx.get::<Sortie>(id)?);
     }
-    let agents = owners(desk, &sorties)?;
+    let agents = owners(ctx, &sorties)?;
     let held = sorties.iter().filter(|sortie| sortie.status.is_held());
     let holders: BTreeSet<AgentId> = held.filter_map(|sortie| sortie.assigned_to).collect();
     let of: Vec<AgentId> = holders.iter().copied().collect();
     let holders: BTreeSet<String> = holders.iter().map(ToString::to_string).collect();
-    let pulses = desk.tx.pulses_of(&of)?.into_iter();
+    let pulses = ctx.tx.pulses_of(&of)?.into_iter();
     let last_pulse = pulses
         .filter(|pulse| holders.contains(&pulse.agent))
         .map(|pulse| pulse.at)
@@ -443,15 +441,15 @@ pub(crate) fn context(
         sorties: &sorties,
         settled: &settled,
         settled_count,
-        progress: desk.progress(mission.id)?,
-        files: &desk.tx.find::<SortieFile>(Find::Mission(mission.id))?,
-        errors: &desk.tx.find::<SortieError>(Find::Mission(mission.id))?,
-        notes: &crate::note::of_mission(desk, mission.id)?,
+        progress: ctx.progress(mission.id)?,
+        files: &ctx.tx.find::<SortieFile>(Find::Mission(mission.id))?,
+        errors: &ctx.tx.find::<SortieError>(Find::Mission(mission.id))?,
+        notes: &crate::note::of_mission(ctx, mission.id)?,
         agents: &agents,
         last_event: last_event.as_ref(),
         last_pulse,
         blockers,
-        now: desk.now(),
+        now: ctx.now(),
     };
     Ok(recovery_context(&situation))
 }
@@ -467,9 +465,9 @@ struct LookedAt {
     settled_count: u64,
 }
 
-fn looked_at(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<LookedAt> {
+fn looked_at(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<LookedAt> {
     let of = Find::Mission(mission.id);
-    let counts = desk.tx.counts(Kind::Sortie, of)?;
+    let counts = ctx.tx.counts(Kind::Sortie, of)?;
     let settled = |word: &str| SortieStatus::from_word(word).is_some_and(SortieStatus::is_settled);
     let of_settled = counts.iter().filter(|(status, _)| settled(status));
     let settled_count = of_settled.map(|(_, count)| count).sum();
@@ -480,13 +478,13 @@ fn looked_at(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<LookedAt> {
     };
     if total <= READ_AT_ONCE {
         let mut at_once: BTreeMap<String, Sortie> = BTreeMap::new();
-        match desk.tx.find::<Sortie>(of) {
+        match ctx.tx.find::<Sortie>(of) {
             Ok(all) => at_once.extend(all.into_iter().map(|sortie| (sortie.key(), sortie))),
             // It may be one that is not looked at: those that are, are read one by one.
             Err(flightline_store::StoreError::Corrupt(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        let (mut waiting, rows) = (0, desk.tx.rows(Kind::Sortie, of)?);
+        let (mut waiting, rows) = (0, ctx.tx.rows(Kind::Sortie, of)?);
         for row in rows {
             match SortieStatus::from_word(&row.status) {
                 Some(status) if status.is_settled() => {
@@ -497,7 +495,7 @@ fn looked_at(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<LookedAt> {
                     waiting += u64::from(status == SortieStatus::Pending);
                     match at_once.remove(&row.id) {
                         Some(sortie) => found.sorties.push(sortie),
-                        None => found.sorties.extend(desk.tx.get::<Sortie>(&row.id)?),
+                        None => found.sorties.extend(ctx.tx.get::<Sortie>(&row.id)?),
                     }
                 }
                 None => {}
@@ -512,11 +510,11 @@ fn looked_at(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<LookedAt> {
             _ => u64::MAX,
         };
         let (kind, word) = (Kind::Sortie, status.as_str());
-        rows.extend(desk.tx.rows_of_status(kind, mission.id, word, most)?);
+        rows.extend(ctx.tx.rows_of_status(kind, mission.id, word, most)?);
     }
     rows.sort_by(|a, b| (a.born, &a.id).cmp(&(b.born, &b.id)));
     for row in rows {
-        found.sorties.extend(desk.tx.get::<Sortie>(&row.id)?);
+        found.sorties.extend(ctx.tx.get::<Sortie>(&row.id)?);
     }
     let waited_for: BTreeSet<SortieId> = found
         .sorties
@@ -524,7 +522,7 @@ fn looked_at(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<LookedAt> {
         .flat_map(|sortie| sortie.depends_on.iter().copied())
         .collect();
     for id in waited_for {
-        let status = desk.tx.status_of(Kind::Sortie, &id.to_string())?;
+        let status = ctx.tx.status_of(Kind::Sortie, &id.to_string())?;
         if status.is_some_and(|status| settled(&status)) {
             found.settled.insert(id);
         }
@@ -533,11 +531,11 @@ fn looked_at(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<LookedAt> {
 }
 
 /// The agents that have, or had, one of these sorties, oldest first.
-fn owners(desk: &mut Desk<'_, '_>, sorties: &[Sortie]) -> Result<Vec<Agent>> {
+fn owners(ctx: &mut OpContext<'_, '_>, sorties: &[Sortie]) -> Result<Vec<Agent>> {
     let ids: BTreeSet<AgentId> = sorties.iter().filter_map(|it| it.assigned_to).collect();
     let mut owners = Vec::with_capacity(ids.len());
     for id in ids {
-        owners.extend(desk.tx.get::<Agent>(&id.to_string())?);
+        owners.extend(ctx.tx.get::<Agent>(&id.to_string())?);
     }
     owners.sort_by_key(|agent| (agent.created_at, agent.id));
     Ok(owners)
@@ -545,14 +543,14 @@ fn owners(desk: &mut Desk<'_, '_>, sorties: &[Sortie]) -> Result<Vec<Agent>> {
 
 /// The last act of an agent or a person on a mission, not Flightline's own checkpointing, notifying or detecting. An
 /// act that a document tells of happened when the document says.
-pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Event>> {
-    let Some(newest) = desk.tx.newest_work(mission.id, is_act)?.event else {
+pub(crate) fn last_act(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Option<Event>> {
+    let Some(newest) = ctx.tx.newest_work(mission.id, is_act)?.event else {
         return Ok(None);
     };
     // An event recorded before a document came in may have happened after what the document tells.
     let (mut rev, mut recorded_at, mut last) = (newest.rev, newest.timestamp, newest);
     while last.happened_at() < recorded_at {
-        let work = desk.tx.work_before(mission.id, rev, WORK_LOOKED_AT)?;
+        let work = ctx.tx.work_before(mission.id, rev, WORK_LOOKED_AT)?;
         let Some(oldest) = work.last() else { break };
         (rev, recorded_at) = (oldest.rev, oldest.timestamp);
         for act in work.into_iter().filter(is_act) {
@@ -566,15 +564,15 @@ pub(crate) fn last_act(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Opt
 
 /// The newest act that no rewind left behind.
 pub(crate) fn last_standing_act(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
 ) -> Result<Option<Event>> {
     if mission.timeline == 0 {
-        return last_act(desk, mission);
+        return last_act(ctx, mission);
     }
-    let undone = Undone::of(desk, mission.id)?;
+    let undone = Undone::of(ctx, mission.id)?;
     let stands = |event: &Event| is_act(event) && undone.at(event.rev).is_none();
-    Ok(desk.tx.newest_work(mission.id, stands)?.event)
+    Ok(ctx.tx.newest_work(mission.id, stands)?.event)
 }
 
 /// Whether an agent or a person did this, and not a mailbox.
@@ -592,7 +590,7 @@ fn tells_progress(event: &Event) -> bool {
 
 /// The revision of the last change of a mission that was not made by checkpointing, notifying or
 /// detecting.
-pub(crate) fn last_change(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<u64>> {
-    let change = desk.tx.newest_work(mission.id, |_| true)?;
+pub(crate) fn last_change(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Option<u64>> {
+    let change = ctx.tx.newest_work(mission.id, |_| true)?;
     Ok(change.event.map(|event| event.rev))
 }

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::clock::{believed, forget_requests};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
+use crate::op_context::OpContext;
 
 /// So many values go in one transaction.
 const BATCH: usize = 500;
@@ -110,13 +110,13 @@ impl Operation for PlanThinning {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<ThinningPlan> {
-        let looking = Looking::new(desk, self)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ThinningPlan> {
+        let looking = Looking::new(ctx, self)?;
         let without: BTreeSet<CheckpointId> = self.without.iter().copied().collect();
-        let kept = kept_cuts(desk.tx, &without)?;
+        let kept = kept_cuts(ctx.tx, &without)?;
         // Not through what was left out between two histories.
-        let end = desk.tx.rev();
-        let begin = desk.tx.next_there(self.from)?.unwrap_or(end);
+        let end = ctx.tx.rev();
+        let begin = ctx.tx.next_there(self.from)?.unwrap_or(end);
         let to = self
             .revisions
             .map_or(end, |revisions| begin.saturating_add(revisions));
@@ -127,7 +127,7 @@ impl Operation for PlanThinning {
         };
         let (mut from, mut size) = (begin, 0);
         loop {
-            let page = looking.superseded(desk.tx, from, to)?;
+            let page = looking.superseded(ctx.tx, from, to)?;
             let Some(last) = page.last() else { break };
             from = last.rev + 1;
             for value in page.iter().filter(|value| !kept.need(value)) {
@@ -175,14 +175,14 @@ impl Operation for ThinJournal {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Thinned> {
-        let looking = Looking::new(desk, &self.plan())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Thinned> {
+        let looking = Looking::new(ctx, &self.plan())?;
         // Decided again here: a checkpoint may have come back since that needs them.
-        let kept = kept_cuts(desk.tx, &BTreeSet::new())?;
+        let kept = kept_cuts(ctx.tx, &BTreeSet::new())?;
         let to = self.to.min(self.from.saturating_add(SPAN));
         let (mut from, mut going) = (self.from, Vec::new());
         while going.len() < BATCH {
-            let page = looking.superseded(desk.tx, from, to)?;
+            let page = looking.superseded(ctx.tx, from, to)?;
             let Some(last) = page.last() else { break };
             from = last.rev + 1;
             going.extend(page.into_iter().filter(|value| !kept.need(value)));
@@ -190,7 +190,7 @@ impl Operation for ThinJournal {
         going.truncate(BATCH);
         let revs: Vec<u64> = going.iter().map(|value| value.rev).collect();
         Ok(Thinned {
-            values: desk.tx.thin(&revs)?,
+            values: ctx.tx.thin(&revs)?,
             bytes: going.iter().map(|value| value.bytes).sum(),
         })
     }
@@ -207,17 +207,17 @@ impl Operation for RecordThinning {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
-        forget_requests(desk.tx)?;
-        let last = desk.tx.get::<LastPrune>(LastPrune::KEY)?;
-        let last = last.unwrap_or_else(|| LastPrune::never(desk.tx.project_created_at()));
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<()> {
+        forget_requests(ctx.tx)?;
+        let last = ctx.tx.get::<LastPrune>(LastPrune::KEY)?;
+        let last = last.unwrap_or_else(|| LastPrune::never(ctx.tx.project_created_at()));
         if self.journal.values > 0 || last.thinned_to != self.next {
             let data = json!({ "values": self.journal.values, "bytes": self.journal.bytes });
             let noted = LastPrune {
                 thinned_to: self.next,
                 ..last
             };
-            desk.tx.set(EventType::JournalThinned, &noted, &data)?;
+            ctx.tx.set(EventType::JournalThinned, &noted, &data)?;
         }
         Ok(())
     }
@@ -379,16 +379,16 @@ struct Looking {
 }
 
 impl Looking {
-    fn new(desk: &mut Desk<'_, '_>, request: &PlanThinning) -> Result<Self> {
-        let history = desk.policy.retention.history();
+    fn new(ctx: &mut OpContext<'_, '_>, request: &PlanThinning) -> Result<Self> {
+        let history = ctx.policy.retention.history();
         let now = match request.force {
-            true => desk.now(),
-            false => believed(desk.tx)?,
+            true => ctx.now(),
+            false => believed(ctx.tx)?,
         };
         Ok(Self {
             before: now.minus(request.older_than_ms.unwrap_or(history)),
             mission: match &request.mission {
-                Some(reference) => Some(desk.mission(Some(reference))?.id),
+                Some(reference) => Some(ctx.mission(Some(reference))?.id),
                 None => None,
             },
         })

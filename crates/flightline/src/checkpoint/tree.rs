@@ -17,10 +17,10 @@ use serde_json::json;
 
 use super::CheckpointDocument;
 use super::files::StateValue;
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// A look later than this says nothing about the checkpoint any more.
 const LATE_MS: u64 = 60_000;
@@ -47,15 +47,15 @@ impl Operation for RecordFiles {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Option<StateValue>> {
-        let Some(checkpoint) = desk.tx.get::<Checkpoint>(&self.checkpoint.to_string())? else {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<StateValue>> {
+        let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&self.checkpoint.to_string())? else {
             return Ok(None);
         };
-        if recorded(desk, checkpoint.id)? == Ok(None) {
-            if checkpoint.imported.is_some() || is_late(desk.now(), checkpoint.cut.timestamp) {
+        if recorded(ctx, checkpoint.id)? == Ok(None) {
+            if checkpoint.imported.is_some() || is_late(ctx.now(), checkpoint.cut.timestamp) {
                 return Ok(None);
             }
-            let seen_at = Some(desk.now());
+            let seen_at = Some(ctx.now());
             let record = RecordedFiles {
                 checkpoint_id: checkpoint.id,
                 file_system: FileSystem {
@@ -63,9 +63,9 @@ impl Operation for RecordFiles {
                     ..self.file_system.clone()
                 },
             };
-            set(desk, EventType::FileSystemRecorded, &record)?;
+            set(ctx, EventType::FileSystemRecorded, &record)?;
         }
-        value(desk, checkpoint.id)
+        value(ctx, checkpoint.id)
     }
 }
 
@@ -74,9 +74,9 @@ fn is_late(now: Time, taken: Time) -> bool {
 }
 
 /// Flightline records it for itself: it is no work on the mission.
-fn set(desk: &mut Desk<'_, '_>, event: EventType, record: &RecordedFiles) -> Result<()> {
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
+fn set(ctx: &mut OpContext<'_, '_>, event: EventType, record: &RecordedFiles) -> Result<()> {
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
     let seen = &record.file_system;
     let data = json!({
         "checkpoint_id": record.checkpoint_id,
@@ -86,8 +86,8 @@ fn set(desk: &mut Desk<'_, '_>, event: EventType, record: &RecordedFiles) -> Res
         "deleted": seen.deleted_files.len(),
         "truncated": seen.truncated,
     });
-    let done = desk.tx.set(event, record, &data);
-    desk.tx.act_as(who);
+    let done = ctx.tx.set(event, record, &data);
+    ctx.tx.act_as(who);
     done?;
     Ok(())
 }
@@ -147,10 +147,10 @@ fn named(document: &CheckpointDocument) -> Vec<RepoPath> {
 
 /// The recorded section of a checkpoint's work tree, or the trouble with it. The checkpoint itself is as sound as it was.
 pub(crate) fn recorded(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     id: CheckpointId,
 ) -> Result<std::result::Result<Option<RecordedFiles>, String>> {
-    match desk.tx.get::<RecordedFiles>(&id.to_string()) {
+    match ctx.tx.get::<RecordedFiles>(&id.to_string()) {
         Ok(found) => Ok(Ok(found)),
         Err(StoreError::Corrupt(_)) => Ok(Err(format!(
             "{}: its section `file_system` does not match its checksum",
@@ -161,12 +161,12 @@ pub(crate) fn recorded(
 }
 
 /// The section as its exact text, with its hash, for a file; none when there is nothing sound.
-pub(super) fn value(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Result<Option<StateValue>> {
-    let Ok(Some(record)) = recorded(desk, id)? else {
+pub(super) fn value(ctx: &mut OpContext<'_, '_>, id: CheckpointId) -> Result<Option<StateValue>> {
+    let Ok(Some(record)) = recorded(ctx, id)? else {
         return Ok(None);
     };
     let key = id.to_string();
-    let rows = desk.tx.rows(Kind::FileSystem, Find::Parent(&key))?;
+    let rows = ctx.tx.rows(Kind::FileSystem, Find::Parent(&key))?;
     let text = crate::fleet::to_json(&record)?;
     let row = rows.into_iter().find(|row| row.sha == sha256_hex(&text));
     Ok(row.map(|row| StateValue {
@@ -202,18 +202,18 @@ pub(super) fn check(document: &CheckpointDocument) -> std::result::Result<(), St
 }
 
 /// Records what a file has of a checkpoint that comes from there, unless something is recorded.
-pub(super) fn bring_in(desk: &mut Desk<'_, '_>, value: Option<&StateValue>) -> Result<()> {
+pub(super) fn bring_in(ctx: &mut OpContext<'_, '_>, value: Option<&StateValue>) -> Result<()> {
     let Some(record) = value.and_then(|value| read(value).ok()) else {
         return Ok(());
     };
-    if recorded(desk, record.checkpoint_id)? == Ok(None) {
-        set(desk, EventType::FileSystemRecorded, &record)?;
+    if recorded(ctx, record.checkpoint_id)? == Ok(None) {
+        set(ctx, EventType::FileSystemRecorded, &record)?;
     }
     Ok(())
 }
 
 /// Mends what is recorded from what a file has. Says whether it did.
-pub(super) fn mend(desk: &mut Desk<'_, '_>, value: &StateValue) -> Result<bool> {
+pub(super) fn mend(ctx: &mut OpContext<'_, '_>, value: &StateValue) -> Result<bool> {
     let copy = StoredEvent {
         kind: value.kind,
         id: value.id.clone(),
@@ -221,26 +221,24 @@ pub(super) fn mend(desk: &mut Desk<'_, '_>, value: &StateValue) -> Result<bool> 
         text: value.text.clone(),
         sha: value.sha.clone(),
     };
-    if value.kind != Kind::FileSystem || desk.tx.mend_value(&copy, "file")? != Mended::Healed {
+    if value.kind != Kind::FileSystem || ctx.tx.mend_value(&copy, "file")? != Mended::Healed {
         return Ok(false);
     }
     // Both copies in the store were damaged.
-    desk.tx.mend_row(value.kind, &value.id)?;
+    ctx.tx.mend_row(value.kind, &value.id)?;
     Ok(true)
 }
 
 /// Takes away what was recorded for a checkpoint that is gone, whether or not it can still be read.
-pub(super) fn forget(desk: &mut Desk<'_, '_>, id: CheckpointId) -> Result<()> {
+pub(super) fn forget(ctx: &mut OpContext<'_, '_>, id: CheckpointId) -> Result<()> {
     let record = RecordedFiles {
         checkpoint_id: id,
         file_system: FileSystem::default(),
     };
-    let rows = desk
-        .tx
-        .rows(Kind::FileSystem, Find::Parent(&record.key()))?;
+    let rows = ctx.tx.rows(Kind::FileSystem, Find::Parent(&record.key()))?;
     if !rows.is_empty() {
         let data = json!({ "checkpoint_id": id });
-        desk.tx
+        ctx.tx
             .remove(EventType::FileSystemRemoved, &record, &data)?;
     }
     Ok(())

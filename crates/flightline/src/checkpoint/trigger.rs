@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::take::{NewCheckpoint, take, take_as};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::note::failure::{FailureAuthor, note_failure};
+use crate::op_context::OpContext;
 
 /// One checkpoint per cause and this long.
 const API_ERROR_PAUSE: Millis = 60_000;
@@ -22,13 +22,13 @@ const API_ERROR_PAUSE: Millis = 60_000;
 /// Takes a checkpoint because of what this transaction did. Its failure cannot fail the work: it is
 /// undone alone, and noted.
 pub(crate) fn trigger(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     reason: Reason,
     details: String,
     blockers: Vec<String>,
 ) -> Result<Option<CheckpointId>> {
-    if !desk.policy.triggers.has(reason) {
+    if !ctx.policy.triggers.has(reason) {
         return Ok(None);
     }
     let taking = NewCheckpoint {
@@ -38,41 +38,41 @@ pub(crate) fn trigger(
         note: None,
         blockers,
     };
-    Ok(try_take(desk, &taking)?.ok().map(|taken| taken.id))
+    Ok(try_take(ctx, &taking)?.ok().map(|taken| taken.id))
 }
 
 /// Takes a checkpoint if that can be done. If not, that alone is undone and noted, and said why.
 pub(crate) fn try_take(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     taking: &NewCheckpoint<'_>,
 ) -> Result<std::result::Result<Checkpoint, String>> {
-    attempt(desk, taking, take)
+    attempt(ctx, taking, take)
 }
 
 /// Takes a checkpoint of its own if that can be done, whether or not another holds the same: its file says that things
 /// went on from here.
 pub(crate) fn try_take_anew(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     taking: &NewCheckpoint<'_>,
 ) -> Result<std::result::Result<Checkpoint, String>> {
-    attempt(desk, taking, |desk, taking| {
-        let id = CheckpointId::new(desk.tx.uuid());
-        take_as(desk, taking, id)
+    attempt(ctx, taking, |ctx, taking| {
+        let id = CheckpointId::new(ctx.tx.uuid());
+        take_as(ctx, taking, id)
     })
 }
 
 fn attempt(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     taking: &NewCheckpoint<'_>,
-    take: impl FnOnce(&mut Desk<'_, '_>, &NewCheckpoint<'_>) -> Result<Checkpoint>,
+    take: impl FnOnce(&mut OpContext<'_, '_>, &NewCheckpoint<'_>) -> Result<Checkpoint>,
 ) -> Result<std::result::Result<Checkpoint, String>> {
-    let taken = desk.attempt(|desk| take(desk, taking))?;
+    let taken = ctx.attempt(|ctx| take(ctx, taking))?;
     match taken {
         Ok(checkpoint) => Ok(Ok(checkpoint)),
         Err(error) => {
             let why = error.to_string();
             let data = json!({ "reason": taking.reason, "error": why });
-            desk.tx
+            ctx.tx
                 .note(EventType::CheckpointFailed, taking.mission, &data)?;
             Ok(Err(why))
         }
@@ -81,13 +81,13 @@ fn attempt(
 
 /// Takes one checkpoint for the first of these reasons that is switched on.
 pub(crate) fn first_of(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     reasons: Vec<(Reason, String)>,
 ) -> Result<Option<CheckpointId>> {
     for (reason, details) in reasons {
-        if desk.policy.triggers.has(reason) {
-            return trigger(desk, mission, reason, details, Vec::new());
+        if ctx.policy.triggers.has(reason) {
+            return trigger(ctx, mission, reason, details, Vec::new());
         }
     }
     Ok(None)
@@ -95,25 +95,25 @@ pub(crate) fn first_of(
 
 /// Takes a checkpoint of an error that was reported, at most one per cause and minute.
 pub(crate) fn error(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     reason: Reason,
     details: String,
 ) -> Result<()> {
-    if !desk.policy.triggers.has(reason) {
+    if !ctx.policy.triggers.has(reason) {
         return Ok(());
     }
-    let recent = super::newest_first(desk, mission)?
+    let recent = super::newest_first(ctx, mission)?
         .into_iter()
         .any(|checkpoint| {
             checkpoint.cut.reason == reason
                 && checkpoint.cut.trigger_details.as_deref() == Some(&details)
-                && desk.now().since(checkpoint.cut.timestamp) < API_ERROR_PAUSE
+                && ctx.now().since(checkpoint.cut.timestamp) < API_ERROR_PAUSE
         });
     if recent {
         return Ok(());
     }
-    trigger(desk, mission, reason, details.clone(), vec![details]).map(drop)
+    trigger(ctx, mission, reason, details.clone(), vec![details]).map(drop)
 }
 
 /// Records a failure that refused its own operation, such as a lock that could not be had in time.
@@ -149,7 +149,7 @@ impl Operation for RecordFailure {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<FailureRecorded> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<FailureRecorded> {
         if self.reason.trigger() != Trigger::Error {
             return Err(Refusal::new(
                 Code::InvalidInput,
@@ -157,24 +157,24 @@ impl Operation for RecordFailure {
             )
             .into());
         }
-        let named = self.mission.is_some() || desk.caller.mission.is_some();
+        let named = self.mission.is_some() || ctx.caller.mission.is_some();
         let mission = if named {
-            Some(desk.mission(self.mission.as_deref())?)
+            Some(ctx.mission(self.mission.as_deref())?)
         } else {
-            match own_mission(desk)? {
+            match own_mission(ctx)? {
                 Some(mission) => Some(mission),
-                None => desk.current_mission()?,
+                None => ctx.current_mission()?,
             }
         };
         let Some(mission) = mission else {
             return Ok(FailureRecorded { note_id: None });
         };
         let whose = FailureAuthor {
-            author: desk.actor(),
-            id: desk.agent_id(),
+            author: ctx.actor(),
+            id: ctx.agent_id(),
         };
-        let note = note_failure(desk, &mission, whose, &self.details, self.failure.clone())?;
-        error(desk, &mission, self.reason, self.details.to_string())?;
+        let note = note_failure(ctx, &mission, whose, &self.details, self.failure.clone())?;
+        error(ctx, &mission, self.reason, self.details.to_string())?;
         Ok(FailureRecorded {
             note_id: Some(note),
         })
@@ -182,20 +182,20 @@ impl Operation for RecordFailure {
 }
 
 /// The mission of the work that the acting agent holds.
-pub(crate) fn own_mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
-    match desk.agent_id() {
-        Some(me) => mission_of(desk, me),
+pub(crate) fn own_mission(ctx: &mut OpContext<'_, '_>) -> Result<Option<Mission>> {
+    match ctx.agent_id() {
+        Some(me) => mission_of(ctx, me),
         None => Ok(None),
     }
 }
 
 /// The mission of the work that an agent holds.
-pub(crate) fn mission_of(desk: &mut Desk<'_, '_>, me: AgentId) -> Result<Option<Mission>> {
-    let held = crate::agent::held_sorties(desk, me)?;
-    let Some(sortie) = held.last().map(|id| desk.sortie(id)).transpose()? else {
+pub(crate) fn mission_of(ctx: &mut OpContext<'_, '_>, me: AgentId) -> Result<Option<Mission>> {
+    let held = crate::agent::held_sorties(ctx, me)?;
+    let Some(sortie) = held.last().map(|id| ctx.sortie(id)).transpose()? else {
         return Ok(None);
     };
-    desk.mission_of(sortie.mission_id).map(Some)
+    ctx.mission_of(sortie.mission_id).map(Some)
 }
 
 /// Takes an error checkpoint for an operation that was refused. Nothing that goes wrong here may hide

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::inspect::{CheckpointMark, CheckpointSummary, unreadable};
 use super::{readable, tree};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// So many events of one checkpoint are looked at: it is taken, backed up and marked.
 const EVENTS: u64 = 1_000;
@@ -42,15 +42,15 @@ impl Subject for Nameless {
 
 /// Marks a checkpoint whose record cannot be read. It can only be deleted, and goes with its damaged text.
 pub(super) fn mark(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     reference: &str,
     mark: &CheckpointMark,
 ) -> Result<CheckpointSummary> {
     let typed = Typed::parse(reference, CheckpointId::PREFIX)?;
-    let ids = desk
+    let ids = ctx
         .tx
         .ids_between(Kind::Checkpoint, &typed.beginning, &typed.end())?;
-    let (_, damaged) = readable::<Checkpoint>(desk.tx, Find::All)?;
+    let (_, damaged) = readable::<Checkpoint>(ctx.tx, Find::All)?;
     let row = damaged.into_iter().find(|row| ids.contains(&row.id));
     let Some(row) = row else {
         return Err(Refusal::new(
@@ -67,12 +67,12 @@ pub(super) fn mark(
             ))
             .into());
     }
-    let summary = summary_of(desk, &row)?;
+    let summary = summary_of(ctx, &row)?;
     let nameless = Nameless {
         id: summary.id,
         mission_id: summary.mission_id,
     };
-    let set: Vec<u64> = desk
+    let set: Vec<u64> = ctx
         .tx
         .events_of(Kind::Checkpoint, &row.id, EVENTS)?
         .into_iter()
@@ -80,18 +80,21 @@ pub(super) fn mark(
         .map(|event| event.rev)
         .collect();
     let data = json!({ "checkpoint_id": nameless.id, "unreadable": true });
-    desk.tx
+    ctx.tx
         .remove(EventType::CheckpointDeleted, &nameless, &data)?;
-    desk.tx.forget_backup(nameless.id)?;
-    tree::forget(desk, nameless.id)?;
+    ctx.tx.forget_backup(nameless.id)?;
+    tree::forget(ctx, nameless.id)?;
     // Its text is unreadable, and would be reported as damage for ever.
-    desk.tx.thin(&set)?;
+    ctx.tx.thin(&set)?;
     Ok(summary)
 }
 
 /// The list's entry for a checkpoint whose record cannot be read: from the event that took it.
-pub(super) fn summary_of(desk: &mut Desk<'_, '_>, row: &SubjectRow) -> Result<CheckpointSummary> {
-    let events = desk.tx.events_of(Kind::Checkpoint, &row.id, EVENTS)?;
+pub(super) fn summary_of(
+    ctx: &mut OpContext<'_, '_>,
+    row: &SubjectRow,
+) -> Result<CheckpointSummary> {
+    let events = ctx.tx.events_of(Kind::Checkpoint, &row.id, EVENTS)?;
     let taken = events
         .iter()
         .find(|event| event.is(EventType::FleetCheckpointed));

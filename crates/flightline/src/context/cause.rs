@@ -8,9 +8,9 @@ use flightline_core::sortie::Sortie;
 use flightline_core::{Kind, Name, Subject};
 
 use crate::agent::takeover::REASSIGNED_BY_TAKEOVER;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::recovery::undone::Undone;
 
 /// So many events of one agent or sortie are looked at: older ones no longer matter.
@@ -23,13 +23,13 @@ pub(super) struct Background {
 }
 
 pub(super) fn background(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     agent: Option<&Agent>,
     sortie: Option<&Sortie>,
     agents: &[Agent],
 ) -> Result<Background> {
-    let rewound = Undone::of(desk, mission.id)?.last();
+    let rewound = Undone::of(ctx, mission.id)?.last();
     let rewound = rewound.map(|(rev, to)| (rev, Cause::Rewind { to: short(to) }));
     let mut moments: Vec<(u64, Cause)> = rewound.into_iter().collect();
     let Some(agent) = agent else {
@@ -39,9 +39,9 @@ pub(super) fn background(
             predecessor: None,
         });
     };
-    moments.extend(began(desk, agent)?);
+    moments.extend(began(ctx, agent)?);
     let before = match sortie {
-        Some(sortie) => before(desk, sortie, agents)?,
+        Some(sortie) => before(ctx, sortie, agents)?,
         None => None,
     };
     if let Some((taken, before)) = &before
@@ -56,8 +56,8 @@ pub(super) fn background(
 }
 
 /// How the agent's present context began.
-fn began(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<(u64, Cause)>> {
-    let events = desk.tx.events_of(Kind::Agent, &agent.key(), LOOKED_AT)?;
+fn began(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<(u64, Cause)>> {
+    let events = ctx.tx.events_of(Kind::Agent, &agent.key(), LOOKED_AT)?;
     let mut began = events.iter().filter(|event| begins_context(event));
     let Some(newest) = began.next() else {
         // The journal does not go back that far, and the agent does.
@@ -92,11 +92,11 @@ fn begins_context(event: &Event) -> bool {
 
 /// Who had a sortie before its owner, and the revision at which the owner got it.
 fn before(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     agents: &[Agent],
 ) -> Result<Option<(u64, Predecessor)>> {
-    let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), LOOKED_AT)?;
+    let events = ctx.tx.events_of(Kind::Sortie, &sortie.key(), LOOKED_AT)?;
     let mut taken = 0;
     for event in &events {
         let ending = match event.event_type() {
@@ -129,7 +129,7 @@ fn before(
         let Some(name) = name.filter(|name| agents.iter().any(|agent| agent.name == *name)) else {
             continue;
         };
-        let reason = reason(desk, event, ending, &name, agents)?;
+        let reason = reason(ctx, event, ending, &name, agents)?;
         let before = Predecessor {
             name,
             ending,
@@ -143,7 +143,7 @@ fn before(
 
 /// Why an agent lost a sortie.
 fn reason(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     event: &Event,
     ending: Ending,
     name: &Name,
@@ -154,7 +154,7 @@ fn reason(
         Ending::TakenOver => {
             let agent = agents.iter().find(|agent| agent.name == *name);
             let events = match agent {
-                Some(agent) => desk.tx.events_of(Kind::Agent, &agent.key(), LOOKED_AT)?,
+                Some(agent) => ctx.tx.events_of(Kind::Agent, &agent.key(), LOOKED_AT)?,
                 None => Vec::new(),
             };
             let crashed = events

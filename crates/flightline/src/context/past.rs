@@ -22,10 +22,10 @@ use serde::{Deserialize, Serialize};
 
 use super::constraints;
 use crate::checkpoint::{self, Contents};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// Asks for a checkpoint's recovery context as text: an agent's own, or that of the whole mission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,15 +63,15 @@ impl Operation for BriefCheckpoint {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<CheckpointBriefing> {
-        let checkpoint = checkpoint::find(desk, &self.checkpoint)?;
-        let contents = checkpoint::load(desk, &checkpoint)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointBriefing> {
+        let checkpoint = checkpoint::find(ctx, &self.checkpoint)?;
+        let contents = checkpoint::load(ctx, &checkpoint)?;
         let facts = facts(&checkpoint, &contents, self.agent.as_deref())?;
         // An author of quoted text must not know the word that fences it. A read makes no secret: where there is none
         // yet, the word is drawn.
-        let secret = match desk.tx.get::<NonceSecret>(NonceSecret::KEY)? {
+        let secret = match ctx.tx.get::<NonceSecret>(NonceSecret::KEY)? {
             Some(secret) => secret.value,
-            None => desk.tx.uuid().to_string(),
+            None => ctx.tx.uuid().to_string(),
         };
         let nonce = &sha256_hex(&format!("{secret}/{}", checkpoint.id))[..8];
         let mut budget = Budget::default();

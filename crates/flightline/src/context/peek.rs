@@ -6,9 +6,9 @@ use flightline_core::setting::NonceSecret;
 use serde::{Deserialize, Serialize};
 
 use super::{BriefAgent, Briefed};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Asks for the recovery context of an agent without being it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,24 +40,24 @@ impl Operation for PeekBriefing {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Briefed> {
-        desk.agent = Some(desk.find_agent(&self.agent)?);
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Briefed> {
+        ctx.agent = Some(ctx.find_agent(&self.agent)?);
         let request = BriefAgent {
             mission: self.mission.clone(),
             max_tokens: self.max_tokens,
             minimal: self.minimal,
             tree: self.tree.clone(),
         };
-        let (_, briefed) = request.write(desk, word)?;
+        let (_, briefed) = request.write(ctx, word)?;
         Ok(briefed)
     }
 }
 
 /// A read makes no secret: where there is none yet, the word is drawn.
-fn word(desk: &mut Desk<'_, '_>, what: &str) -> Result<String> {
-    let secret = match desk.tx.get::<NonceSecret>(NonceSecret::KEY)? {
+fn word(ctx: &mut OpContext<'_, '_>, what: &str) -> Result<String> {
+    let secret = match ctx.tx.get::<NonceSecret>(NonceSecret::KEY)? {
         Some(secret) => secret.value,
-        None => desk.tx.uuid().to_string(),
+        None => ctx.tx.uuid().to_string(),
     };
     Ok(sha256_hex(&format!("{secret}/{what}"))[..8].to_owned())
 }

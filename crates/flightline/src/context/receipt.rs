@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::readable;
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 use crate::recovery::compaction::missions_of;
 
 /// Whether an agent got its briefing, in its present session and since its last compaction.
@@ -38,17 +38,17 @@ fn is_none(count: &u32) -> bool {
 
 /// What an agent was given in its present session and since its last compaction, oldest first.
 pub(super) fn given(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     mission: &Mission,
 ) -> Result<Vec<Briefing>> {
-    let mut given = present(desk, agent)?;
+    let mut given = present(ctx, agent)?;
     given.retain(|briefing| briefing.mission_id == mission.id);
     Ok(given)
 }
 
-fn present(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Vec<Briefing>> {
-    let (mut given, _) = readable::<Briefing>(desk.tx, Find::Agent(agent.id))?;
+fn present(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Vec<Briefing>> {
+    let (mut given, _) = readable::<Briefing>(ctx.tx, Find::Agent(agent.id))?;
     given.retain(|it| is_present(it, agent));
     Ok(given)
 }
@@ -60,13 +60,13 @@ fn is_present(briefing: &Briefing, agent: &Agent) -> bool {
 
 /// Records that a briefing was offered; `deliveries` are how often without being asked for.
 pub(super) fn offer(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     mission: &Mission,
     nonce: &str,
     deliveries: u32,
 ) -> Result<Receipt> {
-    let known = desk.tx.find::<Briefing>(Find::Agent(agent.id))?;
+    let known = ctx.tx.find::<Briefing>(Find::Agent(agent.id))?;
     let data = json!({ "agent": agent.name });
     if let Some(same) = known.iter().find(|briefing| briefing.nonce == nonce) {
         if deliveries > 0 {
@@ -74,14 +74,14 @@ pub(super) fn offer(
                 deliveries: same.deliveries + deliveries,
                 ..same.clone()
             };
-            desk.tx.set(EventType::BriefingRepeated, &again, &data)?;
+            ctx.tx.set(EventType::BriefingRepeated, &again, &data)?;
         }
         return Ok(same.receipt);
     }
     // An older briefing that was never acknowledged will not be any more.
     let older = known.into_iter().filter(|it| it.mission_id == mission.id);
-    expire(desk, agent, older.collect())?;
-    let receipt = Receipt::Offered { at: desk.now() };
+    expire(ctx, agent, older.collect())?;
+    let receipt = Receipt::Offered { at: ctx.now() };
     let briefing = Briefing {
         agent_id: agent.id,
         mission_id: mission.id,
@@ -91,32 +91,32 @@ pub(super) fn offer(
         receipt,
         deliveries,
     };
-    desk.tx.set(EventType::BriefingOffered, &briefing, &data)?;
+    ctx.tx.set(EventType::BriefingOffered, &briefing, &data)?;
     Ok(receipt)
 }
 
-fn expire(desk: &mut Desk<'_, '_>, agent: &Agent, briefings: Vec<Briefing>) -> Result<()> {
+fn expire(ctx: &mut OpContext<'_, '_>, agent: &Agent, briefings: Vec<Briefing>) -> Result<()> {
     for mut old in briefings {
         if matches!(old.receipt, Receipt::Offered { .. } | Receipt::Pending) {
-            old.receipt = Receipt::Expired { at: desk.now() };
+            old.receipt = Receipt::Expired { at: ctx.now() };
             let data = json!({ "agent": agent.name });
-            desk.tx.set(EventType::BriefingExpired, &old, &data)?;
+            ctx.tx.set(EventType::BriefingExpired, &old, &data)?;
         }
     }
     Ok(())
 }
 
 /// Ends what an agent was offered and never acknowledged: the context it was offered to is gone.
-pub(crate) fn expire_all(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<()> {
-    let (open, _) = readable::<Briefing>(desk.tx, Find::Agent(agent.id))?;
-    expire(desk, agent, open)
+pub(crate) fn expire_all(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<()> {
+    let (open, _) = readable::<Briefing>(ctx.tx, Find::Agent(agent.id))?;
+    expire(ctx, agent, open)
 }
 
 /// Whether an agent got its briefing; none when it needs none: it works in its first context or on nothing,
 /// and asked for none.
-pub(crate) fn standing(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<BriefingView>> {
-    let (all, _) = readable::<Briefing>(desk.tx, Find::Agent(agent.id))?;
-    standing_among(agent, &all, || Ok(!missions_of(desk, agent)?.is_empty()))
+pub(crate) fn standing(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<BriefingView>> {
+    let (all, _) = readable::<Briefing>(ctx.tx, Find::Agent(agent.id))?;
+    standing_among(agent, &all, || Ok(!missions_of(ctx, agent)?.is_empty()))
 }
 
 /// Whether an agent got its briefing, of all that it was ever offered, oldest first. Whether it works on anything is asked where that counts.

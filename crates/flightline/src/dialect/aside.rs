@@ -8,10 +8,10 @@ use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 
 use super::sitebuilder;
-use crate::desk::{Desk, agent_named};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::notice;
+use crate::op_context::{OpContext, agent_named};
 
 /// Tells the agent that wrote a file that it was put aside, in its mailbox; the coordinator, where the writer is not known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,8 +40,8 @@ impl Operation for TellPutAside {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Name>> {
-        let Some(to) = self.recipient(desk)? else {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Name>> {
+        let Some(to) = self.recipient(ctx)? else {
             return Ok(None);
         };
         let (file, kept) = (shown(&self.file), shown(&self.kept));
@@ -54,35 +54,35 @@ impl Operation for TellPutAside {
              Discard it: fleet conflicts drop {kept}",
             shown(&self.why)
         );
-        let (name, who) = (to.name.clone(), desk.tx.actor().clone());
-        desk.tx.act_as(Actor::flightline());
-        notice(desk, to, &subject, &body, None)?;
-        desk.tx.act_as(who);
+        let (name, who) = (to.name.clone(), ctx.tx.actor().clone());
+        ctx.tx.act_as(Actor::flightline());
+        notice(ctx, to, &subject, &body, None)?;
+        ctx.tx.act_as(who);
         Ok(Some(name))
     }
 }
 
 impl TellPutAside {
     /// The recipient: the writer, else the coordinator; none when there is neither.
-    fn recipient(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Agent>> {
-        let writer = self.writer(desk)?;
+    fn recipient(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Agent>> {
+        let writer = self.writer(ctx)?;
         let writer = writer.filter(|agent| agent.retired_at.is_none());
         if writer.is_some() {
             return Ok(writer);
         }
-        let mut agents = desk.tx.find::<Agent>(Find::All)?;
+        let mut agents = ctx.tx.find::<Agent>(Find::All)?;
         agents.retain(|agent| agent.role == Role::Dispatch && agent.retired_at.is_none());
         agents.sort_by_key(|agent| agent.epoch == 0);
         Ok(agents.into_iter().next())
     }
 
     /// Whose file it is: as it says, else as its name does.
-    fn writer(&self, desk: &mut Desk<'_, '_>) -> Result<Option<Agent>> {
+    fn writer(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Agent>> {
         let text = self.text.as_deref();
         let document = text.and_then(|text| DialectDocument::read(self.dialect, text).ok());
         let named = match (self.dialect, &document) {
-            (Dialect::Epic, Some(document)) => agent_named(desk.tx, document.word("agent_id"))?,
-            (Dialect::Sitebuilder, Some(document)) => sitebuilder::owner(desk, document)?,
+            (Dialect::Epic, Some(document)) => agent_named(ctx.tx, document.word("agent_id"))?,
+            (Dialect::Sitebuilder, Some(document)) => sitebuilder::owner(ctx, document)?,
             (_, _) => None,
         };
         if named.is_some() {
@@ -98,7 +98,7 @@ impl TellPutAside {
             }
             Dialect::Recovery | Dialect::Orchestrator => false,
         };
-        let agents = desk.tx.find::<Agent>(Find::All)?;
+        let agents = ctx.tx.find::<Agent>(Find::All)?;
         Ok(agents.into_iter().find(is_its))
     }
 }

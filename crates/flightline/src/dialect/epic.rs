@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::{EndedFile, Stored, Thing, note, refuse_others, refuse_retired, title};
 use crate::agent::document::{checkpoint_of, epoch_named};
-use crate::desk::{Desk, agent_named, first_epoch, new_agent, next_epoch};
 use crate::error::{Error, Result};
+use crate::op_context::{OpContext, agent_named, first_epoch, new_agent, next_epoch};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 
 /// So many of an agent's events are searched for a session that it had.
@@ -25,11 +25,11 @@ const ENDINGS: [EventType; 3] = [
 ];
 
 /// Agents that have a document: those that have begun, and not mere mailboxes.
-pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
+pub(super) fn things(ctx: &mut OpContext<'_, '_>) -> Result<Vec<Thing>> {
     let mut things: Vec<Thing> = Vec::new();
-    for agent in desk.tx.find::<Agent>(Find::All)? {
+    for agent in ctx.tx.find::<Agent>(Find::All)? {
         if agent.retired_at.is_none() {
-            match of_agent(desk, &agent) {
+            match of_agent(ctx, &agent) {
                 // An agent whose name cannot be a file's name has no file, and keeps no other agent from its own.
                 Err(Error::Refused(_)) => {}
                 thing => things.extend(thing?),
@@ -39,18 +39,21 @@ pub(super) fn things(desk: &mut Desk<'_, '_>) -> Result<Vec<Thing>> {
     Ok(things)
 }
 
-pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &DialectDocument) -> Result<Option<Thing>> {
-    let agent = agent_named(desk.tx, checkpoint.word("agent_id"))?;
-    agent.map_or(Ok(None), |agent| of_agent(desk, &agent))
+pub(super) fn find(
+    ctx: &mut OpContext<'_, '_>,
+    checkpoint: &DialectDocument,
+) -> Result<Option<Thing>> {
+    let agent = agent_named(ctx.tx, checkpoint.word("agent_id"))?;
+    agent.map_or(Ok(None), |agent| of_agent(ctx, &agent))
 }
 
-pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> {
-    let agent = desk.tx.get::<Agent>(of)?;
-    agent.map_or(Ok(None), |agent| of_agent(desk, &agent))
+pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<Thing>> {
+    let agent = ctx.tx.get::<Agent>(of)?;
+    agent.map_or(Ok(None), |agent| of_agent(ctx, &agent))
 }
 
-fn of_agent(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Thing>> {
-    let Some(document) = checkpoint_of(desk, agent)? else {
+fn of_agent(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<Thing>> {
+    let Some(document) = checkpoint_of(ctx, agent)? else {
         return Ok(None);
     };
     Ok(Some(Thing {
@@ -63,16 +66,16 @@ fn of_agent(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<Thing>> {
 
 /// Files of agents that ended since a revision: they crashed and another took over, began anew, or retired. Without a known
 /// revision, only files that have no agent any more.
-pub(super) fn ended(desk: &mut Desk<'_, '_>, since: Option<u64>) -> Result<Vec<EndedFile>> {
+pub(super) fn ended(ctx: &mut OpContext<'_, '_>, since: Option<u64>) -> Result<Vec<EndedFile>> {
     let mut files = Vec::new();
-    for row in desk.tx.rows(Kind::Agent, Find::All)? {
+    for row in ctx.tx.rows(Kind::Agent, Find::All)? {
         if since.is_some_and(|since| row.rev <= since) {
             continue;
         }
-        let Some(agent) = desk.tx.get::<Agent>(&row.id)? else {
+        let Some(agent) = ctx.tx.get::<Agent>(&row.id)? else {
             continue;
         };
-        let events = desk.tx.events_of(Kind::Agent, &agent.key(), 50)?;
+        let events = ctx.tx.events_of(Kind::Agent, &agent.key(), 50)?;
         let ended = events.iter().find(|event| {
             let new = since.map_or(agent.retired_at.is_some(), |since| event.rev > since);
             new && ENDINGS.into_iter().any(|ending| event.is(ending))
@@ -94,18 +97,18 @@ pub(super) fn ended(desk: &mut Desk<'_, '_>, since: Option<u64>) -> Result<Vec<E
 }
 
 /// When what is known of a document's agent was said: with its own checkpoints, not with mere signs of life.
-pub(super) fn known(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Option<Time>> {
-    let agent = agent_named(desk.tx, document.word("agent_id"))?;
+pub(super) fn known(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<Time>> {
+    let agent = agent_named(ctx.tx, document.word("agent_id"))?;
     Ok(agent.and_then(|agent| agent.last_checkpoint))
 }
 
 /// Refuses a document whose writer may not say this any more.
-pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Json) -> Result<()> {
-    let Some(agent) = agent_named(desk.tx, document.word("agent_id"))? else {
+pub(super) fn check(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<()> {
+    let Some(agent) = agent_named(ctx.tx, document.word("agent_id"))? else {
         return Ok(());
     };
     refuse_retired(&agent)?;
-    refuse_others(desk, &agent)?;
+    refuse_others(ctx, &agent)?;
     let mut session = title(document, "session_id")?;
     // A name of ours tells which incarnation wrote this, and is no session's own.
     let named = session.as_ref();
@@ -118,7 +121,7 @@ pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Json) -> Result<()> {
     let differs = session.is_some() && session != agent.session_id;
     if is_old
         || (ended && session.is_none())
-        || (differs && was_before(desk, &agent, session.as_ref())?)
+        || (differs && was_before(ctx, &agent, session.as_ref())?)
     {
         return Err(Refusal::new(
             Code::Fenced,
@@ -131,11 +134,11 @@ pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Json) -> Result<()> {
 }
 
 /// What the document says becomes what the store knows of the agent, as of `at`.
-pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Json, at: Time) -> Result<Stored> {
+pub(super) fn store(ctx: &mut OpContext<'_, '_>, document: &Json, at: Time) -> Result<Stored> {
     let mut warnings = Vec::new();
-    let (agent, resumed) = desk.as_of(at, |desk| record(desk, document, &mut warnings))?;
+    let (agent, resumed) = ctx.as_of(at, |ctx| record(ctx, document, &mut warnings))?;
     if resumed {
-        lose_context(desk, &agent, CompactionEvidence::NewEpoch)?;
+        lose_context(ctx, &agent, CompactionEvidence::NewEpoch)?;
     }
     Ok(Stored {
         of: agent.key(),
@@ -146,14 +149,14 @@ pub(super) fn store(desk: &mut Desk<'_, '_>, document: &Json, at: Time) -> Resul
 
 /// Records what a document says, and that its agent gave a sign of life. Whether that is in a new session.
 fn record(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<(Agent, bool)> {
-    let before = agent_named(desk.tx, document.word("agent_id"))?;
+    let before = agent_named(ctx.tx, document.word("agent_id"))?;
     let mut agent = match before.clone() {
         Some(agent) => agent,
-        None => unknown(desk, document)?,
+        None => unknown(ctx, document)?,
     };
     let is_new = before.is_none();
     // A file says what its agent is called and does; who coordinates is said by a person or dispatch.
@@ -164,7 +167,7 @@ fn record(
             agent.name
         ));
     }
-    let written = desk.now();
+    let written = ctx.now();
     let mut session = title(document, "session_id")?;
     // A name of ours tells which incarnation wrote this, and is no session's own.
     let named = session.as_ref();
@@ -177,7 +180,7 @@ fn record(
     let resumed = differs && (agent.session_id.is_some() || ended);
     if resumed {
         // A new session of the agent: writes of the old one are fenced.
-        agent.epoch = next_epoch(desk.tx, agent.epoch)?;
+        agent.epoch = next_epoch(ctx.tx, agent.epoch)?;
         agent.session_started_at = Some(written);
         agent.session_ended_at = None;
         agent.process = None;
@@ -227,7 +230,7 @@ fn record(
         };
     }
     if before.as_ref() != Some(&agent) {
-        agent.updated_at = desk.now();
+        agent.updated_at = ctx.now();
         let event = match (is_new, resumed) {
             (true, _) => EventType::AgentRegistered,
             (false, true) => EventType::AgentSessionStarted,
@@ -237,17 +240,17 @@ fn record(
             "dialect": "epic", "epoch": agent.epoch, "session": agent.session_id,
             "status": agent.status.as_str(), "step": agent.current_step,
         });
-        desk.tx.set(event, &agent, &data)?;
+        ctx.tx.set(event, &agent, &data)?;
     }
-    steps(desk, &agent, document)?;
+    steps(ctx, &agent, document)?;
     // It wrote this itself, and then.
-    desk.tx.beat_then(agent.id, agent.epoch)?;
+    ctx.tx.beat_then(agent.id, agent.epoch)?;
     Ok((agent, resumed))
 }
 
 /// Whether an agent had this session before the one it has now.
-fn was_before(desk: &mut Desk<'_, '_>, agent: &Agent, session: Option<&Title>) -> Result<bool> {
-    let events = desk.tx.events_of(Kind::Agent, &agent.key(), SESSIONS)?;
+fn was_before(ctx: &mut OpContext<'_, '_>, agent: &Agent, session: Option<&Title>) -> Result<bool> {
+    let events = ctx.tx.events_of(Kind::Agent, &agent.key(), SESSIONS)?;
     let session = session.map(Title::as_str);
     Ok(events.iter().any(|event| {
         let begun = matches!(
@@ -263,18 +266,18 @@ fn was_before(desk: &mut Desk<'_, '_>, agent: &Agent, session: Option<&Title>) -
 }
 
 /// An agent that the store does not know.
-fn unknown(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Agent> {
+fn unknown(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Agent> {
     let name = Name::parse("agent_id", document.word("agent_id"))?;
-    crate::desk::check_new_name(desk.tx, &name)?;
-    let mut agent = new_agent(desk.tx, name, Role::Specialist);
-    agent.epoch = first_epoch(desk.tx)?;
-    agent.session_started_at = Some(desk.now());
+    crate::op_context::check_new_name(ctx.tx, &name)?;
+    let mut agent = new_agent(ctx.tx, name, Role::Specialist);
+    agent.epoch = first_epoch(ctx.tx)?;
+    agent.session_started_at = Some(ctx.now());
     Ok(agent)
 }
 
 /// The agent's completed steps become those of the document.
-fn steps(desk: &mut Desk<'_, '_>, agent: &Agent, document: &Json) -> Result<()> {
-    let known = desk.tx.find::<Step>(Find::Parent(&agent.key()))?;
+fn steps(ctx: &mut OpContext<'_, '_>, agent: &Agent, document: &Json) -> Result<()> {
+    let known = ctx.tx.find::<Step>(Find::Parent(&agent.key()))?;
     let texts = titles(document, "completed_steps")?;
     for (index, text) in texts.iter().enumerate() {
         if known.get(index).is_some_and(|step| step.text == *text) {
@@ -286,23 +289,23 @@ fn steps(desk: &mut Desk<'_, '_>, agent: &Agent, document: &Json) -> Result<()> 
                 .get(index)
                 .map_or(index as u64 + 1, |step| step.number),
             text: text.clone(),
-            at: desk.now(),
+            at: ctx.now(),
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::AgentStepCompleted,
             &step,
             &json!({ "step": step.text }),
         )?;
     }
     for step in known.iter().skip(texts.len()) {
-        desk.tx.remove(
+        ctx.tx.remove(
             EventType::AgentStepRemoved,
             step,
             &json!({ "step": step.text }),
         )?;
     }
     debug_assert_eq!(
-        desk.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len(),
+        ctx.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len(),
         texts.len()
     );
     Ok(())

@@ -15,9 +15,9 @@ use super::{
     ImportDocuments, ImportedDocument, Incoming, Thing, epic, find, named, orchestrator, outgoing,
     parsed, read, recovery, sitebuilder, thing,
 };
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 impl Operation for ImportDocuments {
     const NAME: &'static str = "import_documents";
@@ -29,15 +29,15 @@ impl Operation for ImportDocuments {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<ImportedDocument>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<ImportedDocument>> {
         if self.dialect == Dialect::Orchestrator {
-            return orchestrator::import::take_in(desk, self);
+            return orchestrator::import::take_in(ctx, self);
         }
         let mut order: Vec<(usize, &Incoming)> = self.documents.iter().enumerate().collect();
         order.sort_by_key(|(place, incoming)| (turn(self.dialect, incoming), *place));
         let mut taken = Vec::with_capacity(order.len());
         for (place, incoming) in order {
-            let one = self.by_itself(desk, incoming, |desk| self.take_in(desk, incoming))?;
+            let one = self.by_itself(ctx, incoming, |ctx| self.take_in(ctx, incoming))?;
             taken.push((place, one));
         }
         taken.sort_by_key(|(place, _)| *place);
@@ -73,18 +73,18 @@ impl ImportDocuments {
     /// Takes one of several documents in. What is wrong with it concerns no other; alone, it is the answer.
     pub(super) fn by_itself(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         incoming: &Incoming,
-        take_in: impl FnOnce(&mut Desk<'_, '_>) -> Result<ImportedDocument>,
+        take_in: impl FnOnce(&mut OpContext<'_, '_>) -> Result<ImportedDocument>,
     ) -> Result<ImportedDocument> {
         let name = |error| match error {
             Error::Refused(refusal) => named(*refusal, &incoming.file).into(),
             error => error,
         };
         if self.documents.len() == 1 {
-            return take_in(desk).map_err(name);
+            return take_in(ctx).map_err(name);
         }
-        match desk.attempt(take_in)?.map_err(name) {
+        match ctx.attempt(take_in)?.map_err(name) {
             Ok(taken) => Ok(taken),
             Err(Error::Refused(refusal)) => Ok(ImportedDocument::refused(&incoming.file, *refusal)),
             Err(Error::Store(error @ (StoreError::TooLarge { .. } | StoreError::Corrupt(_)))) => {
@@ -98,14 +98,14 @@ impl ImportDocuments {
     /// The very document was taken in before: whatever happened to what it is about since then stays.
     fn taken_before(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         incoming: &Incoming,
     ) -> Result<Option<ImportedDocument>> {
         let Ok(text) = Json::parse(&incoming.text) else {
             return Ok(None);
         };
         let text = text.cleaned();
-        for original in desk.tx.find::<Original>(Find::All)? {
+        for original in ctx.tx.find::<Original>(Find::All)? {
             let same = original.dialect == self.dialect
                 && Json::parse(&original.text).is_ok_and(|kept| kept == text);
             if same {
@@ -119,31 +119,35 @@ impl ImportDocuments {
         Ok(None)
     }
 
-    fn take_in(&self, desk: &mut Desk<'_, '_>, incoming: &Incoming) -> Result<ImportedDocument> {
+    fn take_in(
+        &self,
+        ctx: &mut OpContext<'_, '_>,
+        incoming: &Incoming,
+    ) -> Result<ImportedDocument> {
         let dialect = self.dialect;
-        let first_rev = desk.tx.next_rev();
+        let first_rev = ctx.tx.next_rev();
         if incoming.before.is_none()
             && !incoming.even_if_older
-            && let Some(known) = self.taken_before(desk, incoming)?
+            && let Some(known) = self.taken_before(ctx, incoming)?
         {
             return Ok(known);
         }
         let (document, was) = match read(dialect, &incoming.text, &incoming.file) {
             Ok(document) => (document, None),
             // A part of a document is an update of the task it belongs to.
-            Err(refusal) => match self.completed(desk, incoming)? {
+            Err(refusal) => match self.completed(ctx, incoming)? {
                 Some((whole, at)) => (whole, Some(at)),
                 None => return Err(refusal.into()),
             },
         };
         match dialect {
-            Dialect::Sitebuilder if was.is_none() => sitebuilder::check(desk, &document)?,
-            Dialect::Epic => epic::check(desk, &document)?,
+            Dialect::Sitebuilder if was.is_none() => sitebuilder::check(ctx, &document)?,
+            Dialect::Epic => epic::check(ctx, &document)?,
             Dialect::Sitebuilder | Dialect::Recovery | Dialect::Orchestrator => {}
         }
-        let thing = find(desk, &document)?;
+        let thing = find(ctx, &document)?;
         let before = match &thing {
-            Some(thing) => Some(parsed(&outgoing(desk, thing)?)?),
+            Some(thing) => Some(parsed(&outgoing(ctx, thing)?)?),
             None => None,
         };
         let Arriving {
@@ -159,7 +163,7 @@ impl ImportDocuments {
             None => {
                 let theirs = Json::clone(&document).cleaned();
                 let name = document.name();
-                let arriving = self.arriving(desk, incoming, document, thing.as_ref());
+                let arriving = self.arriving(ctx, incoming, document, thing.as_ref());
                 match (arriving, thing, &before) {
                     // Older, but it says nothing else.
                     (Err(Error::Refused(refusal)), Some(thing), Some(known))
@@ -173,15 +177,15 @@ impl ImportDocuments {
         };
         // The kept text stays as it was written; its times are limited to now.
         let mut limited = document.clone();
-        limited.not_after(desk.now());
+        limited.not_after(ctx.now());
         let stored = match dialect {
-            Dialect::Epic => epic::store(desk, &limited, at)?,
+            Dialect::Epic => epic::store(ctx, &limited, at)?,
             Dialect::Sitebuilder => {
-                sitebuilder::store(desk, &limited, is_whole, self.mission.as_deref(), at)?
+                sitebuilder::store(ctx, &limited, is_whole, self.mission.as_deref(), at)?
             }
             Dialect::Recovery => {
                 let before = incoming.before.as_deref();
-                match recovery::store(desk, &limited, before, self.mission.as_deref())? {
+                match recovery::store(ctx, &limited, before, self.mission.as_deref())? {
                     Some(stored) => stored,
                     None => return Ok(ImportedDocument::nothing(incoming)),
                 }
@@ -194,9 +198,9 @@ impl ImportDocuments {
                 .into());
             }
         };
-        self.keep(desk, incoming, &document, &stored)?;
-        let after = match self::thing(desk, dialect, &stored.of)? {
-            Some(thing) => Some(parsed(&outgoing(desk, &thing)?)?),
+        self.keep(ctx, incoming, &document, &stored)?;
+        let after = match self::thing(ctx, dialect, &stored.of)? {
+            Some(thing) => Some(parsed(&outgoing(ctx, &thing)?)?),
             None => None,
         };
         let before = before.or_else(|| {
@@ -207,7 +211,7 @@ impl ImportDocuments {
             file: incoming.file.clone(),
             of: stored.of,
             name: stored.name,
-            changed: desk.tx.next_rev() != first_rev,
+            changed: ctx.tx.next_rev() != first_rev,
             changes: match (before, after) {
                 (Some(before), Some(after)) => changes(&before, &after),
                 (None, _) | (_, None) => vec!["new".to_owned()],
@@ -220,40 +224,40 @@ impl ImportDocuments {
     /// The whole document that a part of one belongs to, with that part applied, and when that happened.
     fn completed(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         incoming: &Incoming,
     ) -> Result<Option<(DialectDocument, Time)>> {
         if self.dialect != Dialect::Sitebuilder {
             return Ok(None);
         }
-        let completed = sitebuilder::completed(desk, &incoming.file, &incoming.text)?;
+        let completed = sitebuilder::completed(ctx, &incoming.file, &incoming.text)?;
         let Some(completed) = completed else {
             return Ok(None);
         };
         let known = completed.known;
-        let at = self.judge(desk, incoming, completed.written, known)?.1;
+        let at = self.judge(ctx, incoming, completed.written, known)?.1;
         Ok(Some((completed.whole, at)))
     }
 
     /// A document as it arrives, put together with what is known of the same thing.
     fn arriving(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         incoming: &Incoming,
         mut document: DialectDocument,
         thing: Option<&Thing>,
     ) -> Result<Arriving> {
         let now = match thing {
-            Some(thing) => Some(outgoing(desk, thing)?),
+            Some(thing) => Some(outgoing(ctx, thing)?),
             None => None,
         };
         let known = match self.dialect {
-            Dialect::Epic => epic::known(desk, &document)?,
-            Dialect::Recovery => recovery::known(desk)?,
-            Dialect::Sitebuilder => sitebuilder::last_update(desk, &document)?,
+            Dialect::Epic => epic::known(ctx, &document)?,
+            Dialect::Recovery => recovery::known(ctx)?,
+            Dialect::Sitebuilder => sitebuilder::last_update(ctx, &document)?,
             Dialect::Orchestrator => None,
         };
-        let (arrival, at) = self.judge(desk, incoming, document.written(), known)?;
+        let (arrival, at) = self.judge(ctx, incoming, document.written(), known)?;
         let mut is_whole = false;
         if incoming.even_if_older {
             document.not_before(at);
@@ -277,7 +281,7 @@ impl ImportDocuments {
     /// says, and not before what is known already.
     fn judge(
         &self,
-        desk: &Desk<'_, '_>,
+        ctx: &OpContext<'_, '_>,
         incoming: &Incoming,
         written: Option<Time>,
         known: Option<Time>,
@@ -289,7 +293,7 @@ impl ImportDocuments {
         if arrival == DocumentArrival::Older && !incoming.even_if_older {
             return Err(older(written, known).into());
         }
-        let now = desk.now();
+        let now = ctx.now();
         let at = written.unwrap_or(now).max(known.unwrap_or(Time::EARLIEST));
         Ok((arrival, at.min(now)))
     }
@@ -297,7 +301,7 @@ impl ImportDocuments {
     /// Keeps what a document says beyond our own words, so that it goes out again.
     fn keep(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         incoming: &Incoming,
         document: &DialectDocument,
         stored: &super::Stored,
@@ -306,11 +310,9 @@ impl ImportDocuments {
         let text = Json::clone(document).cleaned().pretty(&[]);
         // Cleaning can make two keys one: an unreadable result is not kept.
         read(dialect, &text, &incoming.file)?;
-        let ours = thing(desk, dialect, &stored.of)?
+        let ours = thing(ctx, dialect, &stored.of)?
             .map_or_else(|| text.clone(), |thing| thing.document.write());
-        let before = desk
-            .tx
-            .get::<Original>(&Original::id(dialect, &stored.of))?;
+        let before = ctx.tx.get::<Original>(&Original::id(dialect, &stored.of))?;
         let original = Original {
             dialect,
             of: stored.of.clone(),
@@ -318,14 +320,14 @@ impl ImportDocuments {
             file: shown(&incoming.file),
             text,
             ours,
-            at: desk.now(),
+            at: ctx.now(),
         };
         let is_news = before.is_none_or(|before| {
             parsed(&before.text).ok() != parsed(&original.text).ok() || before.ours != original.ours
         });
         if is_news {
             let data = json!({ "dialect": dialect, "file": original.file, "of": original.of });
-            desk.tx.set(EventType::DocumentImported, &original, &data)?;
+            ctx.tx.set(EventType::DocumentImported, &original, &data)?;
         }
         Ok(())
     }

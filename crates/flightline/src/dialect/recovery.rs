@@ -20,12 +20,12 @@ use crate::agent::context::{stack_of, synced_by};
 use crate::checkpoint::load;
 use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::take::{NewCheckpoint, take};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::Operation;
 use crate::lock::release::release_for;
 use crate::mission::{CreateMission, begin_if_pending};
 use crate::note::AddNote;
+use crate::op_context::OpContext;
 use crate::recovery::delta::{DeltaResult, apply};
 use crate::sortie::add::{NewSortie, add_all};
 
@@ -35,11 +35,11 @@ const MISSION: &str = "Tasks from checkpoints";
 const EARLIER: &str = "earlier-session";
 
 /// The newest checkpoint that means something to the seed, and every one of those since a revision.
-pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
-    let missions = super::missions(desk, wanted.mission.as_deref())?;
+pub(super) fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
+    let missions = super::missions(ctx, wanted.mission.as_deref())?;
     let mut found: Vec<(u64, String)> = Vec::new();
     for mission in missions {
-        for row in desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))? {
+        for row in ctx.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))? {
             if row.status != CheckpointStatus::Archived.as_str() {
                 found.push((row.born, row.id));
             }
@@ -53,14 +53,14 @@ pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Resul
         if !is_latest && wanted.since.is_some_and(|since| born <= since) {
             break;
         }
-        let Some(checkpoint) = desk.tx.get::<Checkpoint>(&id)? else {
+        let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&id)? else {
             continue;
         };
         if !says(checkpoint.cut.reason) {
             continue;
         }
         // One that is damaged is the doctor's: the others have their files all the same.
-        let Ok(document) = document(desk, &checkpoint) else {
+        let Ok(document) = document(ctx, &checkpoint) else {
             continue;
         };
         if is_latest {
@@ -72,7 +72,7 @@ pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Resul
         }
         // What clean-up would take away again has no file.
         let emergency = checkpoint.cut.reason == Reason::TokenCritical;
-        let old = desk.now().since(checkpoint.cut.timestamp) > rules.max_age;
+        let old = ctx.now().since(checkpoint.cut.timestamp) > rules.max_age;
         backups += usize::from(!emergency);
         if old || (!emergency && backups > rules.backups) {
             continue;
@@ -107,13 +107,13 @@ fn own_file(checkpoint: &Checkpoint) -> String {
     }
 }
 
-fn document(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<DialectDocument> {
-    let contents = load(desk, checkpoint)?;
+fn document(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<DialectDocument> {
+    let contents = load(ctx, checkpoint)?;
     let missions: Vec<Mission> = contents.of()?;
     let sorties: Vec<Sortie> = contents.of()?;
     let mission = match missions.into_iter().next() {
         Some(mission) => mission,
-        None => desk.mission_of(checkpoint.cut.mission_id)?,
+        None => ctx.mission_of(checkpoint.cut.mission_id)?,
     };
     Ok(recovery_document(checkpoint, &mission, &sorties))
 }
@@ -127,11 +127,11 @@ fn thing_of(checkpoint: &Checkpoint, file: String, document: &DialectDocument) -
     }
 }
 
-pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> {
-    let Some(checkpoint) = desk.tx.get::<Checkpoint>(of)? else {
+pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<Thing>> {
+    let Some(checkpoint) = ctx.tx.get::<Checkpoint>(of)? else {
         return Ok(None);
     };
-    let document = document(desk, &checkpoint)?;
+    let document = document(ctx, &checkpoint)?;
     Ok(Some(thing_of(
         &checkpoint,
         own_file(&checkpoint),
@@ -140,16 +140,16 @@ pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> 
 }
 
 /// When the newest checkpoint that has a file was written, or used up.
-pub(super) fn known(desk: &mut Desk<'_, '_>) -> Result<Option<Time>> {
-    let Some(latest) = latest(desk)? else {
+pub(super) fn known(ctx: &mut OpContext<'_, '_>) -> Result<Option<Time>> {
+    let Some(latest) = latest(ctx)? else {
         return Ok(None);
     };
-    let Some(checkpoint) = desk.tx.get::<Checkpoint>(&latest.of)? else {
+    let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&latest.of)? else {
         return Ok(None);
     };
     // One that came in tells of when it was written.
     let id = Original::id(Dialect::Recovery, &latest.of);
-    let original = desk.tx.get::<Original>(&id)?;
+    let original = ctx.tx.get::<Original>(&id)?;
     let written = original.and_then(|it| {
         DialectDocument::read(Dialect::Recovery, &it.text)
             .ok()?
@@ -161,19 +161,19 @@ pub(super) fn known(desk: &mut Desk<'_, '_>) -> Result<Option<Time>> {
 }
 
 /// The newest checkpoint that has a file.
-fn latest(desk: &mut Desk<'_, '_>) -> Result<Option<Thing>> {
+fn latest(ctx: &mut OpContext<'_, '_>) -> Result<Option<Thing>> {
     let newest = ExportDocuments {
         dialect: Dialect::Recovery,
         mission: None,
         since: Some(u64::MAX),
         ended_since: None,
     };
-    Ok(things(desk, &newest)?.into_iter().next())
+    Ok(things(ctx, &newest)?.into_iter().next())
 }
 
 /// What the document says becomes what the store knows, and a checkpoint holds it.
 pub(super) fn store(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     document: &Json,
     before: Option<&str>,
     mission: Option<&str>,
@@ -183,31 +183,31 @@ pub(super) fn store(
         // An empty timestamp: there is no checkpoint. An agent that took it out of the file has used it up.
         let took_out = before.is_some_and(|it| it.written().is_some());
         if took_out {
-            use_up(desk)?;
+            use_up(ctx)?;
         }
         return Ok(None);
     };
     let mut warnings = Vec::new();
-    let mission = desk.as_of(written, |desk| {
-        let mission = mission_of(desk, document, mission)?;
-        tasks(desk, &mission, document, before.as_deref())?;
-        instructions(desk, &mission, document)?;
+    let mission = ctx.as_of(written, |ctx| {
+        let mission = mission_of(ctx, document, mission)?;
+        tasks(ctx, &mission, document, before.as_deref())?;
+        instructions(ctx, &mission, document)?;
         Ok(mission)
     })?;
-    let mission = desk.mission_of(mission.id)?;
-    let outcomes = apply(desk, &mission, document.items("deltaChanges"))?;
+    let mission = ctx.mission_of(mission.id)?;
+    let outcomes = apply(ctx, &mission, document.items("deltaChanges"))?;
     for (outcome, delta) in outcomes.into_iter().zip(1..) {
         if outcome.result == DeltaResult::Kept {
             let why = outcome.why.unwrap_or_default();
             warnings.push(format!("change {delta} is only kept: {why}"));
         }
     }
-    next_steps(desk, &mission, document)?;
-    catch_up(desk, mission.id)?;
-    milestones(desk, &mission)?;
+    next_steps(ctx, &mission, document)?;
+    catch_up(ctx, mission.id)?;
+    milestones(ctx, &mission)?;
     let reason = document.text("reason").and_then(reason_of);
     let mut reason = reason.unwrap_or(Reason::Manual);
-    if desk.now().since(written) > desk.policy.valid_ms {
+    if ctx.now().since(written) > ctx.policy.valid_ms {
         warnings.push(format!(
             "it is of {}, too old to be resumed from by itself",
             written.to_seconds()
@@ -224,7 +224,7 @@ pub(super) fn store(
         note: None,
         blockers: Vec::new(),
     };
-    let checkpoint = take(desk, &taking)?;
+    let checkpoint = take(ctx, &taking)?;
     Ok(Some(Stored {
         of: checkpoint.key(),
         name: format!("checkpoint of {}", mission.title),
@@ -233,25 +233,29 @@ pub(super) fn store(
 }
 
 /// The mission a document is about, with what it says of it.
-fn mission_of(desk: &mut Desk<'_, '_>, document: &Json, mission: Option<&str>) -> Result<Mission> {
+fn mission_of(
+    ctx: &mut OpContext<'_, '_>,
+    document: &Json,
+    mission: Option<&str>,
+) -> Result<Mission> {
     let context = &document["context"];
     let objective = filled(context, "activeObjective");
-    let before = match (mission, desk.current_mission()?) {
-        (Some(mission), _) => desk.mission(Some(mission))?,
+    let before = match (mission, ctx.current_mission()?) {
+        (Some(mission), _) => ctx.mission(Some(mission))?,
         (None, Some(mission)) if mission.status.is_open() => mission,
         (None, _) => {
             let title = Title::parse("activeObjective", objective.unwrap_or(MISSION))?;
-            CreateMission::titled(title).decide(desk)?.mission
+            CreateMission::titled(title).decide(ctx)?.mission
         }
     };
-    let before = begin_if_pending(desk, before.id)?;
+    let before = begin_if_pending(ctx, before.id)?;
     let mut after = before.clone();
     if let Some(text) = objective.filter(|text| *text != before.title.as_str()) {
         after.objective = Some(NoteText::parse("activeObjective", text)?);
     }
     // What the project or the mission is built on is compared with what the checkpoint says, and not changed by it.
     if let Some(text) = filled(context, "STACK_ID")
-        && stack_of(desk, &before).is_none()
+        && stack_of(ctx, &before).is_none()
     {
         after.stack_id = Some(Name::parse("STACK_ID", text)?);
     }
@@ -262,8 +266,8 @@ fn mission_of(desk: &mut Desk<'_, '_>, document: &Json, mission: Option<&str>) -
         after.phase = Some(Title::parse("currentPhase", phase)?);
     }
     if after != before {
-        after.updated_at = desk.now();
-        desk.tx.set(
+        after.updated_at = ctx.now();
+        ctx.tx.set(
             EventType::MissionUpdated,
             &after,
             &json!({ "dialect": "recovery" }),
@@ -274,7 +278,7 @@ fn mission_of(desk: &mut Desk<'_, '_>, document: &Json, mission: Option<&str>) -
 
 /// Every task the document names is there, and stands where the document says.
 fn tasks(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     document: &Json,
     before: Option<&Json>,
@@ -286,7 +290,7 @@ fn tasks(
         let same = |(was, _, at): &(&str, &str, SortieStatus)| was == id && at == status;
         !known_before.iter().any(same)
     });
-    let known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let known = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
     let is_known = |id: &str| known.iter().any(|sortie| task_label(sortie) == id);
     let mut new: Vec<NewSortie> = Vec::new();
     for (id, title, _) in &wanted {
@@ -299,13 +303,13 @@ fn tasks(
             });
         }
     }
-    add_all(desk, mission, &new)?;
-    for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
+    add_all(ctx, mission, &new)?;
+    for sortie in ctx.tx.find::<Sortie>(Find::Mission(mission.id))? {
         let label = task_label(&sortie);
         if let Some((_, _, status)) = wanted.iter().find(|(id, ..)| *id == label) {
-            let written = document.time("timestamp").unwrap_or(desk.now());
-            let written = written.min(desk.now());
-            put(desk, sortie, *status, (written, before.is_some()))?;
+            let written = document.time("timestamp").unwrap_or(ctx.now());
+            let written = written.min(ctx.now());
+            put(ctx, sortie, *status, (written, before.is_some()))?;
         }
     }
     Ok(())
@@ -327,16 +331,16 @@ fn columns(document: &Json) -> Vec<(&str, &str, SortieStatus)> {
 }
 
 /// Nothing resumes any more from the checkpoint that the file told of.
-fn use_up(desk: &mut Desk<'_, '_>) -> Result<()> {
-    let Some(latest) = latest(desk)? else {
+fn use_up(ctx: &mut OpContext<'_, '_>) -> Result<()> {
+    let Some(latest) = latest(ctx)? else {
         return Ok(());
     };
-    if let Some(mut checkpoint) = desk.tx.get::<Checkpoint>(&latest.of)?
+    if let Some(mut checkpoint) = ctx.tx.get::<Checkpoint>(&latest.of)?
         && checkpoint.consumed_at.is_none()
     {
-        checkpoint.consumed_at = Some(desk.now());
+        checkpoint.consumed_at = Some(ctx.now());
         let data = json!({ "checkpoint_id": checkpoint.id, "dialect": "recovery" });
-        desk.tx
+        ctx.tx
             .set(EventType::CheckpointConsumed, &checkpoint, &data)?;
     }
     Ok(())
@@ -344,7 +348,7 @@ fn use_up(desk: &mut Desk<'_, '_>) -> Result<()> {
 
 /// Puts a task where the document has it. A task that is further here goes back only when the file was edited to say so.
 fn put(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     before: Sortie,
     status: SortieStatus,
     (written, moved): (Time, bool),
@@ -373,7 +377,7 @@ fn put(
     if stands {
         return Ok(());
     }
-    let now = desk.now();
+    let now = ctx.now();
     let mut sortie = before.clone();
     sortie.status = status;
     sortie.updated_at = now;
@@ -383,7 +387,7 @@ fn put(
             sortie.completed_at = Some(now);
             sortie.started_at.get_or_insert(now);
         }
-        SortieStatus::InProgress => match desk.agent.as_ref() {
+        SortieStatus::InProgress => match ctx.agent.as_ref() {
             Some(owner) => {
                 sortie.assigned_to = Some(owner.id);
                 sortie.assigned_epoch = Some(owner.epoch);
@@ -418,23 +422,23 @@ fn put(
     let data = json!({
         "dialect": "recovery", "from": before.status.as_str(), "to": status.as_str(),
     });
-    desk.tx.set(EventType::SortieMoved, &sortie, &data)?;
+    ctx.tx.set(EventType::SortieMoved, &sortie, &data)?;
     if status == SortieStatus::Completed {
-        release_for(desk, sortie.id, None, "its sortie is completed")?;
-        synced_by(desk, &sortie)?;
+        release_for(ctx, sortie.id, None, "its sortie is completed")?;
+        synced_by(ctx, &sortie)?;
     }
     Ok(())
 }
 
 /// The instructions go to the agent that takes up the task at hand, unless the task has its own.
-fn instructions(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> Result<()> {
+fn instructions(ctx: &mut OpContext<'_, '_>, mission: &Mission, document: &Json) -> Result<()> {
     let (Some(text), Some(task)) = (
         filled(document, "resumeInstructions"),
         in_progress(document).first().copied(),
     ) else {
         return Ok(());
     };
-    let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let sorties = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
     let found = sorties.into_iter().find(|it| task_label(it) == task);
     let Some(mut sortie) = found.filter(|it| !it.status.is_settled()) else {
         return Ok(());
@@ -442,8 +446,8 @@ fn instructions(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> 
     let text = NoteText::parse("resumeInstructions", text)?;
     if sortie.resume_instructions.as_ref() != Some(&text) {
         sortie.resume_instructions = Some(text);
-        sortie.updated_at = desk.now();
-        desk.tx.set(
+        sortie.updated_at = ctx.now();
+        ctx.tx.set(
             EventType::SortieProgress,
             &sortie,
             &json!({ "dialect": "recovery" }),
@@ -453,8 +457,8 @@ fn instructions(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> 
 }
 
 /// The next steps become notes, except those that are noted already.
-fn next_steps(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> Result<()> {
-    let known = desk.tx.find::<Remembered>(Find::Mission(mission.id))?;
+fn next_steps(ctx: &mut OpContext<'_, '_>, mission: &Mission, document: &Json) -> Result<()> {
+    let known = ctx.tx.find::<Remembered>(Find::Mission(mission.id))?;
     for step in document.texts("nextSteps") {
         let text = NoteText::parse("nextSteps", step)?;
         let noted = known
@@ -465,7 +469,7 @@ fn next_steps(desk: &mut Desk<'_, '_>, mission: &Mission, document: &Json) -> Re
                 mission: Some(mission.id.to_string()),
                 ..AddNote::of(NoteKind::NextStep, text)
             };
-            note.decide(desk)?;
+            note.decide(ctx)?;
         }
     }
     Ok(())

@@ -23,12 +23,12 @@ use super::{
 use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::trigger::{error as trigger_error, first_of};
-use crate::desk::{Desk, agent_named, check_new_name, first_epoch, new_agent};
 use crate::error::{Error, Result};
 use crate::fleet::Operation;
 use crate::lock::release::release_for;
 use crate::mail::progress::post_progress;
 use crate::mission::{CreateMission, begin_if_pending};
+use crate::op_context::{OpContext, agent_named, check_new_name, first_epoch, new_agent};
 use crate::sortie::add::{NewSortie, add_all};
 use crate::task;
 
@@ -36,13 +36,13 @@ use crate::task;
 const MISSION: &str = "Tasks from progress/checkpoints";
 
 /// Tasks that have begun, of one mission or of all that are open.
-pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
-    let missions = missions(desk, wanted.mission.as_deref())?;
+pub(super) fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
+    let missions = missions(ctx, wanted.mission.as_deref())?;
     let mut things = Vec::new();
     for mission in missions {
-        for id in changed(desk, &mission, wanted.since.unwrap_or(0))? {
-            if let Some(sortie) = desk.tx.get::<Sortie>(&id)? {
-                match of_sortie(desk, sortie) {
+        for id in changed(ctx, &mission, wanted.since.unwrap_or(0))? {
+            if let Some(sortie) = ctx.tx.get::<Sortie>(&id)? {
+                match of_sortie(ctx, sortie) {
                     // A task whose agent's name cannot be a file's name has no file, and keeps no other task from its own.
                     Err(Error::Refused(_)) => {}
                     thing => things.extend(thing?),
@@ -54,7 +54,7 @@ pub(super) fn things(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Resul
 }
 
 /// The sorties of a mission that changed, or of which a part did, after a revision. Reads no documents.
-fn changed(desk: &mut Desk<'_, '_>, mission: &Mission, since: u64) -> Result<Vec<String>> {
+fn changed(ctx: &mut OpContext<'_, '_>, mission: &Mission, since: u64) -> Result<Vec<String>> {
     let mut ids: Vec<String> = Vec::new();
     for kind in [
         Kind::Sortie,
@@ -63,7 +63,7 @@ fn changed(desk: &mut Desk<'_, '_>, mission: &Mission, since: u64) -> Result<Vec
         Kind::Error,
         Kind::Review,
     ] {
-        for row in desk.tx.rows(kind, Find::Mission(mission.id))? {
+        for row in ctx.tx.rows(kind, Find::Mission(mission.id))? {
             if row.rev > since {
                 ids.push(
                     row.parent
@@ -73,17 +73,17 @@ fn changed(desk: &mut Desk<'_, '_>, mission: &Mission, since: u64) -> Result<Vec
             }
         }
     }
-    ids.extend(heard(desk, mission)?);
+    ids.extend(heard(ctx, mission)?);
     ids.sort();
     ids.dedup();
     Ok(ids)
 }
 
 /// The sorties of a mission whose owner was heard since they last changed, a heartbeat or more later.
-fn heard(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<String>> {
-    let pulses = desk.tx.pulses()?;
-    let interval = desk.policy.heartbeat_ms;
-    let mut rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
+fn heard(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<String>> {
+    let pulses = ctx.tx.pulses()?;
+    let interval = ctx.policy.heartbeat_ms;
+    let mut rows = ctx.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
     rows.retain(|row| {
         let owner = row.agent.as_ref();
         let pulse = pulses.iter().find(|pulse| Some(&pulse.agent) == owner);
@@ -93,8 +93,8 @@ fn heard(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<String>> {
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
-fn of_sortie(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<Option<Thing>> {
-    let task = task::load(desk, sortie)?;
+fn of_sortie(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<Option<Thing>> {
+    let task = task::load(ctx, sortie)?;
     let Some(document) = task.document()? else {
         return Ok(None);
     };
@@ -114,24 +114,24 @@ fn files_of(document: &Json) -> Result<[String; 2]> {
     Ok([file_name(agent, task)?, archive_name(agent, task)?])
 }
 
-pub(super) fn find(desk: &mut Desk<'_, '_>, checkpoint: &Json) -> Result<Option<Thing>> {
-    match known(desk, checkpoint)? {
-        Some((Standing::Open, sortie)) => of_sortie(desk, sortie),
+pub(super) fn find(ctx: &mut OpContext<'_, '_>, checkpoint: &Json) -> Result<Option<Thing>> {
+    match known(ctx, checkpoint)? {
+        Some((Standing::Open, sortie)) => of_sortie(ctx, sortie),
         Some((Standing::Closed, _)) | None => Ok(None),
     }
 }
 
 /// When a document's task was last reported on.
-pub(super) fn last_update(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Option<Time>> {
-    match known(desk, document)? {
-        Some((Standing::Open, sortie)) => Ok(Some(task::load(desk, sortie)?.last_update())),
+pub(super) fn last_update(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<Time>> {
+    match known(ctx, document)? {
+        Some((Standing::Open, sortie)) => Ok(Some(task::load(ctx, sortie)?.last_update())),
         Some((Standing::Closed, _)) | None => Ok(None),
     }
 }
 
-pub(super) fn thing(desk: &mut Desk<'_, '_>, of: &str) -> Result<Option<Thing>> {
-    match desk.tx.get::<Sortie>(of)? {
-        Some(sortie) => of_sortie(desk, sortie),
+pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<Thing>> {
+    match ctx.tx.get::<Sortie>(of)? {
+        Some(sortie) => of_sortie(ctx, sortie),
         None => Ok(None),
     }
 }
@@ -154,7 +154,7 @@ pub(super) struct Completed {
 /// The whole document that a part of one belongs to, with that part applied: which task it is of, the name of its
 /// file says.
 pub(super) fn completed(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     file: &str,
     text: &str,
 ) -> Result<Option<Completed>> {
@@ -162,17 +162,17 @@ pub(super) fn completed(
         return Ok(None);
     };
     let name = file.rsplit('/').next().unwrap_or(file);
-    for mission in desk.tx.find::<Mission>(Find::All)? {
-        for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
-            let Ok(Some(thing)) = of_sortie(desk, sortie) else {
+    for mission in ctx.tx.find::<Mission>(Find::All)? {
+        for sortie in ctx.tx.find::<Sortie>(Find::Mission(mission.id))? {
+            let Ok(Some(thing)) = of_sortie(ctx, sortie) else {
                 continue;
             };
             if !files_of(&thing.document)?.iter().any(|it| it == name) {
                 continue;
             }
-            let whole = super::outgoing(desk, &thing)?;
+            let whole = super::outgoing(ctx, &thing)?;
             let mut whole = super::read(Dialect::Sitebuilder, &whole, file)?;
-            let (known, written) = (last_update(desk, &whole)?, written_then(&part));
+            let (known, written) = (last_update(ctx, &whole)?, written_then(&part));
             apply(&mut whole, part)?;
             return Ok(Some(Completed {
                 whole,
@@ -185,12 +185,12 @@ pub(super) fn completed(
 }
 
 /// The sortie of a task: of several, the one its agent has, else one that is not done, else the last.
-fn known(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Option<(Standing, Sortie)>> {
-    let agent = owner(desk, document)?.map(|agent| agent.id);
+fn known(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<(Standing, Sortie)>> {
+    let agent = owner(ctx, document)?.map(|agent| agent.id);
     let task = document.word("task_id");
     let mut best: Option<(bool, bool, bool, Sortie)> = None;
-    for mission in desk.tx.find::<Mission>(Find::All)? {
-        for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
+    for mission in ctx.tx.find::<Mission>(Find::All)? {
+        for sortie in ctx.tx.find::<Sortie>(Find::Mission(mission.id))? {
             if sortie.task_id.as_ref().map(Name::as_str) != Some(task)
                 && sortie.id.to_string() != task
             {
@@ -227,7 +227,7 @@ enum Standing {
 
 /// Refuses a file about what another has now, and one of before the task was completed.
 fn refuse_taken(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     agent: &Agent,
     document: &Json,
@@ -235,7 +235,7 @@ fn refuse_taken(
     let task = document.word("task_id");
     if let Some(other) = sortie.assigned_to.filter(|owner| *owner != agent.id)
         && sortie.status.is_held()
-        && let Some(other) = desk.tx.get::<Agent>(&other.to_string())?
+        && let Some(other) = ctx.tx.get::<Agent>(&other.to_string())?
         && other.retired_at.is_none()
     {
         return Err(Refusal::new(
@@ -265,13 +265,13 @@ fn refuse_taken(
 }
 
 /// The agent a document names: by its own name, else by what it is.
-pub(super) fn owner(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Option<Agent>> {
+pub(super) fn owner(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<Agent>> {
     if let Some(name) = document.text("agent_name")
-        && let Some(agent) = agent_named(desk.tx, name)?
+        && let Some(agent) = agent_named(ctx.tx, name)?
     {
         return Ok(Some(agent));
     }
-    agent_named(desk.tx, document.word("agent"))
+    agent_named(ctx.tx, document.word("agent"))
 }
 
 fn is_complete(document: &Json) -> bool {
@@ -280,14 +280,14 @@ fn is_complete(document: &Json) -> bool {
 
 /// Refuses a document whose writer may not say this any more. As it was written: once merged with the store's
 /// knowledge, it names the task's present owner.
-pub(super) fn check(desk: &mut Desk<'_, '_>, document: &Json) -> Result<()> {
-    let Some(agent) = owner(desk, document)? else {
+pub(super) fn check(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<()> {
+    let Some(agent) = owner(ctx, document)? else {
         return Ok(());
     };
     refuse_retired(&agent)?;
-    refuse_others(desk, &agent)?;
-    match known(desk, document)? {
-        Some((Standing::Open, sortie)) => refuse_taken(desk, &sortie, &agent, document),
+    refuse_others(ctx, &agent)?;
+    match known(ctx, document)? {
+        Some((Standing::Open, sortie)) => refuse_taken(ctx, &sortie, &agent, document),
         Some((Standing::Closed, _)) | None => Ok(()),
     }
 }
@@ -309,7 +309,7 @@ struct Recorded {
 /// What the document says becomes what the store knows of the task, as of `at`. One that `is_whole` was put together
 /// with what is known here: what it does not list was taken out.
 pub(super) fn store(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     document: &Json,
     is_whole: bool,
     mission: Option<&str>,
@@ -323,13 +323,13 @@ pub(super) fn store(
         warnings,
     };
     if is_complete(document)
-        && let Some((Standing::Closed, sortie)) = known(desk, document)?
+        && let Some((Standing::Closed, sortie)) = known(ctx, document)?
     {
         // Its mission is over, and so is it: the file is only kept.
         return Ok(stored(&sortie, document.word("agent"), warnings));
     }
-    let recorded = desk.as_of(at, |desk| {
-        record(desk, document, is_whole, mission, &mut warnings)
+    let recorded = ctx.as_of(at, |ctx| {
+        record(ctx, document, is_whole, mission, &mut warnings)
     })?;
     let Recorded {
         agent,
@@ -347,15 +347,15 @@ pub(super) fn store(
         )
     {
         let why = format!("its sortie is {}", sortie.status.as_str());
-        release_for(desk, sortie.id, None, &why)?;
+        release_for(ctx, sortie.id, None, &why)?;
     }
     if sortie != before {
-        post_progress(desk, &sortie)?;
+        post_progress(ctx, &sortie)?;
     }
-    catch_up(desk, mission.id)?;
+    catch_up(ctx, mission.id)?;
     if before.status != SortieStatus::Completed && sortie.status == SortieStatus::Completed {
-        synced_by(desk, &sortie)?;
-        milestones(desk, &mission)?;
+        synced_by(ctx, &sortie)?;
+        milestones(ctx, &mission)?;
         reasons.insert(0, (Reason::TaskComplete, format!("Completed {name}")));
     } else if let Some(reviewer) = reviewed {
         reasons.insert(
@@ -364,37 +364,37 @@ pub(super) fn store(
         );
     }
     match blocking {
-        Some(message) => trigger_error(desk, &mission, Reason::Blocker, message)?,
-        None => drop(first_of(desk, &mission, reasons)?),
+        Some(message) => trigger_error(ctx, &mission, Reason::Blocker, message)?,
+        None => drop(first_of(ctx, &mission, reasons)?),
     }
     Ok(stored(&sortie, agent.name.as_str(), warnings))
 }
 
 /// Records what a document says, and the sign of life of its agent.
 fn record(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     document: &Json,
     is_whole: bool,
     mission: Option<&str>,
     warnings: &mut Vec<String>,
 ) -> Result<Recorded> {
-    let agent = match owner(desk, document)? {
+    let agent = match owner(ctx, document)? {
         Some(agent) => agent,
-        None => unknown_agent(desk, document)?,
+        None => unknown_agent(ctx, document)?,
     };
-    let before = match known(desk, document)? {
+    let before = match known(ctx, document)? {
         Some((Standing::Open, sortie)) => sortie,
-        Some((Standing::Closed, _)) | None => unknown_task(desk, document, mission)?,
+        Some((Standing::Closed, _)) | None => unknown_task(ctx, document, mission)?,
     };
-    let mission = begin_if_pending(desk, before.mission_id)?;
-    let mut reasons = parts::subtasks(desk, &before, document, warnings)?;
+    let mission = begin_if_pending(ctx, before.mission_id)?;
+    let mut reasons = parts::subtasks(ctx, &before, document, warnings)?;
     if is_whole {
-        parts::remove_unlisted(desk, &before, document)?;
+        parts::remove_unlisted(ctx, &before, document)?;
     }
-    reasons.extend(parts::files(desk, &before, document, warnings)?);
-    let blocking = parts::errors(desk, &before, document)?;
-    let reviewed = parts::reviews(desk, &before, document)?;
-    let sortie = changed_sortie(desk, before.clone(), &agent, document, warnings)?;
+    reasons.extend(parts::files(ctx, &before, document, warnings)?);
+    let blocking = parts::errors(ctx, &before, document)?;
+    let reviewed = parts::reviews(ctx, &before, document)?;
+    let sortie = changed_sortie(ctx, before.clone(), &agent, document, warnings)?;
     if sortie != before {
         let event = match (before.status, sortie.status) {
             (before, now) if before == now => EventType::SortieProgress,
@@ -404,12 +404,12 @@ fn record(
             _ => EventType::SortieStarted,
         };
         let data = json!({ "dialect": "sitebuilder", "percent": percent(document) });
-        desk.tx.set(event, &sortie, &data)?;
+        ctx.tx.set(event, &sortie, &data)?;
     }
     // It wrote this itself, and then.
     let beat = document["heartbeat"].time("last_beat");
-    let sign = desk.now().max(beat.unwrap_or(Time::EARLIEST));
-    desk.as_of(sign, |desk| Ok(desk.tx.beat_then(agent.id, agent.epoch)?))?;
+    let sign = ctx.now().max(beat.unwrap_or(Time::EARLIEST));
+    ctx.as_of(sign, |ctx| Ok(ctx.tx.beat_then(agent.id, agent.epoch)?))?;
     Ok(Recorded {
         agent,
         mission,
@@ -423,7 +423,7 @@ fn record(
 
 /// The task's own record, as the document has it.
 fn changed_sortie(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     mut sortie: Sortie,
     agent: &Agent,
     document: &Json,
@@ -458,7 +458,7 @@ fn changed_sortie(
     } else if sortie.assigned_to != Some(agent.id) {
         sortie.assigned_to = Some(agent.id);
         sortie.assigned_epoch = Some(agent.epoch);
-        sortie.assigned_at = Some(desk.now());
+        sortie.assigned_at = Some(ctx.now());
     }
     if before.status != SortieStatus::InProgress && sortie.status == SortieStatus::InProgress {
         sortie.attempts += 1;
@@ -504,10 +504,10 @@ fn changed_sortie(
             .time("completed_at")
             .or(sortie.completed_at)
             .or(written)
-            .or(Some(desk.now())),
+            .or(Some(ctx.now())),
         _ => None,
     };
-    sortie.updated_at = before.updated_at.max(desk.now());
+    sortie.updated_at = before.updated_at.max(ctx.now());
     Ok(sortie)
 }
 
@@ -518,31 +518,35 @@ fn why_blocked(document: &Json) -> Result<NoteText> {
 }
 
 /// An agent that the store does not know.
-fn unknown_agent(desk: &mut Desk<'_, '_>, document: &Json) -> Result<Agent> {
+fn unknown_agent(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Agent> {
     let kind = Name::parse("agent", document.word("agent"))?;
     let own = filled(document, "agent_name").and_then(|name| Name::parse("agent_name", name).ok());
     let name = own.unwrap_or_else(|| kind.clone());
-    check_new_name(desk.tx, &name)?;
+    check_new_name(ctx.tx, &name)?;
     let is_kind = name == kind;
-    let mut agent = new_agent(desk.tx, name, Role::Specialist);
+    let mut agent = new_agent(ctx.tx, name, Role::Specialist);
     agent.kind = (!is_kind).then_some(kind);
-    agent.epoch = first_epoch(desk.tx)?;
+    agent.epoch = first_epoch(ctx.tx)?;
     // That its file is taken in now is no sign of life.
-    agent.session_started_at = written_last(document).map(|at| at.min(desk.now()));
+    agent.session_started_at = written_last(document).map(|at| at.min(ctx.now()));
     let data =
         json!({ "dialect": "sitebuilder", "epoch": agent.epoch, "role": agent.role.as_str() });
-    desk.tx.set(EventType::AgentRegistered, &agent, &data)?;
+    ctx.tx.set(EventType::AgentRegistered, &agent, &data)?;
     Ok(agent)
 }
 
 /// A task that the store does not know becomes a sortie of a mission.
-fn unknown_task(desk: &mut Desk<'_, '_>, document: &Json, mission: Option<&str>) -> Result<Sortie> {
-    let mission = match (mission, desk.current_mission()?) {
-        (Some(mission), _) => desk.mission(Some(mission))?,
+fn unknown_task(
+    ctx: &mut OpContext<'_, '_>,
+    document: &Json,
+    mission: Option<&str>,
+) -> Result<Sortie> {
+    let mission = match (mission, ctx.current_mission()?) {
+        (Some(mission), _) => ctx.mission(Some(mission))?,
         (None, Some(mission)) if mission.status.is_open() => mission,
         (None, _) => {
             CreateMission::titled(Title::parse("title", MISSION)?)
-                .decide(desk)?
+                .decide(ctx)?
                 .mission
         }
     };
@@ -552,7 +556,7 @@ fn unknown_task(desk: &mut Desk<'_, '_>, document: &Json, mission: Option<&str>)
         task_id: Some(Name::parse("task_id", task)?),
         ..NewSortie::titled(Title::parse("task_title", title)?)
     };
-    let added = add_all(desk, &mission, &[new])?;
+    let added = add_all(ctx, &mission, &[new])?;
     let id = added.first().map(ToString::to_string).unwrap_or_default();
-    desk.sortie(&id)
+    ctx.sortie(&id)
 }

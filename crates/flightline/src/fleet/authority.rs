@@ -7,8 +7,8 @@ use flightline_store::Tx;
 
 use super::erased::ErasedOperation;
 use super::{Caller, StoreJob};
-use crate::desk::{agent_named, find_agent_by_id};
 use crate::error::Result;
+use crate::op_context::{agent_named, find_agent_by_id};
 use crate::token;
 
 /// On whose behalf a request is made. A token that does not coordinate speaks for its own agent alone.

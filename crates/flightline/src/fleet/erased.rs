@@ -10,8 +10,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::authority::ActsFor;
 use super::{Access, Answered, Fleet, Operation, Went, When, WhenFull, to_json};
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 use crate::remote::{Deferred, Offline};
 
 /// The constants of an operation. See [`Operation`].
@@ -50,9 +50,9 @@ pub(super) trait ErasedOperation {
     fn request(&self) -> Result<String>;
     fn asked(&self) -> Result<String>;
     fn for_later(&self, asked_at: Time) -> Result<String>;
-    fn decide(&mut self, desk: &mut Desk<'_, '_>) -> Result<()>;
+    fn decide(&mut self, ctx: &mut OpContext<'_, '_>) -> Result<()>;
     /// Whether noting it was enough.
-    fn note(&mut self, desk: &mut Desk<'_, '_>) -> Result<bool>;
+    fn note(&mut self, ctx: &mut OpContext<'_, '_>) -> Result<bool>;
     /// The outcome as JSON. It is written once.
     fn outcome(&mut self) -> Result<String>;
     /// Whether it may be kept until the store can be reached.
@@ -180,13 +180,13 @@ impl<O: Operation> ErasedOperation for Acting<'_, O> {
         self.operation.for_later(asked_at)
     }
 
-    fn decide(&mut self, desk: &mut Desk<'_, '_>) -> Result<()> {
-        self.held = Held::Decided(self.operation.decide(desk)?);
+    fn decide(&mut self, ctx: &mut OpContext<'_, '_>) -> Result<()> {
+        self.held = Held::Decided(self.operation.decide(ctx)?);
         Ok(())
     }
 
-    fn note(&mut self, desk: &mut Desk<'_, '_>) -> Result<bool> {
-        let noted = self.operation.note(desk)?;
+    fn note(&mut self, ctx: &mut OpContext<'_, '_>) -> Result<bool> {
+        let noted = self.operation.note(ctx)?;
         let enough = noted.is_some();
         self.held = noted.map_or(Held::Nothing, Held::Decided);
         Ok(enough)

@@ -8,10 +8,10 @@ use flightline_core::{Code, Kind, LockId, MessageId, NoteId, RecoveryId, Refusal
 use flightline_store::Find;
 
 use crate::checkpoint;
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::event::Cursor;
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// The target a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,17 +36,17 @@ pub enum IfUnchanged {
 
 /// Refuses a write about a target that changed since the caller looked. It runs in the transaction of the write, so that
 /// no other write comes in between.
-pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
-    let Some(target) = &desk.caller.target else {
+pub(super) fn check(ctx: &mut OpContext<'_, '_>) -> Result<()> {
+    let Some(target) = &ctx.caller.target else {
         return Ok(());
     };
     let IfUnchanged::Since(places) = &target.if_unchanged else {
         return Ok(());
     };
-    let id = find(desk, target)?;
-    let now = place(desk, target.kind, &id)?;
+    let id = find(ctx, target)?;
+    let now = place(ctx, target.kind, &id)?;
     for seen in places.iter().filter(|seen| seen.rev == now.rev) {
-        if desk.tx.has_place(&seen.history, seen.rev)? {
+        if ctx.tx.has_place(&seen.history, seen.rev)? {
             return Ok(());
         }
     }
@@ -59,41 +59,41 @@ pub(super) fn check(desk: &mut Desk<'_, '_>) -> Result<()> {
 }
 
 /// Refuses a caller that continues from a place that is not in this journal.
-pub(super) fn check_place(desk: &mut Desk<'_, '_>) -> Result<()> {
-    match &desk.caller.place {
-        Some(place) => place.check(desk.tx),
+pub(super) fn check_place(ctx: &mut OpContext<'_, '_>) -> Result<()> {
+    match &ctx.caller.place {
+        Some(place) => place.check(ctx.tx),
         None => Ok(()),
     }
 }
 
 /// Since when the caller's target stands as it does; everything there is when it named none, or none that is
 /// still there.
-pub(super) fn since(desk: &mut Desk<'_, '_>) -> Result<Cursor> {
+pub(super) fn since(ctx: &mut OpContext<'_, '_>) -> Result<Cursor> {
     let all = Cursor {
-        history: desk.tx.history().to_owned(),
-        rev: desk.tx.rev(),
+        history: ctx.tx.history().to_owned(),
+        rev: ctx.tx.rev(),
     };
-    let Some(target) = &desk.caller.target else {
+    let Some(target) = &ctx.caller.target else {
         return Ok(all);
     };
-    match find(desk, target) {
-        Ok(id) => place(desk, target.kind, &id),
+    match find(ctx, target) {
+        Ok(id) => place(ctx, target.kind, &id),
         Err(Error::Refused(_)) => Ok(all),
         Err(error) => Err(error),
     }
 }
 
-fn find(desk: &mut Desk<'_, '_>, target: &Target) -> Result<String> {
+fn find(ctx: &mut OpContext<'_, '_>, target: &Target) -> Result<String> {
     let reference = target.reference.as_str();
     Ok(match target.kind {
-        Kind::Mission => desk.mission(Some(reference))?.key(),
-        Kind::Sortie => desk.sortie(reference)?.key(),
-        Kind::Agent => desk.find_agent(reference)?.key(),
-        Kind::Checkpoint => checkpoint::find(desk, reference)?.key(),
-        Kind::Lock => desk.by_id::<Lock>(reference, LockId::PREFIX)?.key(),
-        Kind::Message => desk.by_id::<Message>(reference, MessageId::PREFIX)?.key(),
-        Kind::Note => desk.by_id::<Note>(reference, NoteId::PREFIX)?.key(),
-        Kind::Recovery => desk.by_id::<Recovery>(reference, RecoveryId::PREFIX)?.key(),
+        Kind::Mission => ctx.mission(Some(reference))?.key(),
+        Kind::Sortie => ctx.sortie(reference)?.key(),
+        Kind::Agent => ctx.find_agent(reference)?.key(),
+        Kind::Checkpoint => checkpoint::find(ctx, reference)?.key(),
+        Kind::Lock => ctx.by_id::<Lock>(reference, LockId::PREFIX)?.key(),
+        Kind::Message => ctx.by_id::<Message>(reference, MessageId::PREFIX)?.key(),
+        Kind::Note => ctx.by_id::<Note>(reference, NoteId::PREFIX)?.key(),
+        Kind::Recovery => ctx.by_id::<Recovery>(reference, RecoveryId::PREFIX)?.key(),
         Kind::Subtask
         | Kind::File
         | Kind::Error
@@ -114,19 +114,19 @@ fn find(desk: &mut Desk<'_, '_>, target: &Target) -> Result<String> {
 }
 
 /// Where a target, or a part of it, last changed.
-fn place(desk: &mut Desk<'_, '_>, kind: Kind, id: &str) -> Result<Cursor> {
-    let mut rev = desk.tx.changed(kind, id)?.unwrap_or(0);
+fn place(ctx: &mut OpContext<'_, '_>, kind: Kind, id: &str) -> Result<Cursor> {
+    let mut rev = ctx.tx.changed(kind, id)?.unwrap_or(0);
     let parts: &[Kind] = match kind {
         Kind::Sortie => &[Kind::Subtask, Kind::File, Kind::Error, Kind::Review],
         Kind::Message => &[Kind::Delivery],
         _ => &[],
     };
     for part in parts {
-        let rows = desk.tx.rows(*part, Find::Parent(id))?;
+        let rows = ctx.tx.rows(*part, Find::Parent(id))?;
         rev = rows.iter().map(|row| row.rev).fold(rev, u64::max);
     }
     Ok(Cursor {
-        history: desk.tx.history().to_owned(),
+        history: ctx.tx.history().to_owned(),
         rev,
     })
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flightline_core::{Kind, Subject};
 use flightline_store::{Find, ListOrder, SubjectRow};
 
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// Which part of a list is wanted, and which was given.
 #[derive(Clone, Debug, Default)]
@@ -60,14 +60,14 @@ impl Window {
     /// is not in the list any more.
     pub(crate) fn place(
         &self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         kind: Kind,
         without: Option<&str>,
     ) -> Result<Option<Option<u64>>> {
         let Some(after) = &self.after else {
             return Ok(Some(None));
         };
-        let row = desk.tx.row(kind, after)?;
+        let row = ctx.tx.row(kind, after)?;
         let listed = row.filter(|row| without != Some(row.status.as_str()));
         if listed.is_none() {
             self.give(ListPart::Gone);
@@ -120,30 +120,30 @@ impl Window {
 
 /// The newest rows of a kind, without those of one status: those of the caller's window, or the first `limit`. No others are read.
 pub(crate) fn newest(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     kind: Kind,
     without: Option<&str>,
     limit: u64,
 ) -> Result<Vec<SubjectRow>> {
-    let Some(window) = desk.caller.window.clone() else {
-        return Ok(desk.tx.some_rows(kind, without, ListOrder::NEWEST, limit)?);
+    let Some(window) = ctx.caller.window.clone() else {
+        return Ok(ctx.tx.some_rows(kind, without, ListOrder::NEWEST, limit)?);
     };
-    let Some(born) = window.place(desk, kind, without)? else {
+    let Some(born) = window.place(ctx, kind, without)? else {
         return Ok(Vec::new());
     };
     let order = ListOrder::NewestBefore(born.unwrap_or(u64::MAX));
-    let rows = desk.tx.some_rows(kind, without, order, window.one_more())?;
-    let counts = desk.tx.counts_by_status(kind)?;
+    let rows = ctx.tx.some_rows(kind, without, order, window.one_more())?;
+    let counts = ctx.tx.counts_by_status(kind)?;
     Ok(window.cut(rows, &counts, without))
 }
 
 /// The rows of a list that the caller wants: those of its window, or the first `limit` where it has none.
 pub(crate) fn wanted(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     mut rows: Vec<SubjectRow>,
     limit: u64,
 ) -> Vec<SubjectRow> {
-    match &desk.caller.window {
+    match &ctx.caller.window {
         Some(window) => window.part_of(rows),
         None => {
             rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -155,26 +155,26 @@ pub(crate) fn wanted(
 /// The subjects of the caller's window, oldest first, of those whose rows fit: documents are read of these alone. Nothing when it
 /// has no window.
 pub(crate) fn page<S: Subject>(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     find: Find<'_>,
     fits: impl Fn(&SubjectRow) -> bool,
 ) -> Result<Option<Vec<S>>> {
-    let Some(window) = desk.caller.window.clone() else {
+    let Some(window) = ctx.caller.window.clone() else {
         return Ok(None);
     };
-    let mut rows = desk.tx.rows(S::KIND, find)?;
+    let mut rows = ctx.tx.rows(S::KIND, find)?;
     rows.retain(fits);
-    documents(desk, &window.part_of(rows)).map(Some)
+    documents(ctx, &window.part_of(rows)).map(Some)
 }
 
 /// Reads the documents of these rows.
 pub(crate) fn documents<S: Subject>(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     rows: &[SubjectRow],
 ) -> Result<Vec<S>> {
     let mut documents = Vec::with_capacity(rows.len());
     for row in rows {
-        documents.extend(desk.tx.get::<S>(&row.id)?);
+        documents.extend(ctx.tx.get::<S>(&row.id)?);
     }
     Ok(documents)
 }

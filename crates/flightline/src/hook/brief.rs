@@ -5,9 +5,9 @@ use flightline_core::setting::{Briefing, Form, Receipt};
 
 use super::{SessionEvent, TellHook};
 use crate::context::DeliverBriefing;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::Operation;
+use crate::op_context::OpContext;
 
 /// Two hooks may tell of one event: a briefing that was offered so lately is not offered again.
 const JUST_NOW_MS: u64 = 3_000;
@@ -15,29 +15,29 @@ const JUST_NOW_MS: u64 = 3_000;
 const PER_TOKEN: usize = 4;
 
 /// Whether the agent should have had a briefing since it lost its context, and had none.
-pub(super) fn is_owed(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<bool> {
-    let Some(agent) = &desk.agent else {
+pub(super) fn is_owed(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<bool> {
+    let Some(agent) = &ctx.agent else {
         return Ok(false);
     };
     if hook.room.is_none() || (agent.epoch <= 1 && agent.context == 0) {
         return Ok(false);
     }
-    Ok(given(desk)?.is_empty())
+    Ok(given(ctx)?.is_empty())
 }
 
 /// Whether a briefing was offered to the present context a moment ago.
-pub(super) fn was_just_offered(desk: &mut Desk<'_, '_>) -> Result<bool> {
-    let now = desk.now();
+pub(super) fn was_just_offered(ctx: &mut OpContext<'_, '_>) -> Result<bool> {
+    let now = ctx.now();
     let lately = |briefing: &Briefing| {
         let at = briefing.receipt.at();
         at.is_some_and(|at| now.since(at) < JUST_NOW_MS)
     };
-    Ok(given(desk)?.iter().any(lately))
+    Ok(given(ctx)?.iter().any(lately))
 }
 
 /// The briefings that were given to the present context. They are the newest ones; an agent may have had many before.
-fn given(desk: &mut Desk<'_, '_>) -> Result<Vec<Briefing>> {
-    let Some(agent) = desk.agent.clone() else {
+fn given(ctx: &mut OpContext<'_, '_>) -> Result<Vec<Briefing>> {
+    let Some(agent) = ctx.agent.clone() else {
         return Ok(Vec::new());
     };
     let is_present = |it: &Briefing| (it.epoch, it.context) == (agent.epoch, agent.context);
@@ -45,7 +45,7 @@ fn given(desk: &mut Desk<'_, '_>) -> Result<Vec<Briefing>> {
     for status in ["pending", "offered", "acknowledged"] {
         let mut limit = 2;
         loop {
-            let newest = desk
+            let newest = ctx
                 .tx
                 .newest_of_agent::<Briefing>(agent.id, status, limit)?;
             let is_all = (newest.len() as u64) < limit || !newest.iter().all(is_present);
@@ -61,22 +61,22 @@ fn given(desk: &mut Desk<'_, '_>) -> Result<Vec<Briefing>> {
 
 /// The text to give with this event, when one is due.
 pub(super) fn deliver(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     hook: &TellHook,
     mission: &Mission,
     room: usize,
 ) -> Result<Option<String>> {
-    let given = given(desk)?;
+    let given = given(ctx)?;
     let read = given
         .iter()
         .any(|it| matches!(it.receipt, Receipt::Acknowledged { .. }));
     let is_due = match &hook.event {
         SessionEvent::Started | SessionEvent::Compacted => true,
         // While it is not acknowledged: in full once more, then in a line.
-        SessionEvent::Prompted { .. } => !given.is_empty() && !read || is_owed(desk, hook)?,
+        SessionEvent::Prompted { .. } => !given.is_empty() && !read || is_owed(ctx, hook)?,
         SessionEvent::Worked { .. }
         | SessionEvent::Planned { .. }
-        | SessionEvent::TaskMoved { .. } => is_owed(desk, hook)?,
+        | SessionEvent::TaskMoved { .. } => is_owed(ctx, hook)?,
         SessionEvent::Editing { .. }
         | SessionEvent::Destroying { .. }
         | SessionEvent::Compacting
@@ -85,7 +85,7 @@ pub(super) fn deliver(
         | SessionEvent::Ended
         | SessionEvent::Probed => false,
     };
-    if !is_due || was_just_offered(desk)? {
+    if !is_due || was_just_offered(ctx)? {
         return Ok(None);
     }
     let deliver = DeliverBriefing {
@@ -94,7 +94,7 @@ pub(super) fn deliver(
         minimal: false,
         tree: hook.tree.clone(),
     };
-    let briefed = deliver.decide(desk)?;
+    let briefed = deliver.decide(ctx)?;
     // A line that repeats itself with every session start is no news.
     Ok(match (briefed.form, &hook.event) {
         (Form::Line, SessionEvent::Started) if read => None,

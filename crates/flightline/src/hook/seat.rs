@@ -7,9 +7,9 @@ use flightline_store::Find;
 
 use super::TellHook;
 use crate::agent::{RegisterAgent, RetireAgent, held_sorties};
-use crate::desk::{Desk, agent_named};
 use crate::error::Result;
 use crate::fleet::Operation;
+use crate::op_context::{OpContext, agent_named};
 use crate::recovery::locked_verdict;
 
 /// So many sessions of one client can be at work.
@@ -18,7 +18,7 @@ const MOST: usize = 1_000;
 const LIKELY: usize = 3;
 
 /// The agent that a session is already.
-pub(super) fn of_session(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Option<Agent>> {
+pub(super) fn of_session(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Option<Agent>> {
     let session = hook.subagent.as_ref().map_or(&hook.session, |it| &it.id);
     let is_it = |agent: &Agent| {
         agent.session_id.as_ref() == Some(session)
@@ -26,22 +26,22 @@ pub(super) fn of_session(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Opt
             && agent.retired_at.is_none()
     };
     // Nearly always the name tells; a fleet has many agents that are over.
-    for name in likely_names(desk, hook)? {
-        match agent_named(desk.tx, name.as_str())? {
+    for name in likely_names(ctx, hook)? {
+        match agent_named(ctx.tx, name.as_str())? {
             Some(agent) if is_it(&agent) => return Ok(Some(agent)),
             Some(_) => {}
             None => break,
         }
     }
-    Ok(desk.tx.find_those(Find::All, is_it)?.into_iter().next())
+    Ok(ctx.tx.find_those(Find::All, is_it)?.into_iter().next())
 }
 
 /// How the agent of a session is called, most likely.
-fn likely_names(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Vec<Name>> {
+fn likely_names(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Vec<Name>> {
     if hook.subagent.is_none() {
         return (1..=LIKELY).map(|number| seat(hook, number)).collect();
     }
-    let named = match of_session(desk, &hook.of_parent())? {
+    let named = match of_session(ctx, &hook.of_parent())? {
         Some(parent) => Some(named_after(&parent, hook)?),
         None => None,
     };
@@ -65,7 +65,7 @@ pub(super) fn has_moved(agent: &Agent, hook: &TellHook) -> bool {
 }
 
 /// Notes the process that a session goes on in.
-pub(super) fn renew(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<Agent> {
+pub(super) fn renew(ctx: &mut OpContext<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<Agent> {
     let register = RegisterAgent {
         name: agent.name.clone(),
         role: None,
@@ -74,14 +74,14 @@ pub(super) fn renew(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> 
         process: hook.process.clone(),
         feature: None,
     };
-    Ok(register.decide(desk)?.agent)
+    Ok(register.decide(ctx)?.agent)
 }
 
 /// Gives a session an agent.
-pub(super) fn take(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Agent> {
+pub(super) fn take(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Agent> {
     let (name, session) = match &hook.subagent {
-        Some(subagent) => (subagent_name(desk, hook)?, subagent.id.clone()),
-        None => (free_seat(desk, hook)?, hook.session.clone()),
+        Some(subagent) => (subagent_name(ctx, hook)?, subagent.id.clone()),
+        None => (free_seat(ctx, hook)?, hook.session.clone()),
     };
     let register = RegisterAgent {
         name,
@@ -91,23 +91,23 @@ pub(super) fn take(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Agent> {
         process: hook.process.clone(),
         feature: None,
     };
-    Ok(register.decide(desk)?.agent)
+    Ok(register.decide(ctx)?.agent)
 }
 
 /// The name of a seat that is free, one with work first.
-fn free_seat(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Name> {
+fn free_seat(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Name> {
     let (mut free, mut new) = (None, None);
     for number in 1..=MOST {
         let name = seat(hook, number)?;
-        let Some(agent) = agent_named(desk.tx, name.as_str())? else {
+        let Some(agent) = agent_named(ctx.tx, name.as_str())? else {
             new = Some(name);
             break;
         };
         let Some(kind) = &agent.kind else { continue };
-        if *kind != hook.client || !is_free(desk, &agent, hook)? {
+        if *kind != hook.client || !is_free(ctx, &agent, hook)? {
             continue;
         }
-        if !held_sorties(desk, agent.id)?.is_empty() {
+        if !held_sorties(ctx, agent.id)?.is_empty() {
             return Ok(name);
         }
         free.get_or_insert(name);
@@ -118,20 +118,20 @@ fn free_seat(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Name> {
 
 /// Whether the seat is free: its session ended, its process is gone, or its user cleared it in this process. One
 /// process may have several sessions at a time.
-fn is_free(desk: &mut Desk<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<bool> {
+fn is_free(ctx: &mut OpContext<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<bool> {
     let was_cleared = hook.cleared && hook.process.is_some() && agent.process == hook.process;
     if agent.retired_at.is_some() || agent.session_ended_at.is_some() || was_cleared {
         return Ok(true);
     }
-    Ok(locked_verdict(desk, agent, &hook.sightings)?.is_gone())
+    Ok(locked_verdict(ctx, agent, &hook.sightings)?.is_gone())
 }
 
 /// A subagent is named after the agent that started it.
-fn subagent_name(desk: &mut Desk<'_, '_>, hook: &TellHook) -> Result<Name> {
+fn subagent_name(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Name> {
     let parent = hook.of_parent();
-    let parent = match of_session(desk, &parent)? {
+    let parent = match of_session(ctx, &parent)? {
         Some(parent) => parent,
-        None => take(desk, &parent)?,
+        None => take(ctx, &parent)?,
     };
     named_after(&parent, hook)
 }
@@ -154,36 +154,36 @@ fn named_after(parent: &Agent, hook: &TellHook) -> Result<Name> {
 }
 
 /// Reads the acting agent anew, after another operation has changed it.
-pub(super) fn refresh(desk: &mut Desk<'_, '_>) -> Result<()> {
-    if let Some(agent) = &desk.agent {
-        desk.agent = desk.tx.get::<Agent>(&agent.key())?;
+pub(super) fn refresh(ctx: &mut OpContext<'_, '_>) -> Result<()> {
+    if let Some(agent) = &ctx.agent {
+        ctx.agent = ctx.tx.get::<Agent>(&agent.key())?;
     }
     Ok(())
 }
 
 /// The acting agent is a subagent that is done.
-pub(super) fn retire(desk: &mut Desk<'_, '_>) -> Result<()> {
-    match desk.agent.clone() {
-        Some(agent) => retire_one(desk, &agent),
+pub(super) fn retire(ctx: &mut OpContext<'_, '_>) -> Result<()> {
+    match ctx.agent.clone() {
+        Some(agent) => retire_one(ctx, &agent),
         None => Ok(()),
     }
 }
 
 /// Retires an agent in its own name. One that holds work stays, and is found dead with its process.
-fn retire_one(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<()> {
-    let acting = desk.agent.replace(agent.clone());
+fn retire_one(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<()> {
+    let acting = ctx.agent.replace(agent.clone());
     let retire = RetireAgent {
         agent: agent.id.to_string(),
         reason: None,
     };
-    let retired = desk.attempt(|desk| retire.decide(desk));
-    desk.agent = acting;
+    let retired = ctx.attempt(|ctx| retire.decide(ctx));
+    ctx.agent = acting;
     retired.map(drop)
 }
 
 /// The subagents of the acting agent end with it.
-pub(super) fn end_subagents(desk: &mut Desk<'_, '_>) -> Result<()> {
-    let Some(parent) = desk.agent.clone() else {
+pub(super) fn end_subagents(ctx: &mut OpContext<'_, '_>) -> Result<()> {
+    let Some(parent) = ctx.agent.clone() else {
         return Ok(());
     };
     let beginning = format!("{}-", parent.name);
@@ -194,8 +194,8 @@ pub(super) fn end_subagents(desk: &mut Desk<'_, '_>) -> Result<()> {
             && agent.process.is_some()
             && agent.process == parent.process
     };
-    for subagent in desk.tx.find_those(Find::All, is_its)? {
-        retire_one(desk, &subagent)?;
+    for subagent in ctx.tx.find_those(Find::All, is_its)? {
+        retire_one(ctx, &subagent)?;
     }
     Ok(())
 }

@@ -6,9 +6,9 @@ use flightline_core::{Name, Subject, Title};
 use flightline_store::Find;
 
 use super::{PlannedStatus, PlannedTask, work};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::Operation;
+use crate::op_context::OpContext;
 use crate::sortie::add::{AddSorties, NewSortie};
 use crate::sortie::change::{ChangeSortie, SortieAction};
 use crate::sortie::claim::ClaimSortie;
@@ -18,21 +18,21 @@ use crate::sortie::edit::EditSortie;
 const MOST: usize = 200;
 
 /// Brings the sorties of the agent's mission in line with the list. Sorties of others stay as they are.
-pub(super) fn follow(desk: &mut Desk<'_, '_>, tasks: &[PlannedTask]) -> Result<()> {
+pub(super) fn follow(ctx: &mut OpContext<'_, '_>, tasks: &[PlannedTask]) -> Result<()> {
     let tasks = &tasks[..tasks.len().min(MOST)];
     let Some(first) = tasks.first() else {
         return Ok(());
     };
-    work::begin(desk, Some(&first.title))?;
-    let Some(mission) = work::mission(desk)? else {
+    work::begin(ctx, Some(&first.title))?;
+    let Some(mission) = work::mission(ctx)? else {
         return Ok(());
     };
     if !mission.status.is_open() {
         return Ok(());
     }
-    let mut known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let mut known = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
     if let [only] = known.as_slice()
-        && stands_for_all(desk, &mission, &known)
+        && stands_for_all(ctx, &mission, &known)
         && !tasks.iter().any(|task| task.title == only.title)
     {
         let rename = EditSortie {
@@ -40,8 +40,8 @@ pub(super) fn follow(desk: &mut Desk<'_, '_>, tasks: &[PlannedTask]) -> Result<(
             title: Some(first.title.clone()),
             ..EditSortie::default()
         };
-        rename.decide(desk)?;
-        known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        rename.decide(ctx)?;
+        known = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
     }
     let is_new = |task: &&PlannedTask| !known.iter().any(|it| it.title == task.title);
     let new: Vec<NewSortie> = tasks
@@ -54,12 +54,12 @@ pub(super) fn follow(desk: &mut Desk<'_, '_>, tasks: &[PlannedTask]) -> Result<(
             mission: Some(mission.id.to_string()),
             sorties: new,
         };
-        add.decide(desk)?;
+        add.decide(ctx)?;
     }
     for task in tasks {
-        let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        let sorties = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
         if let Some(sortie) = sorties.into_iter().find(|it| it.title == task.title) {
-            bring(desk, &sortie, task.status)?;
+            bring(ctx, &sortie, task.status)?;
         }
     }
     Ok(())
@@ -67,29 +67,29 @@ pub(super) fn follow(desk: &mut Desk<'_, '_>, tasks: &[PlannedTask]) -> Result<(
 
 /// Brings one sortie in line with an entry of the list, which is known by the client's id.
 pub(super) fn follow_one(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     id: &Title,
     title: Option<&Title>,
     status: Option<PlannedStatus>,
 ) -> Result<()> {
-    work::begin(desk, title)?;
-    let (Some(mission), Some(agent)) = (work::mission(desk)?, desk.agent.clone()) else {
+    work::begin(ctx, title)?;
+    let (Some(mission), Some(agent)) = (work::mission(ctx)?, ctx.agent.clone()) else {
         return Ok(());
     };
     let Ok(task) = Name::parse("task", &format!("{}.{id}", agent.name)) else {
         return Ok(());
     };
-    let known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let known = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
     let found = known.iter().find(|it| it.task_id.as_ref() == Some(&task));
     match (found, title) {
-        (None, Some(title)) if stands_for_all(desk, &mission, &known) => {
+        (None, Some(title)) if stands_for_all(ctx, &mission, &known) => {
             let name = EditSortie {
                 sortie: known.first().map(Subject::key).unwrap_or_default(),
                 title: Some(title.clone()),
                 task_id: Some(task.clone()),
                 ..EditSortie::default()
             };
-            name.decide(desk)?;
+            name.decide(ctx)?;
         }
         (None, Some(title)) if mission.status.is_open() => {
             let sortie = NewSortie {
@@ -100,36 +100,36 @@ pub(super) fn follow_one(
                 mission: Some(mission.id.to_string()),
                 sorties: vec![sortie],
             };
-            add.decide(desk)?;
+            add.decide(ctx)?;
         }
         _ => {}
     }
-    let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let sorties = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
     let sortie = sorties
         .into_iter()
         .find(|it| it.task_id.as_ref() == Some(&task));
     match (sortie, status) {
-        (Some(sortie), Some(status)) => bring(desk, &sortie, status),
+        (Some(sortie), Some(status)) => bring(ctx, &sortie, status),
         _ => Ok(()),
     }
 }
 
 /// Whether a mission has only the sortie that it began with, which stands for all of it until there is a list.
-fn stands_for_all(desk: &Desk<'_, '_>, mission: &Mission, sorties: &[Sortie]) -> bool {
+fn stands_for_all(ctx: &OpContext<'_, '_>, mission: &Mission, sorties: &[Sortie]) -> bool {
     match sorties {
         [only] => {
             only.title == mission.title
                 && only.task_id.is_none()
                 && only.status == SortieStatus::InProgress
-                && only.assigned_to == desk.agent_id()
+                && only.assigned_to == ctx.agent_id()
         }
         _ => false,
     }
 }
 
 /// Moves a sortie as far as its task is. A move that the rules refuse is left out: the list is the client's, the rules are ours.
-fn bring(desk: &mut Desk<'_, '_>, sortie: &Sortie, status: PlannedStatus) -> Result<()> {
-    let own = sortie.assigned_to.is_none() || sortie.assigned_to == desk.agent_id();
+fn bring(ctx: &mut OpContext<'_, '_>, sortie: &Sortie, status: PlannedStatus) -> Result<()> {
+    let own = sortie.assigned_to.is_none() || sortie.assigned_to == ctx.agent_id();
     if !own {
         return Ok(());
     }
@@ -146,28 +146,29 @@ fn bring(desk: &mut Desk<'_, '_>, sortie: &Sortie, status: PlannedStatus) -> Res
     };
     let moved = match (status, sortie.status) {
         (PlannedStatus::InProgress, SortieStatus::Pending | SortieStatus::Assigned) => {
-            desk.attempt(|desk| claim.decide(desk).map(drop))?
+            ctx.attempt(|ctx| claim.decide(ctx).map(drop))?
         }
-        (PlannedStatus::Completed, SortieStatus::Pending | SortieStatus::Assigned) => desk
-            .attempt(|desk| {
-                claim.decide(desk)?;
+        (PlannedStatus::Completed, SortieStatus::Pending | SortieStatus::Assigned) => {
+            ctx.attempt(|ctx| {
+                claim.decide(ctx)?;
                 change(SortieAction::Complete { output: None })
-                    .decide(desk)
+                    .decide(ctx)
                     .map(drop)
-            })?,
-        (PlannedStatus::Completed, SortieStatus::InProgress) => desk.attempt(|desk| {
+            })?
+        }
+        (PlannedStatus::Completed, SortieStatus::InProgress) => ctx.attempt(|ctx| {
             change(SortieAction::Complete { output: None })
-                .decide(desk)
+                .decide(ctx)
                 .map(drop)
         })?,
-        (PlannedStatus::Pending, SortieStatus::InProgress) => desk.attempt(|desk| {
+        (PlannedStatus::Pending, SortieStatus::InProgress) => ctx.attempt(|ctx| {
             change(SortieAction::Release { reason: None })
-                .decide(desk)
+                .decide(ctx)
                 .map(drop)
         })?,
-        (PlannedStatus::Cancelled, before) if !before.is_settled() => desk.attempt(|desk| {
+        (PlannedStatus::Cancelled, before) if !before.is_settled() => ctx.attempt(|ctx| {
             change(SortieAction::Cancel { reason: None })
-                .decide(desk)
+                .decide(ctx)
                 .map(drop)
         })?,
         _ => Ok(()),

@@ -14,11 +14,11 @@ use flightline_store::Find;
 
 use super::TellHook;
 use crate::agent::{Heartbeat, UpdateAgent};
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::Operation;
 use crate::lock::{AcquireLocks, ReleaseLocks};
 use crate::mission::{CreateMission, UseMission};
+use crate::op_context::OpContext;
 use crate::sortie::add::NewSortie;
 use crate::sortie::claim::ClaimSortie;
 use crate::sortie::report::{ClearErrors, FileReport, ReportError, UpdateSortie};
@@ -31,9 +31,9 @@ const ANNOUNCED_EVERY: Millis = 5 * 60_000;
 const TOOL_FAILED: &str = "tool_failed";
 
 /// Notes a sign of life, and says what a context that fills up asks for.
-pub(super) fn beat(desk: &mut Desk<'_, '_>, heartbeat: &Heartbeat) -> Result<Option<String>> {
-    let beaten = heartbeat.decide(desk)?;
-    super::seat::refresh(desk)?;
+pub(super) fn beat(ctx: &mut OpContext<'_, '_>, heartbeat: &Heartbeat) -> Result<Option<String>> {
+    let beaten = heartbeat.decide(ctx)?;
+    super::seat::refresh(ctx)?;
     let percent = beaten.context_percent.unwrap_or_default();
     let is_news = !beaten.crossed.is_empty();
     Ok(match (is_news, beaten.stop) {
@@ -58,117 +58,117 @@ pub(super) fn beat(desk: &mut Desk<'_, '_>, heartbeat: &Heartbeat) -> Result<Opt
 }
 
 /// The mission that the acting agent works on: where it holds work, the one it chose or got, else one that people made.
-pub(super) fn mission(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
-    if let Some(reference) = desk.caller.mission.clone() {
-        return desk.mission(Some(&reference)).map(Some);
+pub(super) fn mission(ctx: &mut OpContext<'_, '_>) -> Result<Option<Mission>> {
+    if let Some(reference) = ctx.caller.mission.clone() {
+        return ctx.mission(Some(&reference)).map(Some);
     }
-    let Some(agent) = desk.agent.clone() else {
+    let Some(agent) = ctx.agent.clone() else {
         return Ok(None);
     };
-    if let Some(sortie) = current_sortie(desk)? {
-        return Ok(desk.tx.get::<Mission>(&sortie.mission_id.to_string())?);
+    if let Some(sortie) = current_sortie(ctx)? {
+        return Ok(ctx.tx.get::<Mission>(&sortie.mission_id.to_string())?);
     }
-    if let Some(own) = chosen(desk, &agent)? {
-        let mission = desk.tx.get::<Mission>(&own.to_string())?;
+    if let Some(own) = chosen(ctx, &agent)? {
+        let mission = ctx.tx.get::<Mission>(&own.to_string())?;
         if mission.as_ref().is_some_and(|it| it.status.is_open()) {
             return Ok(mission);
         }
     }
-    of_people(desk)
+    of_people(ctx)
 }
 
 /// The newest open mission that no session got by itself.
-fn of_people(desk: &mut Desk<'_, '_>) -> Result<Option<Mission>> {
+fn of_people(ctx: &mut OpContext<'_, '_>) -> Result<Option<Mission>> {
     let mut own = BTreeSet::new();
-    for agent in desk.tx.find::<Agent>(Find::All)? {
-        own.extend(chosen(desk, &agent)?);
+    for agent in ctx.tx.find::<Agent>(Find::All)? {
+        own.extend(chosen(ctx, &agent)?);
     }
     let mut newest: Option<(u64, String)> = None;
-    for row in desk.tx.rows(Kind::Mission, Find::All)? {
+    for row in ctx.tx.rows(Kind::Mission, Find::All)? {
         let id: MissionId = row.typed_id()?;
         let status = flightline_core::mission::MissionStatus::from_word(&row.status);
         if own.contains(&id) || !status.is_some_and(|status| status.is_open()) {
             continue;
         }
-        let last = desk.tx.last_work_rev(id)?.unwrap_or(row.rev);
+        let last = ctx.tx.last_work_rev(id)?.unwrap_or(row.rev);
         if newest.as_ref().is_none_or(|(rev, _)| last > *rev) {
             newest = Some((last, row.id));
         }
     }
     match newest {
-        Some((_, id)) => Ok(desk.tx.get::<Mission>(&id)?),
+        Some((_, id)) => Ok(ctx.tx.get::<Mission>(&id)?),
         None => Ok(None),
     }
 }
 
-fn chosen(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<Option<MissionId>> {
+fn chosen(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<MissionId>> {
     let key = format!("current-mission/{}", agent.id);
-    let chosen = desk.tx.get::<CurrentMission>(&key)?;
+    let chosen = ctx.tx.get::<CurrentMission>(&key)?;
     Ok(chosen.map(|chosen| chosen.mission_id))
 }
 
 /// The sortie that the acting agent is at: the newest of those it holds.
-pub(super) fn current_sortie(desk: &mut Desk<'_, '_>) -> Result<Option<Sortie>> {
-    let Some(agent) = desk.agent_id() else {
+pub(super) fn current_sortie(ctx: &mut OpContext<'_, '_>) -> Result<Option<Sortie>> {
+    let Some(agent) = ctx.agent_id() else {
         return Ok(None);
     };
-    let held = desk
+    let held = ctx
         .tx
         .find_those::<Sortie>(Find::Agent(agent), |it| it.status.is_held())?;
     Ok(held.into_iter().max_by_key(|sortie| sortie.started_at))
 }
 
 /// A session without work gets a mission of its own, titled by the first prompt.
-pub(super) fn begin(desk: &mut Desk<'_, '_>, prompt: Option<&Title>) -> Result<()> {
+pub(super) fn begin(ctx: &mut OpContext<'_, '_>, prompt: Option<&Title>) -> Result<()> {
     let Some(title) = prompt.cloned() else {
         return Ok(());
     };
-    if mission(desk)?.is_some() {
+    if mission(ctx)?.is_some() {
         return Ok(());
     }
     let create = CreateMission {
         sorties: vec![NewSortie::titled(title.clone())],
         ..CreateMission::titled(title)
     };
-    let made = create.decide(desk)?;
+    let made = create.decide(ctx)?;
     let choose = UseMission {
         mission: made.mission.id.to_string(),
     };
-    choose.decide(desk)?;
+    choose.decide(ctx)?;
     if let Some(first) = made.sorties.first() {
         let claim = ClaimSortie {
             sortie: first.id.to_string(),
             lock: false,
         };
-        claim.decide(desk)?;
+        claim.decide(ctx)?;
     }
     Ok(())
 }
 
 /// Whether a checkpoint was taken so lately that an announcement which hardly ever comes true needs no further one. What happens in
 /// between is in the journal, and a compaction loses nothing of it.
-pub(super) fn was_just_saved(desk: &mut Desk<'_, '_>) -> Result<bool> {
-    let Some(mission) = mission(desk)? else {
+pub(super) fn was_just_saved(ctx: &mut OpContext<'_, '_>) -> Result<bool> {
+    let Some(mission) = mission(ctx)? else {
         return Ok(true);
     };
-    let now = desk.now();
-    let newest = crate::checkpoint::newest_first(desk, &mission)?;
+    let now = ctx.now();
+    let newest = crate::checkpoint::newest_first(ctx, &mission)?;
     let newest = newest.first().map(|it| it.cut.timestamp);
     Ok(newest.is_some_and(|at| now.since(at) < ANNOUNCED_EVERY))
 }
 
 /// Whether edits are locked by themselves.
-pub(super) fn locks_edits(desk: &Desk<'_, '_>) -> bool {
-    desk.policy.lock_edits
+pub(super) fn locks_edits(ctx: &OpContext<'_, '_>) -> bool {
+    ctx.policy.lock_edits
 }
 
 /// Whether the agent holds locks on all of these paths.
 pub(super) fn holds_all(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     paths: &[RepoPath],
 ) -> Result<bool> {
-    let own = desk.tx.find::<Lock>(Find::Agent(agent.id))?;
+    let own = ctx.tx.find::<Lock>(Find::Agent(agent.id))?;
     let holds = |path: &RepoPath| {
         own.iter()
             .any(|lock| lock.epoch == agent.epoch && lock.file.is_same(path))
@@ -178,27 +178,31 @@ pub(super) fn holds_all(
 
 /// Whether locks of others are in the way of an edit.
 pub(super) fn is_in_the_way(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     paths: &[RepoPath],
 ) -> Result<bool> {
-    Ok(locks_edits(desk) && !others(desk, Some(agent.id), paths)?.is_empty())
+    Ok(locks_edits(ctx) && !others(ctx, Some(agent.id), paths)?.is_empty())
 }
 
 /// The locks of others that overlap these paths.
-fn others(desk: &mut Desk<'_, '_>, me: Option<AgentId>, paths: &[RepoPath]) -> Result<Vec<Lock>> {
-    Ok(desk.tx.find_those::<Lock>(Find::All, |lock| {
+fn others(
+    ctx: &mut OpContext<'_, '_>,
+    me: Option<AgentId>,
+    paths: &[RepoPath],
+) -> Result<Vec<Lock>> {
+    Ok(ctx.tx.find_those::<Lock>(Find::All, |lock| {
         Some(lock.held_by) != me && paths.iter().any(|path| lock.file.overlaps(path))
     })?)
 }
 
 /// Takes the locks that an edit needs; names the holder when it cannot.
 pub(super) fn lock(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     paths: &[RepoPath],
     hook: &TellHook,
 ) -> Result<Option<String>> {
-    if paths.is_empty() || !locks_edits(desk) {
+    if paths.is_empty() || !locks_edits(ctx) {
         return Ok(None);
     }
     let acquire = AcquireLocks {
@@ -208,11 +212,11 @@ pub(super) fn lock(
         sortie: None,
         sightings: hook.sightings.clone(),
     };
-    match desk.attempt(|desk| acquire.decide(desk))? {
+    match ctx.attempt(|ctx| acquire.decide(ctx))? {
         Ok(_) => Ok(None),
         // The session waits for its subagent, which must not wait for it.
         Err(Error::Refused(refusal))
-            if refusal.code == Code::LockHeld && are_the_sessions(desk, paths, hook)? =>
+            if refusal.code == Code::LockHeld && are_the_sessions(ctx, paths, hook)? =>
         {
             Ok(None)
         }
@@ -230,24 +234,28 @@ pub(super) fn lock(
 }
 
 /// Whether all that is in the way of a subagent's edit are locks of the session that started it.
-fn are_the_sessions(desk: &mut Desk<'_, '_>, paths: &[RepoPath], hook: &TellHook) -> Result<bool> {
+fn are_the_sessions(
+    ctx: &mut OpContext<'_, '_>,
+    paths: &[RepoPath],
+    hook: &TellHook,
+) -> Result<bool> {
     if hook.subagent.is_none() {
         return Ok(false);
     }
-    let Some(session) = super::seat::of_session(desk, &hook.of_parent())? else {
+    let Some(session) = super::seat::of_session(ctx, &hook.of_parent())? else {
         return Ok(false);
     };
-    let me = desk.agent_id();
-    let in_the_way = others(desk, me, paths)?;
+    let me = ctx.agent_id();
+    let in_the_way = others(ctx, me, paths)?;
     Ok(in_the_way.iter().all(|lock| lock.held_by == session.id))
 }
 
 /// Lets go of what hooks locked by themselves.
-pub(super) fn release(desk: &mut Desk<'_, '_>) -> Result<()> {
-    let Some(agent) = desk.agent_id() else {
+pub(super) fn release(ctx: &mut OpContext<'_, '_>) -> Result<()> {
+    let Some(agent) = ctx.agent_id() else {
         return Ok(());
     };
-    let own = desk.tx.find_those::<Lock>(Find::Agent(agent), |lock| {
+    let own = ctx.tx.find_those::<Lock>(Find::Agent(agent), |lock| {
         lock.purpose.as_ref().map(Title::as_str) == Some(PURPOSE)
     })?;
     if own.is_empty() {
@@ -258,18 +266,18 @@ pub(super) fn release(desk: &mut Desk<'_, '_>) -> Result<()> {
         all: false,
         fence: None,
     };
-    release.decide(desk).map(drop)
+    release.decide(ctx).map(drop)
 }
 
 /// Notes the files that the agent has changed.
-pub(super) fn touched(desk: &mut Desk<'_, '_>, paths: &[RepoPath]) -> Result<()> {
-    let known = desk.agent.as_ref().map(|agent| &agent.files_modified);
+pub(super) fn touched(ctx: &mut OpContext<'_, '_>, paths: &[RepoPath]) -> Result<()> {
+    let known = ctx.agent.as_ref().map(|agent| &agent.files_modified);
     let is_new = |path: &&RepoPath| known.is_none_or(|known| !known.contains(path));
     let files: Vec<RepoPath> = paths.iter().filter(is_new).cloned().collect();
     if files.is_empty() {
         return Ok(());
     }
-    if let Some(sortie) = current_sortie(desk)? {
+    if let Some(sortie) = current_sortie(ctx)? {
         let changed = files.iter().map(|path| FileReport {
             path: path.clone(),
             change: FileChange::Modified,
@@ -279,22 +287,22 @@ pub(super) fn touched(desk: &mut Desk<'_, '_>, paths: &[RepoPath]) -> Result<()>
             files: changed.collect(),
             ..UpdateSortie::default()
         };
-        drop(desk.attempt(|desk| update.decide(desk))?);
+        drop(ctx.attempt(|ctx| update.decide(ctx))?);
     }
     let update = UpdateAgent {
         files,
         ..UpdateAgent::default()
     };
-    update.decide(desk)?;
-    super::seat::refresh(desk)
+    update.decide(ctx)?;
+    super::seat::refresh(ctx)
 }
 
 /// A tool failed: the sortie keeps it until the turn ends well.
-pub(super) fn failed(desk: &mut Desk<'_, '_>, why: &NoteText) -> Result<()> {
-    let Some(sortie) = current_sortie(desk)? else {
+pub(super) fn failed(ctx: &mut OpContext<'_, '_>, why: &NoteText) -> Result<()> {
+    let Some(sortie) = current_sortie(ctx)? else {
         return Ok(());
     };
-    let errors = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
+    let errors = ctx.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
     if errors
         .iter()
         .any(|it| it.cleared_at.is_none() && it.message == *why)
@@ -308,16 +316,16 @@ pub(super) fn failed(desk: &mut Desk<'_, '_>, why: &NoteText) -> Result<()> {
         message: why.clone(),
         blocking: false,
     };
-    report.decide(desk).map(drop)
+    report.decide(ctx).map(drop)
 }
 
 /// A turn ended: its last line is the state of the work, and the locks of edited files are released.
-pub(super) fn stopped(desk: &mut Desk<'_, '_>, said: Option<&Title>) -> Result<()> {
-    release(desk)?;
-    let Some(sortie) = current_sortie(desk)? else {
+pub(super) fn stopped(ctx: &mut OpContext<'_, '_>, said: Option<&Title>) -> Result<()> {
+    release(ctx)?;
+    let Some(sortie) = current_sortie(ctx)? else {
         return Ok(());
     };
-    let errors = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
+    let errors = ctx.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
     let mut open = errors
         .iter()
         .filter(|it| it.cleared_at.is_none())
@@ -326,7 +334,7 @@ pub(super) fn stopped(desk: &mut Desk<'_, '_>, said: Option<&Title>) -> Result<(
         let clear = ClearErrors {
             sortie: sortie.id.to_string(),
         };
-        drop(desk.attempt(|desk| clear.decide(desk))?);
+        drop(ctx.attempt(|ctx| clear.decide(ctx))?);
     }
     if let Some(said) = said {
         let update = UpdateSortie {
@@ -334,7 +342,7 @@ pub(super) fn stopped(desk: &mut Desk<'_, '_>, said: Option<&Title>) -> Result<(
             last_processed: Some(said.clone()),
             ..UpdateSortie::default()
         };
-        update.decide(desk)?;
+        update.decide(ctx)?;
     }
     Ok(())
 }

@@ -6,9 +6,9 @@ use flightline_core::text::NoteText;
 use serde::{Deserialize, Serialize};
 
 use super::{LockView, StealLock};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Takes exactly this lock from its holder: one that was granted anew since is another lock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,12 +31,12 @@ impl Operation for StealHeldLock {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<LockView>> {
-        let lock = desk.by_id::<Lock>(&self.lock, LockId::PREFIX)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<LockView>> {
+        let lock = ctx.by_id::<Lock>(&self.lock, LockId::PREFIX)?;
         let steal = StealLock {
             path: lock.file,
             reason: self.reason.clone(),
         };
-        steal.decide(desk)
+        steal.decide(ctx)
     }
 }

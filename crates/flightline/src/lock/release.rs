@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{LockView, view};
 use crate::checkpoint::readable;
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// What becomes of what was locked for a sortie that its owner is done with.
 #[derive(Clone, Copy)]
@@ -23,13 +23,13 @@ impl Locks {
     /// Releases them, except those of the sortie's next owner.
     pub(crate) fn settle(
         self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         sortie: &Sortie,
         next: Option<AgentId>,
         why: &str,
     ) -> Result<Vec<LockView>> {
         match self {
-            Self::Go => release_for(desk, sortie.id, next, why),
+            Self::Go => release_for(ctx, sortie.id, next, why),
             Self::Stay => Ok(Vec::new()),
         }
     }
@@ -37,37 +37,37 @@ impl Locks {
 
 /// Releases everything that was locked for a sortie, but for what its next owner holds.
 pub(crate) fn release_for(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: SortieId,
     next: Option<AgentId>,
     why: &str,
 ) -> Result<Vec<LockView>> {
-    release(desk, Find::Parent(&sortie.to_string()), next, why)
+    release(ctx, Find::Parent(&sortie.to_string()), next, why)
 }
 
 /// Releases everything that was locked in a mission.
 pub(crate) fn release_all_of(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     why: &str,
 ) -> Result<Vec<LockView>> {
-    release(desk, Find::Mission(mission), None, why)
+    release(ctx, Find::Mission(mission), None, why)
 }
 
 fn release(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     which: Find<'_>,
     next: Option<AgentId>,
     why: &str,
 ) -> Result<Vec<LockView>> {
     // One that cannot be read stays, and the doctor names it.
-    let (mut locks, _) = readable::<Lock>(desk.tx, which)?;
+    let (mut locks, _) = readable::<Lock>(ctx.tx, which)?;
     locks.retain(|lock| Some(lock.held_by) != next);
     let mut released = Vec::new();
     for lock in locks {
         let data = json!({ "file": lock.file, "fence": lock.fence, "reason": why });
-        desk.tx.remove(EventType::LockReleased, &lock, &data)?;
-        released.push(view(desk, lock)?);
+        ctx.tx.remove(EventType::LockReleased, &lock, &data)?;
+        released.push(view(ctx, lock)?);
     }
     Ok(released)
 }

@@ -8,8 +8,8 @@ use flightline_core::{LockId, Refusal, RepoPath, Time};
 use flightline_store::Tx;
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// The detail of a refusal that names the locks which were asked for.
 const IN_THE_WAY: &str = "in_the_way";
@@ -17,14 +17,14 @@ const IN_THE_WAY: &str = "in_the_way";
 /// Since when the silence of a lock's holder counts: since its last sign of life, but not before one could have been
 /// noticed.
 pub(crate) fn silent_since(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     lock: &Lock,
     sign: Option<Time>,
 ) -> Result<Time> {
-    let (now, downtime) = (desk.now(), desk.policy.downtime_ms);
-    let watch = desk.tx.watch_of(lock.id)?;
+    let (now, downtime) = (ctx.now(), ctx.policy.downtime_ms);
+    let watch = ctx.tx.watch_of(lock.id)?;
     let watch = watch.map(|watch| watch.again(lock, sign, downtime, now));
-    Ok(lock.silent_since(sign, desk.tx.awake_since(), watch, now))
+    Ok(lock.silent_since(sign, ctx.tx.awake_since(), watch, now))
 }
 
 /// Names in a refusal the locks that the caller waits for.

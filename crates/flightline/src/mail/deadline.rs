@@ -17,50 +17,50 @@ use serde_json::json;
 
 use super::post::notice;
 use crate::checkpoint::trigger::trigger;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
 use crate::note::failure::{FailureAuthor, note_failure};
+use crate::op_context::OpContext;
 
 /// So many messages are told of at once; the rest by the next command.
 const AT_ONCE: usize = 20;
 
 /// Remembers that a message must be acknowledged by `by`.
-pub(super) fn watch(desk: &mut Desk<'_, '_>, by: Time) -> Result<()> {
-    let known = desk.tx.get::<Deadlines>(Deadlines::KEY)?;
+pub(super) fn watch(ctx: &mut OpContext<'_, '_>, by: Time) -> Result<()> {
+    let known = ctx.tx.get::<Deadlines>(Deadlines::KEY)?;
     if known.is_some_and(|known| known.next.is_some_and(|next| next <= by)) {
         return Ok(());
     }
     let next = Deadlines { next: Some(by) };
-    desk.tx
+    ctx.tx
         .set(EventType::DeadlineSet, &next, &json!({ "next": by }))?;
     Ok(())
 }
 
 /// Notices messages that were not acknowledged before their deadline: each leaves one error checkpoint,
 /// and its sender is told, once.
-pub(crate) fn notice_overdue(desk: &mut Desk<'_, '_>) -> Result<()> {
-    let known = desk.tx.get::<Deadlines>(Deadlines::KEY)?;
+pub(crate) fn notice_overdue(ctx: &mut OpContext<'_, '_>) -> Result<()> {
+    let known = ctx.tx.get::<Deadlines>(Deadlines::KEY)?;
     if known
         .and_then(|known| known.next)
-        .is_none_or(|next| next >= desk.now())
+        .is_none_or(|next| next >= ctx.now())
     {
         return Ok(());
     }
     // The operation that noticed has other work to do: trouble here must not stop it.
-    desk.attempt(settle_overdue)?.or(Ok(()))
+    ctx.attempt(settle_overdue)?.or(Ok(()))
 }
 
-fn settle_overdue(desk: &mut Desk<'_, '_>) -> Result<()> {
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
+fn settle_overdue(ctx: &mut OpContext<'_, '_>) -> Result<()> {
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
     let mut late: BTreeMap<(Time, MessageId), Vec<Delivery>> = BTreeMap::new();
     let mut next = None;
-    for delivery in open(desk)? {
+    for delivery in open(ctx)? {
         let Some(by) = delivery.due() else { continue };
         let message = (by, delivery.message_id);
         let known = late.contains_key(&message);
-        if by < desk.now() && !desk.just_woke(by) && (known || late.len() < AT_ONCE) {
+        if by < ctx.now() && !ctx.just_woke(by) && (known || late.len() < AT_ONCE) {
             late.entry(message).or_default().push(delivery);
         } else {
             next = Some(next.map_or(by, |next: Time| next.min(by)));
@@ -68,27 +68,27 @@ fn settle_overdue(desk: &mut Desk<'_, '_>) -> Result<()> {
     }
     for ((by, message), deliveries) in late {
         // A message that cannot be read is the doctor's; its recipients are late all the same.
-        let message = match desk.tx.get::<Message>(&message.to_string()) {
+        let message = match ctx.tx.get::<Message>(&message.to_string()) {
             Err(StoreError::Corrupt(_)) => None,
             message => message?,
         };
-        fail(desk, message.as_ref(), deliveries, by)?;
+        fail(ctx, message.as_ref(), deliveries, by)?;
     }
     let data = json!({ "next": next });
-    desk.tx
+    ctx.tx
         .set(EventType::DeadlinesChecked, &Deadlines { next }, &data)?;
-    desk.tx.act_as(who);
+    ctx.tx.act_as(who);
     Ok(())
 }
 
 /// Deliveries with a deadline that still has to be met.
-fn open(desk: &mut Desk<'_, '_>) -> Result<Vec<Delivery>> {
+fn open(ctx: &mut OpContext<'_, '_>) -> Result<Vec<Delivery>> {
     let mut found = Vec::new();
-    for row in desk.tx.rows(Kind::Delivery, Find::All)? {
+    for row in ctx.tx.rows(Kind::Delivery, Find::All)? {
         if row.name.is_none() || !["pending", "delivered"].contains(&row.status.as_str()) {
             continue;
         }
-        match desk.tx.get::<Delivery>(&row.id) {
+        match ctx.tx.get::<Delivery>(&row.id) {
             Ok(delivery) => found.extend(delivery),
             Err(StoreError::Corrupt(_)) => {}
             Err(error) => return Err(error.into()),
@@ -98,21 +98,21 @@ fn open(desk: &mut Desk<'_, '_>) -> Result<Vec<Delivery>> {
 }
 
 fn fail(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     message: Option<&Message>,
     deliveries: Vec<Delivery>,
     by: Time,
 ) -> Result<()> {
     let mut late = Vec::new();
     for mut delivery in deliveries {
-        late.push(desk.agent_name(delivery.to)?);
-        delivery.overdue_at = Some(desk.now());
+        late.push(ctx.agent_name(delivery.to)?);
+        delivery.overdue_at = Some(ctx.now());
         let data = json!({
             "to": late.last(),
             "subject": message.map(|message| &message.subject),
             "acknowledge_by": by,
         });
-        desk.tx.set(EventType::MessageOverdue, &delivery, &data)?;
+        ctx.tx.set(EventType::MessageOverdue, &delivery, &data)?;
     }
     let Some(message) = message else {
         return Ok(());
@@ -126,7 +126,7 @@ fn fail(
         short(message.id)
     );
     let mission = match message.mission_id {
-        Some(id) => desk.tx.get::<Mission>(&id.to_string())?,
+        Some(id) => ctx.tx.get::<Mission>(&id.to_string())?,
         None => None,
     };
     // A mission that is over needs no way back.
@@ -139,12 +139,12 @@ fn fail(
         let failure = Failure::Unacknowledged {
             message: message.id,
         };
-        note_failure(desk, &mission, whose, &told, Some(failure))?;
+        note_failure(ctx, &mission, whose, &told, Some(failure))?;
         let blockers = vec![details.clone()];
-        trigger(desk, &mission, Reason::DeliveryFailed, details, blockers)?;
+        trigger(ctx, &mission, Reason::DeliveryFailed, details, blockers)?;
     }
     let sender = match message.from_id {
-        Some(id) => desk.tx.get::<Agent>(&id.to_string())?,
+        Some(id) => ctx.tx.get::<Agent>(&id.to_string())?,
         None => None,
     };
     if let Some(sender) = sender.filter(|sender| sender.retired_at.is_none()) {
@@ -153,7 +153,7 @@ fn fail(
             "{late} had until {}. It stays in the mailbox. List the agents with: fleet agents list",
             by.to_seconds()
         );
-        notice(desk, sender, &subject, &body, message.mission_id)?;
+        notice(ctx, sender, &subject, &body, message.mission_id)?;
     }
     Ok(())
 }

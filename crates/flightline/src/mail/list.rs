@@ -8,9 +8,9 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
 use super::{MessageView, view};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, documents, newest, wanted};
+use crate::op_context::OpContext;
 
 /// Lists messages, newest first, without marking anything.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -35,35 +35,35 @@ impl Operation for ListMessages {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<MessageView>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
         let find = match &self.mission {
-            Some(reference) => Find::Mission(desk.mission(Some(reference))?.id),
+            Some(reference) => Find::Mission(ctx.mission(Some(reference))?.id),
             None => Find::All,
         };
         let agent = match &self.agent {
-            Some(reference) => Some(desk.find_agent(reference)?.id),
+            Some(reference) => Some(ctx.find_agent(reference)?.id),
             None => None,
         };
         let rows = match (&self.mission, agent) {
-            (None, None) => newest(desk, Kind::Message, None, self.limit)?,
+            (None, None) => newest(ctx, Kind::Message, None, self.limit)?,
             _ => {
-                let mut rows = desk.tx.rows(Kind::Message, find)?;
+                let mut rows = ctx.tx.rows(Kind::Message, find)?;
                 rows.reverse();
                 if let Some(agent) = agent {
                     // Whom a message is from and to, only its text says.
-                    let messages = desk.tx.find_those(find, |message: &Message| {
+                    let messages = ctx.tx.find_those(find, |message: &Message| {
                         message.from_id == Some(agent) || message.to.contains(&agent)
                     })?;
                     let ids: BTreeSet<String> = messages.iter().map(Message::key).collect();
                     rows.retain(|row| ids.contains(&row.id));
                 }
-                wanted(desk, rows, self.limit)
+                wanted(ctx, rows, self.limit)
             }
         };
-        let messages: Vec<Message> = documents(desk, &rows)?;
+        let messages: Vec<Message> = documents(ctx, &rows)?;
         messages
             .into_iter()
-            .map(|message| view(desk, message))
+            .map(|message| view(ctx, message))
             .collect()
     }
 }

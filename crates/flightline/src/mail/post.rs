@@ -9,8 +9,8 @@ use flightline_store::{Actor, Find};
 use serde_json::json;
 
 use super::deadline::watch;
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// A message to be.
 pub(crate) struct Letter<'a> {
@@ -28,21 +28,21 @@ pub(crate) struct Letter<'a> {
 }
 
 /// In whose name a sortie's progress is told: in seed B's words by the one that reports it, else by Flightline.
-pub(super) fn progress_sender(desk: &Desk<'_, '_>) -> (String, Option<AgentId>) {
-    match desk.policy.speaks(Dialect::Sitebuilder) {
-        true => (desk.actor(), desk.agent_id()),
+pub(super) fn progress_sender(ctx: &OpContext<'_, '_>) -> (String, Option<AgentId>) {
+    match ctx.policy.speaks(Dialect::Sitebuilder) {
+        true => (ctx.actor(), ctx.agent_id()),
         false => (Actor::flightline().name, None),
     }
 }
 
 /// Sends a letter, and puts it into each recipient's mailbox.
-pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Message> {
-    let id = MessageId::new(desk.tx.uuid());
+pub(crate) fn post(ctx: &mut OpContext<'_, '_>, letter: &Letter<'_>) -> Result<Message> {
+    let id = MessageId::new(ctx.tx.uuid());
     let (from, from_id) = match (letter.from, letter.kind) {
         (Some(agent), _) => (agent.name.to_string(), Some(agent.id)),
         (None, MessageKind::Notice) => (Actor::flightline().name, None),
-        (None, MessageKind::Progress) => progress_sender(desk),
-        (None, MessageKind::Note | MessageKind::Event) => (desk.actor(), desk.agent_id()),
+        (None, MessageKind::Progress) => progress_sender(ctx),
+        (None, MessageKind::Note | MessageKind::Event) => (ctx.actor(), ctx.agent_id()),
     };
     let message = Message {
         id,
@@ -55,7 +55,7 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
         subject: letter.subject.clone(),
         body: letter.body.clone(),
         kind: letter.kind,
-        sent_at: desk.now(),
+        sent_at: ctx.now(),
         acknowledge_by: letter.acknowledge_by,
         event: None,
     };
@@ -65,7 +65,7 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
         // The report itself is part of the story, the message is not.
         data["tells_of"] = json!(EventType::SortieProgress.as_str());
     }
-    desk.tx.set(EventType::MessageSent, &message, &data)?;
+    ctx.tx.set(EventType::MessageSent, &message, &data)?;
     for agent in letter.to {
         let delivery = Delivery {
             message_id: id,
@@ -77,32 +77,32 @@ pub(crate) fn post(desk: &mut Desk<'_, '_>, letter: &Letter<'_>) -> Result<Messa
             digest: None,
             progress_of: letter.progress_of,
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::MessageQueued,
             &delivery,
             &json!({ "to": agent.name }),
         )?;
     }
     if let Some(by) = letter.acknowledge_by {
-        watch(desk, by)?;
+        watch(ctx, by)?;
     }
     Ok(message)
 }
 
 /// Has Flightline itself tell an agent something.
 pub(crate) fn notice(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     to: Agent,
     subject: &str,
     body: &str,
     mission: Option<MissionId>,
 ) -> Result<()> {
-    notice_for(desk, None, to, (subject, body), mission)
+    notice_for(ctx, None, to, (subject, body), mission)
 }
 
 /// Tells an agent something in another agent's name, so that this one gets the answer.
 pub(crate) fn notice_for(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     from: Option<&Agent>,
     to: Agent,
     (subject, body): (&str, &str),
@@ -119,28 +119,28 @@ pub(crate) fn notice_for(
         acknowledge_by: None,
         progress_of: None,
     };
-    post(desk, &letter).map(drop)
+    post(ctx, &letter).map(drop)
 }
 
 /// Puts what an agent never acknowledged of a mission's mail into the mailbox of the one that takes its
 /// place. It stays in the old mailbox too: mail belongs to an agent.
 pub(crate) fn hand_over(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     from: AgentId,
     to: &Agent,
 ) -> Result<()> {
-    let from_name = desk.agent_name(from)?;
-    for mut delivery in desk.tx.find::<Delivery>(Find::Mission(mission))? {
+    let from_name = ctx.agent_name(from)?;
+    for mut delivery in ctx.tx.find::<Delivery>(Find::Mission(mission))? {
         let open = !matches!(delivery.state, DeliveryState::Acknowledged { .. });
-        if delivery.to != from || !open || !forward(desk, &delivery, &from_name, to)? {
+        if delivery.to != from || !open || !forward(ctx, &delivery, &from_name, to)? {
             continue;
         }
         // The deadline is now the other recipient's: a recipient that is gone has none.
         if delivery.due().is_some() {
             let data = json!({ "from": from_name, "to": to.name });
             delivery.acknowledge_by = None;
-            desk.tx
+            ctx.tx
                 .set(EventType::MessageDeadlineMoved, &delivery, &data)?;
         }
     }
@@ -149,32 +149,37 @@ pub(crate) fn hand_over(
 
 /// Moves what an agent that will not come back never acknowledged into the mailbox of the one that takes over,
 /// whatever mission it is about. What only tells of events needs no answer, and stays. Returns how much.
-pub(crate) fn move_mail(desk: &mut Desk<'_, '_>, from: &Agent, to: &Agent) -> Result<u64> {
+pub(crate) fn move_mail(ctx: &mut OpContext<'_, '_>, from: &Agent, to: &Agent) -> Result<u64> {
     let mut moved = 0;
-    for delivery in desk.tx.find::<Delivery>(Find::Agent(from.id))? {
+    for delivery in ctx.tx.find::<Delivery>(Find::Agent(from.id))? {
         let open = !matches!(delivery.state, DeliveryState::Acknowledged { .. });
         if !open || delivery.digest.is_some() {
             continue;
         }
-        forward(desk, &delivery, from.name.as_str(), to)?;
+        forward(ctx, &delivery, from.name.as_str(), to)?;
         let data = json!({ "from": from.name, "to": to.name });
-        desk.tx.remove(EventType::MessageMoved, &delivery, &data)?;
+        ctx.tx.remove(EventType::MessageMoved, &delivery, &data)?;
         moved += 1;
     }
     Ok(moved)
 }
 
 /// Queues a message for another agent as well; not when it has it already.
-fn forward(desk: &mut Desk<'_, '_>, delivery: &Delivery, from: &str, to: &Agent) -> Result<bool> {
+fn forward(
+    ctx: &mut OpContext<'_, '_>,
+    delivery: &Delivery,
+    from: &str,
+    to: &Agent,
+) -> Result<bool> {
     let handed = Delivery {
         to: to.id,
         state: DeliveryState::Pending,
         ..delivery.clone()
     };
-    if desk.tx.get::<Delivery>(&handed.key())?.is_some() {
+    if ctx.tx.get::<Delivery>(&handed.key())?.is_some() {
         return Ok(false);
     }
     let data = json!({ "from": from, "to": to.name });
-    desk.tx.set(EventType::MessageForwarded, &handed, &data)?;
+    ctx.tx.set(EventType::MessageForwarded, &handed, &data)?;
     Ok(true)
 }

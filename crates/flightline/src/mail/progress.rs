@@ -15,25 +15,25 @@ use flightline_store::{Actor, Find, SubjectRow};
 use serde_json::json;
 
 use super::post::{Letter, post, progress_sender};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::sortie::subtask_progress;
 
 /// Posts how far a sortie is, where the policy wants it.
-pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
-    if !desk.policy.progress_mail {
+pub(crate) fn post_progress(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
+    if !ctx.policy.progress_mail {
         return Ok(());
     }
-    let mission = desk.mission(Some(&sortie.mission_id.to_string()))?;
-    let Some(dispatch) = reader(desk, &mission)? else {
+    let mission = ctx.mission(Some(&sortie.mission_id.to_string()))?;
+    let Some(dispatch) = reader(ctx, &mission)? else {
         return Ok(());
     };
-    if desk.agent_id() == Some(dispatch.id) {
+    if ctx.agent_id() == Some(dispatch.id) {
         return Ok(());
     }
-    let percent = subtask_progress(desk, sortie)?.percent;
-    let (subject, body) = match desk.policy.speaks(Dialect::Sitebuilder) {
+    let percent = subtask_progress(ctx, sortie)?.percent;
+    let (subject, body) = match ctx.policy.speaks(Dialect::Sitebuilder) {
         true => {
             let task = sortie.task_id.as_ref();
             let task = task.map_or_else(|| sortie.id.to_string(), ToString::to_string);
@@ -44,21 +44,21 @@ pub(crate) fn post_progress(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<
     };
     let subject = Title::parse("subject", &subject)?;
     let body = body.map(|text| Body::parse("body", &text)).transpose()?;
-    let reporter = desk.tx.actor().clone();
-    if !desk.policy.speaks(Dialect::Sitebuilder) {
-        desk.tx.act_as(Actor::flightline());
+    let reporter = ctx.tx.actor().clone();
+    if !ctx.policy.speaks(Dialect::Sitebuilder) {
+        ctx.tx.act_as(Actor::flightline());
     }
-    let told = tell(desk, sortie, dispatch, subject, body);
-    desk.tx.act_as(reporter);
+    let told = tell(ctx, sortie, dispatch, subject, body);
+    ctx.tx.act_as(reporter);
     told
 }
 
 /// The agent that is told of a mission's progress. In seed B's words there is a mailbox in any case; else nothing is
 /// written while no agent coordinates, because a message without a reader is no work that waits.
-fn reader(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Agent>> {
-    match desk.policy.speaks(Dialect::Sitebuilder) {
-        true => desk.dispatch_of(mission).map(Some),
-        false => desk.present_dispatch(mission),
+fn reader(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Option<Agent>> {
+    match ctx.policy.speaks(Dialect::Sitebuilder) {
+        true => ctx.dispatch_of(mission).map(Some),
+        false => ctx.present_dispatch(mission),
     }
 }
 
@@ -92,7 +92,7 @@ fn own_hint(sortie: &Sortie) -> String {
 /// Says in Flightline's own message about a sortie how far that is now, and what was reported last, until the recipient has
 /// acknowledged it.
 pub(crate) fn bring_up_to_date(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     message: &mut Message,
     delivery: &Delivery,
 ) -> Result<()> {
@@ -103,12 +103,12 @@ pub(crate) fn bring_up_to_date(
     if message.from != Actor::flightline().name {
         return Ok(());
     }
-    let Some(sortie) = desk.tx.get::<Sortie>(&of.to_string())? else {
+    let Some(sortie) = ctx.tx.get::<Sortie>(&of.to_string())? else {
         return Ok(());
     };
-    let percent = subtask_progress(desk, &sortie)?.percent;
+    let percent = subtask_progress(ctx, &sortie)?.percent;
     let (id, title) = called(&sortie);
-    let lately = desk.tx.events_of(Kind::Sortie, &sortie.key(), LATELY)?;
+    let lately = ctx.tx.events_of(Kind::Sortie, &sortie.key(), LATELY)?;
     let report = lately
         .iter()
         .find(|event| event.is(EventType::SortieProgress) || event.is(EventType::SortieCompleted));
@@ -123,27 +123,27 @@ pub(crate) fn bring_up_to_date(
 }
 
 fn tell(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     dispatch: Agent,
     subject: Title,
     body: Option<Body>,
 ) -> Result<()> {
-    let reports = reports(desk, sortie, &dispatch)?;
-    if let Some(mut message) = unread(desk, &dispatch, &reports)? {
+    let reports = reports(ctx, sortie, &dispatch)?;
+    if let Some(mut message) = unread(ctx, &dispatch, &reports)? {
         // It says all that there is to say until it is read.
         if message.subject == subject && message.body == body {
             return Ok(());
         }
         message.subject = subject;
         message.body = body;
-        message.sent_at = desk.now();
+        message.sent_at = ctx.now();
         // The report itself is part of the story, this is not.
         let data = json!({ "to": [dispatch.name], "subject": message.subject, "tells_of": EventType::SortieProgress.as_str() });
-        desk.tx.set(EventType::MessageUpdated, &message, &data)?;
+        ctx.tx.set(EventType::MessageUpdated, &message, &data)?;
         return Ok(());
     }
-    settle_older(desk, &dispatch, &reports)?;
+    settle_older(ctx, &dispatch, &reports)?;
     let letter = Letter {
         from: None,
         to: &[dispatch],
@@ -155,7 +155,7 @@ fn tell(
         acknowledge_by: None,
         progress_of: Some(sortie.id),
     };
-    post(desk, &letter).map(drop)
+    post(ctx, &letter).map(drop)
 }
 
 const PENDING: &str = "pending";
@@ -163,10 +163,14 @@ const READ: &str = "delivered";
 
 /// What dispatch was told of a sortie and has not acknowledged, oldest first. Only of its mission: in the mailbox of a large
 /// fleet's dispatch there is a report of every sortie.
-fn reports(desk: &mut Desk<'_, '_>, sortie: &Sortie, dispatch: &Agent) -> Result<Vec<SubjectRow>> {
+fn reports(
+    ctx: &mut OpContext<'_, '_>,
+    sortie: &Sortie,
+    dispatch: &Agent,
+) -> Result<Vec<SubjectRow>> {
     let (of, to) = (sortie.key(), dispatch.id.to_string());
     let find = Find::Mission(sortie.mission_id);
-    let mut rows = desk.tx.rows(Kind::Delivery, find)?;
+    let mut rows = ctx.tx.rows(Kind::Delivery, find)?;
     rows.retain(|row| {
         row.name.as_deref() == Some(of.as_str())
             && row.agent.as_deref() == Some(to.as_str())
@@ -178,7 +182,7 @@ fn reports(desk: &mut Desk<'_, '_>, sortie: &Sortie, dispatch: &Agent) -> Result
 /// The unread message that can be brought up to date: of the same sender, and without a later message of that sender,
 /// because mail keeps its order.
 fn unread(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     dispatch: &Agent,
     reports: &[SubjectRow],
 ) -> Result<Option<Message>> {
@@ -186,27 +190,31 @@ fn unread(
         return Ok(None);
     };
     let message = match &ours.parent {
-        Some(id) => desk.tx.get::<Message>(id)?,
+        Some(id) => ctx.tx.get::<Message>(id)?,
         None => None,
     };
-    let (sender, agent) = progress_sender(desk);
+    let (sender, agent) = progress_sender(ctx);
     let Some(message) = message.filter(|message| message.from == sender) else {
         return Ok(None);
     };
     // Flightline writes of each thing in a message of its own: between them there is no order to keep.
     let is_flightline = agent.is_none() && sender == Actor::flightline().name;
-    let overtaken = !is_flightline && is_overtaken(desk, dispatch, ours)?;
+    let overtaken = !is_flightline && is_overtaken(ctx, dispatch, ours)?;
     Ok((!overtaken).then_some(message))
 }
 
 /// Whether dispatch has unread mail of this sender that is younger than a report.
-fn is_overtaken(desk: &mut Desk<'_, '_>, dispatch: &Agent, report: &SubjectRow) -> Result<bool> {
+fn is_overtaken(
+    ctx: &mut OpContext<'_, '_>,
+    dispatch: &Agent,
+    report: &SubjectRow,
+) -> Result<bool> {
     // What a person wrote is not found by its sender: any that is younger may be.
-    let notes = match desk.agent_id() {
+    let notes = match ctx.agent_id() {
         None => None,
         Some(sender) => {
             let find = Find::AgentStatus(sender, MessageKind::Note.as_str());
-            let notes = desk.tx.rows(Kind::Message, find)?;
+            let notes = ctx.tx.rows(Kind::Message, find)?;
             if notes.is_empty() {
                 return Ok(false);
             }
@@ -214,7 +222,7 @@ fn is_overtaken(desk: &mut Desk<'_, '_>, dispatch: &Agent, report: &SubjectRow) 
         }
     };
     let unread = Find::AgentStatus(dispatch.id, PENDING);
-    let unread = desk.tx.rows(Kind::Delivery, unread)?;
+    let unread = ctx.tx.rows(Kind::Delivery, unread)?;
     let mut younger = unread.iter().filter(|row| row.born > report.born);
     Ok(younger.any(|row| match &notes {
         None => true,
@@ -225,13 +233,16 @@ fn is_overtaken(desk: &mut Desk<'_, '_>, dispatch: &Agent, report: &SubjectRow) 
 }
 
 /// What an earlier report said is over with the next one, whether it was read or not.
-fn settle_older(desk: &mut Desk<'_, '_>, dispatch: &Agent, reports: &[SubjectRow]) -> Result<()> {
+fn settle_older(
+    ctx: &mut OpContext<'_, '_>,
+    dispatch: &Agent,
+    reports: &[SubjectRow],
+) -> Result<()> {
     for row in reports {
-        if let Some(mut delivery) = desk.tx.get::<Delivery>(&row.id)? {
-            delivery.state = DeliveryState::Acknowledged { at: desk.now() };
+        if let Some(mut delivery) = ctx.tx.get::<Delivery>(&row.id)? {
+            delivery.state = DeliveryState::Acknowledged { at: ctx.now() };
             let data = json!({ "to": dispatch.name });
-            desk.tx
-                .set(EventType::MessageSuperseded, &delivery, &data)?;
+            ctx.tx.set(EventType::MessageSuperseded, &delivery, &data)?;
         }
     }
     Ok(())

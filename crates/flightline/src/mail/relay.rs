@@ -17,9 +17,9 @@ use flightline_store::{Actor, Find, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// So many events are looked at by one command.
 const AT_ONCE: u64 = 500;
@@ -42,11 +42,11 @@ impl Operation for RelayEvents {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<()> {
-        let who = desk.tx.actor().clone();
-        desk.tx.act_as(Actor::flightline());
-        let (told, now) = (mark(desk)?, desk.tx.rev());
-        let events = desk.tx.events_above_work(told, AT_ONCE)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<()> {
+        let who = ctx.tx.actor().clone();
+        ctx.tx.act_as(Actor::flightline());
+        let (told, now) = (mark(ctx)?, ctx.tx.rev());
+        let events = ctx.tx.events_above_work(told, AT_ONCE)?;
         let all = (events.len() as u64) < AT_ONCE;
         let rev = events
             .last()
@@ -65,14 +65,14 @@ impl Operation for RelayEvents {
         let mut open = BTreeMap::new();
         for (mission, events) in news {
             // A mission or a mailbox that cannot be read is the doctor's, and stops no other.
-            drop(desk.attempt(|desk| tell(desk, mission, &events, &mut open))?);
+            drop(ctx.attempt(|ctx| tell(ctx, mission, &events, &mut open))?);
         }
-        desk.tx.set(
+        ctx.tx.set(
             EventType::EventsTold,
             &NotifiedUpTo { rev },
             &json!({ "rev": rev }),
         )?;
-        desk.tx.act_as(who);
+        ctx.tx.act_as(who);
         Ok(())
     }
 }
@@ -103,17 +103,17 @@ pub(crate) fn has_news(tx: &mut Tx<'_>) -> Result<bool> {
     Ok(long_ago || news.iter().any(reaches_dispatch))
 }
 
-fn mark(desk: &mut Desk<'_, '_>) -> Result<u64> {
-    let told = desk.tx.get::<NotifiedUpTo>(NotifiedUpTo::KEY)?;
+fn mark(ctx: &mut OpContext<'_, '_>) -> Result<u64> {
+    let told = ctx.tx.get::<NotifiedUpTo>(NotifiedUpTo::KEY)?;
     Ok(told.map_or(0, |told| told.rev))
 }
 
 /// What each dispatch has not read of this yet: messages, by what they tell of.
 type Open = BTreeMap<AgentId, HashMap<String, String>>;
 
-fn open_digests(desk: &mut Desk<'_, '_>, dispatch: AgentId) -> Result<HashMap<String, String>> {
+fn open_digests(ctx: &mut OpContext<'_, '_>, dispatch: AgentId) -> Result<HashMap<String, String>> {
     let find = Find::AgentStatus(dispatch, Delivery::OPEN_DIGEST);
-    let rows = desk.tx.rows(Kind::Delivery, find)?.into_iter();
+    let rows = ctx.tx.rows(Kind::Delivery, find)?.into_iter();
     let mut open = HashMap::new();
     for (key, message) in rows.filter_map(|row| row.name.zip(row.parent)) {
         open.entry(key).or_insert(message);
@@ -124,15 +124,15 @@ fn open_digests(desk: &mut Desk<'_, '_>, dispatch: AgentId) -> Result<HashMap<St
 /// One message per type of event and mission, which grows until it is read: however much happens, the
 /// mailbox stays small.
 fn tell(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     events: &[&Event],
     open: &mut Open,
 ) -> Result<()> {
-    let Some(mission) = desk.tx.get::<Mission>(&mission.to_string())? else {
+    let Some(mission) = ctx.tx.get::<Mission>(&mission.to_string())? else {
         return Ok(());
     };
-    let dispatch = desk.dispatch_of(&mission)?;
+    let dispatch = ctx.dispatch_of(&mission)?;
     // Neither what it did itself, nor what happened to it.
     let name = dispatch.name.as_str();
     let others =
@@ -144,10 +144,10 @@ fn tell(
     let key = Delivery::digest_key(&event.kind, mission.id);
     let open = match open.entry(dispatch.id) {
         Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(unknown) => unknown.insert(open_digests(desk, dispatch.id)?),
+        Entry::Vacant(unknown) => unknown.insert(open_digests(ctx, dispatch.id)?),
     };
     let unread = match open.get(&key) {
-        Some(message) => desk.tx.get::<Message>(message)?,
+        Some(message) => ctx.tx.get::<Message>(message)?,
         None => None,
     };
     let before = unread.as_ref().and_then(|message| message.event.clone());
@@ -163,7 +163,7 @@ fn tell(
     let line = line.unwrap_or_default();
     let id = unread
         .as_ref()
-        .map_or_else(|| MessageId::new(desk.tx.uuid()), |message| message.id);
+        .map_or_else(|| MessageId::new(ctx.tx.uuid()), |message| message.id);
     let body = format!(
         "See all of them with: fleet events list --type {} --mission {}",
         event.kind,
@@ -180,16 +180,16 @@ fn tell(
         subject: Title::parse("subject", &line)?,
         body: Some(Body::parse("body", &body)?),
         kind: MessageKind::Event,
-        sent_at: desk.now(),
+        sent_at: ctx.now(),
         acknowledge_by: None,
         event: digest,
     };
     let data = json!({ "to": [dispatch.name], "subject": message.subject, "tells_of": event.kind });
     if unread.is_some() {
-        desk.tx.set(EventType::MessageUpdated, &message, &data)?;
+        ctx.tx.set(EventType::MessageUpdated, &message, &data)?;
         return Ok(());
     }
-    desk.tx.set(EventType::MessageSent, &message, &data)?;
+    ctx.tx.set(EventType::MessageSent, &message, &data)?;
     let delivery = Delivery {
         message_id: id,
         to: dispatch.id,
@@ -201,6 +201,6 @@ fn tell(
         progress_of: None,
     };
     let data = json!({ "to": dispatch.name, "tells_of": event.kind });
-    desk.tx.set(EventType::MessageQueued, &delivery, &data)?;
+    ctx.tx.set(EventType::MessageQueued, &delivery, &data)?;
     Ok(())
 }

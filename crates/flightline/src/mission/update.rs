@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{MissionView, short, view};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Changes the record of a mission; fields that are left out stay.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -50,8 +50,8 @@ impl Operation for UpdateMission {
         }
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<MissionView> {
-        let mut mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
+        let mut mission = ctx.mission(self.mission.as_deref())?;
         if mission.status == MissionStatus::Archived {
             return Err(Refusal::new(
                 Code::IllegalTransition,
@@ -65,7 +65,7 @@ impl Operation for UpdateMission {
             changed.push("title");
         }
         if let Some(reference) = &self.dispatch {
-            mission.dispatch = Some(desk.find_agent(reference)?.id);
+            mission.dispatch = Some(ctx.find_agent(reference)?.id);
             changed.push("dispatch");
         }
         if self.objective.is_some() {
@@ -85,7 +85,7 @@ impl Operation for UpdateMission {
             changed.push("sprint");
         }
         if let Some(constraints_by) = self.constraints_by {
-            if !desk.is_in_charge() {
+            if !ctx.is_in_charge() {
                 return Err(Refusal::new(
                     Code::NotYours,
                     "only people and dispatch may say who pins constraints",
@@ -96,10 +96,10 @@ impl Operation for UpdateMission {
             changed.push("constraints_by");
         }
         if !changed.is_empty() {
-            mission.updated_at = desk.now();
+            mission.updated_at = ctx.now();
             let data = json!({ "title": mission.title, "changed": changed });
-            desk.tx.set(EventType::MissionUpdated, &mission, &data)?;
+            ctx.tx.set(EventType::MissionUpdated, &mission, &data)?;
         }
-        view(desk, mission)
+        view(ctx, mission)
     }
 }

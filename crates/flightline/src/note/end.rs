@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::check_pinning;
 use crate::checkpoint::milestone::catch_up;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// Ends a note: from now on it is in no briefing and no recovery context.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -72,15 +72,15 @@ impl Operation for EndNote {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
-        let note = desk.by_id::<Note>(&self.note, NoteId::PREFIX)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Note> {
+        let note = ctx.by_id::<Note>(&self.note, NoteId::PREFIX)?;
         let how = NoteEnding::from(self.how);
         if note.ended.as_ref().is_some_and(|end| end.how == how) {
             return Ok(note);
         }
-        check(desk, &note, how)?;
-        let ended = end(desk, note, how, self.reason.clone())?;
-        catch_up(desk, ended.mission_id)?;
+        check(ctx, &note, how)?;
+        let ended = end(ctx, note, how, self.reason.clone())?;
+        catch_up(ctx, ended.mission_id)?;
         Ok(ended)
     }
 }
@@ -95,10 +95,10 @@ impl Operation for ReplaceNote {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Note> {
-        let old = desk.by_id::<Note>(&self.note, NoteId::PREFIX)?;
-        let id = NoteId::new(desk.tx.uuid());
-        check(desk, &old, NoteEnding::Replaced { by: id })?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Note> {
+        let old = ctx.by_id::<Note>(&self.note, NoteId::PREFIX)?;
+        let id = NoteId::new(ctx.tx.uuid());
+        check(ctx, &old, NoteEnding::Replaced { by: id })?;
         if old.kind == NoteKind::Late {
             return Err(
                 Refusal::invalid("a late note is kept as it is, and cannot be edited")
@@ -110,17 +110,17 @@ impl Operation for ReplaceNote {
             );
         }
         if old.kind == NoteKind::Constraint {
-            let mission = desk.mission_of(old.mission_id)?;
-            check_pinning(desk, &mission, &self.text, Some(old.id))?;
+            let mission = ctx.mission_of(old.mission_id)?;
+            check_pinning(ctx, &mission, &self.text, Some(old.id))?;
         }
-        let old = end(desk, old, NoteEnding::Replaced { by: id }, None)?;
+        let old = end(ctx, old, NoteEnding::Replaced { by: id }, None)?;
         let note = Note {
             id,
             text: self.text.clone(),
             rationale: self.rationale.clone().or_else(|| old.rationale.clone()),
-            author: desk.actor(),
-            author_id: desk.agent_id(),
-            at: desk.now(),
+            author: ctx.actor(),
+            author_id: ctx.agent_id(),
+            at: ctx.now(),
             after_cut: None,
             replaces: Some(old.id),
             ended: None,
@@ -128,14 +128,14 @@ impl Operation for ReplaceNote {
             ..old
         };
         let data = json!({ "kind": note.kind.as_str(), "replaces": note.replaces });
-        desk.tx.set(EventType::NoteAdded, &note, &data)?;
-        catch_up(desk, note.mission_id)?;
+        ctx.tx.set(EventType::NoteAdded, &note, &data)?;
+        catch_up(ctx, note.mission_id)?;
         Ok(note)
     }
 }
 
 /// Refuses to end a note that has ended, or that the caller may not end.
-fn check(desk: &Desk<'_, '_>, note: &Note, how: NoteEnding) -> Result<()> {
+fn check(ctx: &OpContext<'_, '_>, note: &Note, how: NoteEnding) -> Result<()> {
     let id = short(note.id);
     if let Some(end) = &note.ended {
         let (was, by) = (end.how.as_str(), &end.by);
@@ -149,7 +149,7 @@ fn check(desk: &Desk<'_, '_>, note: &Note, how: NoteEnding) -> Result<()> {
         }
         .into());
     }
-    if desk.is_in_charge() || note.may_be_ended(desk.agent_id(), how) {
+    if ctx.is_in_charge() || note.may_be_ended(ctx.agent_id(), how) {
         return Ok(());
     }
     let verb = match how {
@@ -171,7 +171,7 @@ fn check(desk: &Desk<'_, '_>, note: &Note, how: NoteEnding) -> Result<()> {
 
 /// Ends a note.
 pub(super) fn end(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     note: Note,
     how: NoteEnding,
     reason: Option<text::NoteText>,
@@ -185,12 +185,12 @@ pub(super) fn end(
     let ended = Note {
         ended: Some(NoteEnd {
             how,
-            by: desk.tx.actor().name.clone(),
-            at: desk.now(),
+            by: ctx.tx.actor().name.clone(),
+            at: ctx.now(),
             reason,
         }),
         ..note
     };
-    desk.tx.set(event, &ended, &data)?;
+    ctx.tx.set(event, &ended, &data)?;
     Ok(ended)
 }

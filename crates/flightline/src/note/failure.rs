@@ -13,8 +13,8 @@ use serde_json::json;
 use super::end::end;
 use crate::agent::held_sorties;
 use crate::checkpoint::readable;
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// Whose failure it is.
 pub(crate) struct FailureAuthor {
@@ -24,13 +24,13 @@ pub(crate) struct FailureAuthor {
 
 /// Notes a failure as a blocker, in the words it was told in. One that is open already is told anew, not twice.
 pub(crate) fn note_failure(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     whose: FailureAuthor,
     told: &text::NoteText,
     failure: Option<Failure>,
 ) -> Result<NoteId> {
-    let known = open(desk, Find::Mission(mission.id))?
+    let known = open(ctx, Find::Mission(mission.id))?
         .into_iter()
         .find(|note| {
             note.author == whose.author
@@ -43,11 +43,11 @@ pub(crate) fn note_failure(
         return Ok(known.id);
     }
     let sortie_id = match whose.id {
-        Some(id) => work_of(desk, id, mission)?,
+        Some(id) => work_of(ctx, id, mission)?,
         None => None,
     };
     let note = Note {
-        id: known.map_or_else(|| NoteId::new(desk.tx.uuid()), |known| known.id),
+        id: known.map_or_else(|| NoteId::new(ctx.tx.uuid()), |known| known.id),
         kind: NoteKind::Blocker,
         mission_id: mission.id,
         sortie_id,
@@ -58,25 +58,29 @@ pub(crate) fn note_failure(
         artifact_type: None,
         author: whose.author,
         author_id: whose.id,
-        at: desk.now(),
+        at: ctx.now(),
         after_cut: None,
         replaces: None,
         ended: None,
         failure,
     };
     // It was seen to happen: that is no agent's activity.
-    as_flightline(desk, |desk| {
+    as_flightline(ctx, |ctx| {
         let data = json!({ "kind": note.kind.as_str(), "author": note.author });
-        desk.tx.set(EventType::FailureNoted, &note, &data)?;
+        ctx.tx.set(EventType::FailureNoted, &note, &data)?;
         Ok(())
     })?;
     Ok(note.id)
 }
 
 /// The sortie of a mission that an agent is at.
-fn work_of(desk: &mut Desk<'_, '_>, agent: AgentId, mission: &Mission) -> Result<Option<SortieId>> {
-    for id in held_sorties(desk, agent)?.iter().rev() {
-        let sortie = desk.sortie(id)?;
+fn work_of(
+    ctx: &mut OpContext<'_, '_>,
+    agent: AgentId,
+    mission: &Mission,
+) -> Result<Option<SortieId>> {
+    for id in held_sorties(ctx, agent)?.iter().rev() {
+        let sortie = ctx.sortie(id)?;
         if sortie.mission_id == mission.id {
             return Ok(Some(sortie.id));
         }
@@ -86,12 +90,12 @@ fn work_of(desk: &mut Desk<'_, '_>, agent: AgentId, mission: &Mission) -> Result
 
 /// An agent got locks: what it waited for too long before is no longer in its way.
 pub(crate) fn settle_locks<'a>(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: AgentId,
     granted: impl Iterator<Item = &'a RepoPath> + Clone,
 ) -> Result<()> {
     let blockers = Find::AgentStatus(agent, NoteKind::Blocker.as_str());
-    settle(desk, blockers, |failure| match failure {
+    settle(ctx, blockers, |failure| match failure {
         Failure::LockTimeout { files } => {
             let overlaps = |file: &RepoPath| granted.clone().any(|path| path.overlaps(file));
             files.iter().any(overlaps)
@@ -102,16 +106,16 @@ pub(crate) fn settle_locks<'a>(
 
 /// A message was sent: an earlier undelivered one about the same is no longer a blocker.
 pub(crate) fn settle_sent(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: Option<MissionId>,
     sent: &Title,
 ) -> Result<()> {
     let Some(mission) = mission else {
         return Ok(());
     };
-    let author = desk.actor();
+    let author = ctx.actor();
     settle_of(
-        desk,
+        ctx,
         Find::Mission(mission),
         Some(&author),
         |failure| match failure {
@@ -122,39 +126,39 @@ pub(crate) fn settle_sent(
 }
 
 /// A message was acknowledged late: unless others still have to, it is no longer in the way.
-pub(crate) fn settle_acknowledged(desk: &mut Desk<'_, '_>, of: &Message) -> Result<()> {
-    let (deliveries, _) = readable::<Delivery>(desk.tx, Find::Parent(&of.key()))?;
+pub(crate) fn settle_acknowledged(ctx: &mut OpContext<'_, '_>, of: &Message) -> Result<()> {
+    let (deliveries, _) = readable::<Delivery>(ctx.tx, Find::Parent(&of.key()))?;
     let is_late = |it: &Delivery| {
         it.overdue_at.is_some() && !matches!(it.state, DeliveryState::Acknowledged { .. })
     };
     let Some(mission) = of.mission_id.filter(|_| !deliveries.iter().any(is_late)) else {
         return Ok(());
     };
-    settle(desk, Find::Mission(mission), |failure| match failure {
+    settle(ctx, Find::Mission(mission), |failure| match failure {
         Failure::Unacknowledged { message } => *message == of.id,
         Failure::LockTimeout { .. } | Failure::Undelivered { .. } => false,
     })
 }
 
 fn settle(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     find: Find<'_>,
     is_over: impl Fn(&Failure) -> bool,
 ) -> Result<()> {
-    settle_of(desk, find, None, is_over)
+    settle_of(ctx, find, None, is_over)
 }
 
 fn settle_of(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     find: Find<'_>,
     author: Option<&str>,
     is_over: impl Fn(&Failure) -> bool,
 ) -> Result<()> {
-    for note in open(desk, find)? {
+    for note in open(ctx, find)? {
         let theirs = author.is_none_or(|author| author == note.author);
         if theirs && note.failure.as_ref().is_some_and(&is_over) {
-            as_flightline(desk, |desk| {
-                end(desk, note, NoteEnding::Closed, None).map(drop)
+            as_flightline(ctx, |ctx| {
+                end(ctx, note, NoteEnding::Closed, None).map(drop)
             })?;
         }
     }
@@ -162,19 +166,19 @@ fn settle_of(
 }
 
 /// Blockers that hold. An unreadable one is the doctor's, and stops no work.
-fn open(desk: &mut Desk<'_, '_>, find: Find<'_>) -> Result<Vec<Note>> {
-    let (mut notes, _) = readable::<Note>(desk.tx, find)?;
+fn open(ctx: &mut OpContext<'_, '_>, find: Find<'_>) -> Result<Vec<Note>> {
+    let (mut notes, _) = readable::<Note>(ctx.tx, find)?;
     notes.retain(|note| note.kind == NoteKind::Blocker && note.holds());
     Ok(notes)
 }
 
 /// Leaves out blockers that block nothing at the moment: locks that could not be had and are free now.
-pub(super) fn retain_open(desk: &mut Desk<'_, '_>, notes: &mut Vec<Note>) -> Result<()> {
+pub(super) fn retain_open(ctx: &mut OpContext<'_, '_>, notes: &mut Vec<Note>) -> Result<()> {
     let waited = |note: &Note| matches!(note.failure, Some(Failure::LockTimeout { .. }));
     if !notes.iter().any(waited) {
         return Ok(());
     }
-    let locks = desk.tx.find::<Lock>(Find::All)?;
+    let locks = ctx.tx.find::<Lock>(Find::All)?;
     notes.retain(|note| match &note.failure {
         Some(Failure::LockTimeout { files }) => locks.iter().any(|lock| {
             Some(lock.held_by) != note.author_id
@@ -186,12 +190,12 @@ pub(super) fn retain_open(desk: &mut Desk<'_, '_>, notes: &mut Vec<Note>) -> Res
 }
 
 fn as_flightline(
-    desk: &mut Desk<'_, '_>,
-    act: impl FnOnce(&mut Desk<'_, '_>) -> Result<()>,
+    ctx: &mut OpContext<'_, '_>,
+    act: impl FnOnce(&mut OpContext<'_, '_>) -> Result<()>,
 ) -> Result<()> {
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
-    let done = act(desk);
-    desk.tx.act_as(who);
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
+    let done = act(ctx);
+    ctx.tx.act_as(who);
     done
 }

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::AgentVerdict;
 use super::resume::RestoredCounts;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::status::Attention;
 
 /// So many events are read at once.
@@ -34,7 +34,7 @@ pub struct DoubtfulEffect {
 }
 
 /// The changes after this revision: sorties, granted locks, messages that come again.
-pub(super) fn changed_since(desk: &mut Desk<'_, '_>, rev: u64) -> Result<RestoredCounts> {
+pub(super) fn changed_since(ctx: &mut OpContext<'_, '_>, rev: u64) -> Result<RestoredCounts> {
     let (mut sorties, mut locks, mut messages) =
         (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut after = rev;
@@ -43,7 +43,7 @@ pub(super) fn changed_since(desk: &mut Desk<'_, '_>, rev: u64) -> Result<Restore
             limit: PAGE,
             ..EventFilter::default()
         };
-        let events = desk.tx.events_after(after, &filter)?;
+        let events = ctx.tx.events_after(after, &filter)?;
         for event in &events {
             match (event.subject_kind, event.event_type()) {
                 (Kind::Sortie, _) => sorties.insert(event.subject.clone()),
@@ -66,12 +66,12 @@ pub(super) fn changed_since(desk: &mut Desk<'_, '_>, rev: u64) -> Result<Restore
 
 /// Effects of a mission that were begun by agents that are gone.
 pub(super) fn in_doubt(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     verdicts: &[AgentVerdict],
 ) -> Result<Vec<DoubtfulEffect>> {
     let mut doubtful = Vec::new();
-    for effect in desk.tx.find::<Effect>(Find::Mission(mission.id))? {
+    for effect in ctx.tx.find::<Effect>(Find::Mission(mission.id))? {
         let EffectState::Intent { at } = effect.state else {
             continue;
         };
@@ -94,7 +94,7 @@ pub(super) fn in_doubt(
 
 /// The remaining actions after a recovery: to settle effects in doubt, to start agents, or to take it back.
 pub(super) fn what_is_left(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     verdicts: &[AgentVerdict],
     doubtful: &[DoubtfulEffect],
@@ -112,7 +112,7 @@ pub(super) fn what_is_left(
             otherwise: Some(format!("fleet effect begin {} --again {of}", effect.key)),
         })
         .collect();
-    left.extend(agents_to_start(desk, mission, verdicts)?);
+    left.extend(agents_to_start(ctx, mission, verdicts)?);
     if rewound {
         left.push(Attention::new("to undo this", format!("fleet undo {of}")));
     }
@@ -121,11 +121,11 @@ pub(super) fn what_is_left(
 
 /// The agents of a mission that are to read their briefing, or that there is none at work.
 pub(super) fn agents_to_start(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     verdicts: &[AgentVerdict],
 ) -> Result<Vec<Attention>> {
-    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
+    let rows = ctx.tx.rows(Kind::Sortie, Find::Mission(mission.id))?;
     let status = |word: &str| SortieStatus::from_word(word);
     if rows
         .iter()

@@ -13,9 +13,9 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{find, newest_first, readable, tree};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// Lists the files of which something was said in a mission or recorded with its checkpoint.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -38,26 +38,26 @@ impl Operation for ListClaims {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<RepoPath>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<RepoPath>> {
         let (mission, checkpoint) = match &self.checkpoint {
             Some(reference) => {
-                let checkpoint = find(desk, reference)?;
+                let checkpoint = find(ctx, reference)?;
                 let mission = checkpoint.cut.mission_id.to_string();
-                (desk.mission(Some(&mission))?, Some(checkpoint.id))
+                (ctx.mission(Some(&mission))?, Some(checkpoint.id))
             }
             None => {
-                let mission = desk.mission(self.mission.as_deref())?;
-                let newest = newest_first(desk, &mission)?;
+                let mission = ctx.mission(self.mission.as_deref())?;
+                let newest = newest_first(ctx, &mission)?;
                 (mission, newest.first().map(|newest| newest.id))
             }
         };
         // The newest reports come first: should there be too many, those are looked at.
         let mut paths: Vec<RepoPath> = Vec::new();
-        let mut claims = claims(desk, &mission)?;
+        let mut claims = claims(ctx, &mission)?;
         claims.sort_by_key(|claim| std::cmp::Reverse(claim.at));
         paths.extend(claims.into_iter().map(|claim| claim.path));
         if let Some(id) = checkpoint
-            && let Ok(Some(recorded)) = tree::recorded(desk, id)?
+            && let Ok(Some(recorded)) = tree::recorded(ctx, id)?
         {
             let seen = recorded.file_system.seen().map(|file| file.path.clone());
             paths.extend(seen);
@@ -80,9 +80,9 @@ pub fn look(fleet: &mut Fleet, caller: &Caller, claims: &ListClaims) -> Option<T
 }
 
 /// What sorties, agents and notes say of files.
-fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
+fn claims(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
     let find = Find::Mission(mission.id);
-    let (files, _) = readable::<SortieFile>(desk.tx, find)?;
+    let (files, _) = readable::<SortieFile>(ctx.tx, find)?;
     let mut claims: Vec<Claim> = files
         .into_iter()
         .map(|file| Claim {
@@ -96,9 +96,9 @@ fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
         })
         .collect();
     // Only agents that named files are looked at, and of sorties only theirs.
-    let (agents, _) = readable::<Agent>(desk.tx, Find::All)?;
+    let (agents, _) = readable::<Agent>(ctx.tx, Find::All)?;
     for agent in agents.iter().filter(|it| !it.files_modified.is_empty()) {
-        let (sorties, _) = readable::<Sortie>(desk.tx, Find::Agent(agent.id))?;
+        let (sorties, _) = readable::<Sortie>(ctx.tx, Find::Agent(agent.id))?;
         let is_held = |sortie: &Sortie| sortie.mission_id == mission.id && sortie.status.is_held();
         if !sorties.iter().any(is_held) {
             continue;
@@ -110,7 +110,7 @@ fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
             checksum: None,
         }));
     }
-    let (notes, _) = readable::<Note>(desk.tx, find)?;
+    let (notes, _) = readable::<Note>(ctx.tx, find)?;
     claims.extend(notes.into_iter().filter(Note::holds).filter_map(|note| {
         Some(Claim {
             path: note.path?,
@@ -125,7 +125,7 @@ fn claims(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
 /// Compares what was said in a mission, and what was recorded with a checkpoint, with the work tree. Says what
 /// is wrong with the record, too.
 pub(crate) fn compare(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     checkpoint: Option<CheckpointId>,
     now: Option<&TreeNow>,
@@ -134,13 +134,13 @@ pub(crate) fn compare(
         return Ok((None, None));
     };
     let recorded = match checkpoint {
-        Some(id) => tree::recorded(desk, id)?,
+        Some(id) => tree::recorded(ctx, id)?,
         None => Ok(None),
     };
     let (recorded, damaged) = match recorded {
         Ok(recorded) => (recorded, None),
         Err(why) => (None, Some(why)),
     };
-    let checked = check(&claims(desk, mission)?, recorded.as_ref(), now);
+    let checked = check(&claims(ctx, mission)?, recorded.as_ref(), now);
     Ok((Some(checked).filter(TreeCheck::is_telling), damaged))
 }

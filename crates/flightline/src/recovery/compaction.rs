@@ -14,9 +14,9 @@ use super::newest_sound;
 use crate::agent::{held_sorties, named_or_acting};
 use crate::checkpoint::take::last_act;
 use crate::context::receipt::expire_all;
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// How it is known that an agent lost its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,9 +73,9 @@ impl Operation for ReportCompaction {
         ActsFor::named(self.agent.as_deref())
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Compacted> {
-        let mut agent = named_or_acting(desk, self.agent.as_deref())?;
-        if desk.agent_id() != Some(agent.id) && !desk.is_in_charge() {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Compacted> {
+        let mut agent = named_or_acting(ctx, self.agent.as_deref())?;
+        if ctx.agent_id() != Some(agent.id) && !ctx.is_in_charge() {
             return Err(Refusal::new(
                 Code::NotYours,
                 format!(
@@ -86,10 +86,10 @@ impl Operation for ReportCompaction {
             .into());
         }
         agent.context += 1;
-        agent.updated_at = desk.now();
+        agent.updated_at = ctx.now();
         let data = json!({ "context": agent.context, "evidence": self.evidence });
-        desk.tx.set(EventType::AgentCompacted, &agent, &data)?;
-        let missions = lose_context(desk, &agent, self.evidence)?;
+        ctx.tx.set(EventType::AgentCompacted, &agent, &data)?;
+        let missions = lose_context(ctx, &agent, self.evidence)?;
         Ok(Compacted {
             agent: agent.name,
             context: agent.context,
@@ -101,30 +101,30 @@ impl Operation for ReportCompaction {
 /// Records that an agent lost its context, for each mission it works in. What it was offered before was
 /// offered to a context that is gone.
 pub(crate) fn lose_context(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     evidence: CompactionEvidence,
 ) -> Result<Vec<MissionId>> {
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
-    expire_all(desk, agent)?;
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
+    expire_all(ctx, agent)?;
     let mut told = Vec::new();
-    for id in missions_of(desk, agent)? {
+    for id in missions_of(ctx, agent)? {
         // One mission's damage stops no agent from coming back.
-        match tell(desk, &id, agent, evidence) {
+        match tell(ctx, &id, agent, evidence) {
             Ok(mission) => told.extend(mission),
             Err(Error::Store(StoreError::Corrupt(_))) => {}
             Err(error) => return Err(error),
         }
     }
-    desk.tx.act_as(who);
+    ctx.tx.act_as(who);
     Ok(told)
 }
 
 /// The missions in which an agent holds work, and those under way that it coordinates.
-pub(crate) fn missions_of(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<BTreeSet<String>> {
-    let held = held_sorties(desk, agent.id)?;
-    let rows = desk.tx.rows(Kind::Sortie, Find::Agent(agent.id))?;
+pub(crate) fn missions_of(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<BTreeSet<String>> {
+    let held = held_sorties(ctx, agent.id)?;
+    let rows = ctx.tx.rows(Kind::Sortie, Find::Agent(agent.id))?;
     let working = rows
         .into_iter()
         .filter(|row| held.contains(&row.id))
@@ -132,35 +132,35 @@ pub(crate) fn missions_of(desk: &mut Desk<'_, '_>, agent: &Agent) -> Result<BTre
     let mut missions: BTreeSet<String> = working.collect();
     let under_way = MissionStatus::InProgress.as_str();
     let coordinated = Find::AgentStatus(agent.id, under_way);
-    let rows = desk.tx.rows(Kind::Mission, coordinated)?.into_iter();
+    let rows = ctx.tx.rows(Kind::Mission, coordinated)?.into_iter();
     missions.extend(rows.map(|row| row.id));
     Ok(missions)
 }
 
 fn tell(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     id: &str,
     agent: &Agent,
     evidence: CompactionEvidence,
 ) -> Result<Option<MissionId>> {
-    let Some(mission) = desk.tx.get::<Mission>(id)? else {
+    let Some(mission) = ctx.tx.get::<Mission>(id)? else {
         return Ok(None);
     };
     if mission.status != MissionStatus::InProgress {
         return Ok(None);
     }
-    let last = last_act(desk, &mission)?.map_or(mission.created_at, |event| event.happened_at());
-    let (checkpoint, _) = newest_sound(desk, &mission)?;
+    let last = last_act(ctx, &mission)?.map_or(mission.created_at, |event| event.happened_at());
+    let (checkpoint, _) = newest_sound(ctx, &mission)?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
     let data = json!({
         "mission_id": mission.id,
         "last_activity_at": last,
-        "inactivity_duration_ms": desk.now().since(last),
+        "inactivity_duration_ms": ctx.now().since(last),
         "checkpoint_available": checkpoint.is_some(),
         "checkpoint_id": checkpoint.map(|checkpoint| checkpoint.id),
         "evidence": evidence,
         "agent": agent.name,
     });
-    desk.tx.note(EventType::ContextCompacted, &mission, &data)?;
+    ctx.tx.note(EventType::ContextCompacted, &mission, &data)?;
     Ok(Some(mission.id))
 }

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::milestones;
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::begin_if_pending;
+use crate::op_context::OpContext;
 use crate::sortie::change::check_owner;
 
 /// More changes than this are not taken at once.
@@ -73,7 +73,7 @@ impl Operation for ApplyDeltas {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<DeltaOutcome>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<DeltaOutcome>> {
         if self.changes.len() > MOST {
             return Err(Refusal::invalid(format!(
                 "{} changes are too many: at most {MOST} are applied at once",
@@ -81,27 +81,27 @@ impl Operation for ApplyDeltas {
             ))
             .into());
         }
-        let mission = desk.mission(self.mission.as_deref())?;
+        let mission = ctx.mission(self.mission.as_deref())?;
         let changes = self.changes.iter().cloned();
         let deltas: Vec<Json> = changes.map(Json::from).collect();
-        apply(desk, &mission, &deltas)
+        apply(ctx, &mission, &deltas)
     }
 }
 
 /// Applies changes, one after the other. One that cannot be made is kept, and keeps no other from being made.
 pub(crate) fn apply(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     deltas: &[Json],
 ) -> Result<Vec<DeltaOutcome>> {
     let mut outcomes = Vec::with_capacity(deltas.len());
     for (index, delta) in deltas.iter().enumerate() {
-        let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        let sorties = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
         let (result, sortie_id, why) = match decide(delta, &sorties) {
             DeltaDecision::Already => (DeltaResult::Already, None, None),
             DeltaDecision::Kept { why } => (DeltaResult::Kept, None, Some(why)),
             DeltaDecision::Move { sortie, to } => {
-                match desk.attempt(|desk| move_to(desk, sortie.clone(), to))? {
+                match ctx.attempt(|ctx| move_to(ctx, sortie.clone(), to))? {
                     Ok(()) => (DeltaResult::Made, Some(sortie.id), None),
                     Err(error) => (DeltaResult::Kept, None, Some(error.to_string())),
                 }
@@ -115,14 +115,14 @@ pub(crate) fn apply(
         });
     }
     if outcomes.iter().any(|it| it.result == DeltaResult::Made) {
-        milestones(desk, mission)?;
+        milestones(ctx, mission)?;
     }
     Ok(outcomes)
 }
 
-fn move_to(desk: &mut Desk<'_, '_>, mut sortie: Sortie, to: SortieStatus) -> Result<()> {
-    check_owner(desk, &sortie, "move")?;
-    let (now, from) = (desk.now(), sortie.status);
+fn move_to(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie, to: SortieStatus) -> Result<()> {
+    check_owner(ctx, &sortie, "move")?;
+    let (now, from) = (ctx.now(), sortie.status);
     sortie.status = to;
     sortie.updated_at = now;
     sortie.blocked_reason = None;
@@ -135,9 +135,9 @@ fn move_to(desk: &mut Desk<'_, '_>, mut sortie: Sortie, to: SortieStatus) -> Res
             sortie.completed_at = None;
         }
         SortieStatus::InProgress => {
-            begin_if_pending(desk, sortie.mission_id)?;
+            begin_if_pending(ctx, sortie.mission_id)?;
             if sortie.assigned_to.is_none() {
-                let owner = desk.agent.as_ref().ok_or_else(|| {
+                let owner = ctx.agent.as_ref().ok_or_else(|| {
                     Error::from(Refusal::invalid(
                         "it does not name the agent that works on it",
                     ))
@@ -161,9 +161,9 @@ fn move_to(desk: &mut Desk<'_, '_>, mut sortie: Sortie, to: SortieStatus) -> Res
         SortieStatus::Skipped | SortieStatus::Assigned | SortieStatus::Blocked => {}
     }
     let data = json!({ "from": from.as_str(), "to": to.as_str(), "reason": "delta" });
-    desk.tx.set(EventType::SortieMoved, &sortie, &data)?;
+    ctx.tx.set(EventType::SortieMoved, &sortie, &data)?;
     if to == SortieStatus::Completed {
-        synced_by(desk, &sortie)?;
+        synced_by(ctx, &sortie)?;
     }
     Ok(())
 }

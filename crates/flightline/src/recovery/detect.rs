@@ -17,12 +17,12 @@ use super::{AgentVerdict, newest_sound, verdicts};
 use crate::agent::Sighting;
 use crate::agent::holdings::InHand;
 use crate::checkpoint::take::last_act;
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;
 use crate::mail::notice;
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::status::Attention;
 
 /// What the message begins with that offers a recovery.
@@ -142,8 +142,8 @@ impl Operation for PeekCandidates {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<RecoveryCandidate>> {
-        let found = candidates(desk, self.threshold_ms, &self.sightings)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<RecoveryCandidate>> {
+        let found = candidates(ctx, self.threshold_ms, &self.sightings)?;
         Ok(found.into_iter().map(|(_, candidate)| candidate).collect())
     }
 }
@@ -158,16 +158,16 @@ impl Operation for Detect {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<RecoveryCandidate>> {
-        notice_overdue(desk)?;
-        let found = candidates(desk, self.threshold_ms, &self.sightings)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<RecoveryCandidate>> {
+        notice_overdue(ctx)?;
+        let found = candidates(ctx, self.threshold_ms, &self.sightings)?;
         let mut told = Vec::new();
         for (mission, candidate) in found {
             if let Some(mission) = mission
                 && candidate.needs_recovery()
-                && !already_told(desk, &mission, &candidate)?
+                && !already_told(ctx, &mission, &candidate)?
             {
-                tell(desk, &mission, &candidate)?;
+                tell(ctx, &mission, &candidate)?;
             }
             told.push(candidate);
         }
@@ -176,27 +176,27 @@ impl Operation for Detect {
 }
 
 fn candidates(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     threshold: Option<Millis>,
     sightings: &[Sighting],
 ) -> Result<Vec<(Option<Mission>, RecoveryCandidate)>> {
-    let verdicts = verdicts(desk, sightings)?;
-    candidates_among(desk, threshold, &verdicts)
+    let verdicts = verdicts(ctx, sightings)?;
+    candidates_among(ctx, threshold, &verdicts)
 }
 
 /// The missions that need recovery, where all agents were judged already.
 pub(crate) fn candidates_among(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     threshold: Option<Millis>,
     verdicts: &[AgentVerdict],
 ) -> Result<Vec<(Option<Mission>, RecoveryCandidate)>> {
     let patience = Patience {
-        mission: threshold.unwrap_or(desk.policy.quiet_ms),
+        mission: threshold.unwrap_or(ctx.policy.quiet_ms),
         // While others go on, one of them may think for a while.
-        agent: threshold.unwrap_or(desk.policy.stalled_ms),
+        agent: threshold.unwrap_or(ctx.policy.stalled_ms),
     };
     let mut found = Vec::new();
-    let mut missions = desk.tx.missions_under_way()?;
+    let mut missions = ctx.tx.missions_under_way()?;
     missions.retain(|row| row.status == MissionStatus::InProgress.as_str());
     if missions.is_empty() {
         return Ok(found);
@@ -205,16 +205,16 @@ pub(crate) fn candidates_among(
         patience,
         verdicts,
         // One that is damaged is found with its mission, and only there.
-        in_hand: match InHand::of_all(desk) {
+        in_hand: match InHand::of_all(ctx) {
             Err(Error::Store(StoreError::Corrupt(_))) => None,
             all => Some(all?),
         },
     };
     for row in missions {
         // One mission's damage never hides another, and is not hidden either.
-        match judge(desk, &row.id, &all) {
+        match judge(ctx, &row.id, &all) {
             Ok(judged) => found.extend(judged.map(|(mission, judged)| (Some(mission), judged))),
-            Err(Error::Store(StoreError::Corrupt(_))) => found.push((None, damaged(desk, &row)?)),
+            Err(Error::Store(StoreError::Corrupt(_))) => found.push((None, damaged(ctx, &row)?)),
             Err(error) => return Err(error),
         }
     }
@@ -239,25 +239,25 @@ struct Patience {
 }
 
 fn judge(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     id: &str,
     all: &Looking<'_>,
 ) -> Result<Option<(Mission, RecoveryCandidate)>> {
-    let Some(mission) = desk.tx.get::<Mission>(id)? else {
+    let Some(mission) = ctx.tx.get::<Mission>(id)? else {
         return Ok(None);
     };
-    let candidate = candidate(desk, &mission, all)?;
+    let candidate = candidate(ctx, &mission, all)?;
     Ok(candidate.map(|candidate| (mission, candidate)))
 }
 
 /// A mission whose records cannot be read: `fleet doctor` says which.
-fn damaged(desk: &Desk<'_, '_>, row: &SubjectRow) -> Result<RecoveryCandidate> {
+fn damaged(ctx: &OpContext<'_, '_>, row: &SubjectRow) -> Result<RecoveryCandidate> {
     Ok(RecoveryCandidate {
         mission_id: row.typed_id()?,
         title: row.name.clone().unwrap_or_default(),
         evidence: "damaged".to_owned(),
         last_activity_at: row.at,
-        inactivity_duration_ms: desk.now().since(row.at),
+        inactivity_duration_ms: ctx.now().since(row.at),
         checkpoint_available: false,
         checkpoint_id: None,
         checkpoint_at: None,
@@ -277,7 +277,7 @@ fn locked(in_hand: &InHand, mission: &Mission, verdict: &AgentVerdict) -> Vec<St
 }
 
 fn candidate(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     all: &Looking<'_>,
 ) -> Result<Option<RecoveryCandidate>> {
@@ -286,14 +286,14 @@ fn candidate(
     let (mut agents, mut running) = (Vec::new(), false);
     let apart = match &all.in_hand {
         Some(_) => None,
-        None => Some(InHand::of_mission(desk, mission.id)?),
+        None => Some(InHand::of_mission(ctx, mission.id)?),
     };
     let nothing = InHand::default();
     let in_hand = all.in_hand.as_ref().or(apart.as_ref()).unwrap_or(&nothing);
     let held = in_hand.sorties.get(&mission.id.to_string());
     let held = held.map_or(&[][..], Vec::as_slice);
-    let recovered = desk.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
-    let last_act = last_act(desk, mission)?.map(|event| event.happened_at());
+    let recovered = ctx.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
+    let last_act = last_act(ctx, mission)?.map(|event| event.happened_at());
     let mut signs = vec![last_act];
     let mut news = News::of(recovered.as_ref(), last_act);
     for verdict in verdicts {
@@ -320,11 +320,11 @@ fn candidate(
         }
         // The caller is there, and may be the very agent that came back without its context.
         let mut silent_ms = None;
-        if desk.agent_id() != Some(verdict.agent.id) {
-            let pulse = desk.tx.pulse(verdict.agent.id)?;
-            let sign = crate::agent::last_sign(desk, &verdict.agent, pulse.as_ref());
+        if ctx.agent_id() != Some(verdict.agent.id) {
+            let pulse = ctx.tx.pulse(verdict.agent.id)?;
+            let sign = crate::agent::last_sign(ctx, &verdict.agent, pulse.as_ref());
             if !sorties.is_empty() && !verdict.running {
-                let silence = sign.map(|sign| desk.now().since(sign));
+                let silence = sign.map(|sign| ctx.now().since(sign));
                 silent_ms = silence
                     .filter(|silence| *silence > patience.agent)
                     .filter(|_| News::is_new(recovered.as_ref(), verdict, sign));
@@ -355,11 +355,11 @@ fn candidate(
         .flatten()
         .max()
         .unwrap_or(mission.created_at);
-    let silence = desk.now().since(last_activity_at);
+    let silence = ctx.now().since(last_activity_at);
     // A process that is gone is proof at once; mere silence only after a while, and never while a
     // process of the mission is seen running.
-    let tasks = match desk.policy.find_tasks {
-        true => troubled(desk, mission, threshold, verdicts)?,
+    let tasks = match ctx.policy.find_tasks {
+        true => troubled(ctx, mission, threshold, verdicts)?,
         false => Vec::new(),
     };
     // One that is silent is not hidden by another that goes on.
@@ -374,21 +374,18 @@ fn candidate(
         (false, false) => return Ok(None),
     };
     let (last_activity_at, silence) = match one_is_silent {
-        Some(silence) if evidence == AGENT_SILENT => (desk.now().minus(silence), silence),
+        Some(silence) if evidence == AGENT_SILENT => (ctx.now().minus(silence), silence),
         Some(_) | None => (last_activity_at, silence),
     };
     // The causes of the last recovery are settled; a new owner is missing while no agent goes on.
     let (recovered_at, left) = match recovered.filter(|_| evidence == UNATTENDED) {
-        Some(recovered) => (
-            Some(recovered.at),
-            agents_to_start(desk, mission, verdicts)?,
-        ),
+        Some(recovered) => (Some(recovered.at), agents_to_start(ctx, mission, verdicts)?),
         None => (None, Vec::new()),
     };
-    let (checkpoint, _) = newest_sound(desk, mission)?;
+    let (checkpoint, _) = newest_sound(ctx, mission)?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.cut.progress_percent < 100);
     let events_since = match &checkpoint {
-        Some(checkpoint) => work_since(desk, mission, checkpoint.cut.rev)?,
+        Some(checkpoint) => work_since(ctx, mission, checkpoint.cut.rev)?,
         None => 0,
     };
     Ok(Some(RecoveryCandidate {
@@ -409,13 +406,13 @@ fn candidate(
 }
 
 /// How many events there were in a mission after a checkpoint, but for those that we write ourselves.
-fn work_since(desk: &mut Desk<'_, '_>, mission: &Mission, rev: u64) -> Result<u64> {
+fn work_since(ctx: &mut OpContext<'_, '_>, mission: &Mission, rev: u64) -> Result<u64> {
     let filter = EventFilter {
         mission: Some(mission.id),
         limit: 10_000,
         ..EventFilter::default()
     };
-    let events = desk.tx.events_after(rev, &filter)?.into_iter();
+    let events = ctx.tx.events_after(rev, &filter)?.into_iter();
     let ours = |event: &Event| {
         event.actor == "flightline" || event.is_detail() || event.subject_kind == Kind::Checkpoint
     };
@@ -466,17 +463,17 @@ fn was_heard(recovered: &Recovery, sign: Option<Time>) -> bool {
 
 /// One event per silence, and one per death: while others go on working, the dead stay dead.
 fn already_told(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     candidate: &RecoveryCandidate,
 ) -> Result<bool> {
     // What an agent's client said of its context is neither a silence nor a death.
-    let of_mission = desk.tx.events_of(Kind::Mission, &mission.key(), 200)?;
+    let of_mission = ctx.tx.events_of(Kind::Mission, &mission.key(), 200)?;
     let last = of_mission
         .into_iter()
         .find(|event| event.is(EventType::ContextCompacted) && event.data.get("agent").is_none());
     // Reports from before the last recovery are settled by it.
-    let recovered = desk.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
+    let recovered = ctx.tx.newest::<Recovery>(mission.id, None, 1)?.pop();
     let last =
         last.filter(|event| recovered.is_none_or(|recovered| event.timestamp >= recovered.at));
     Ok(last.is_some_and(|event| {
@@ -521,9 +518,13 @@ fn names(candidate: &RecoveryCandidate) -> String {
     format!("{} {verb}", names.join(", "))
 }
 
-fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &RecoveryCandidate) -> Result<()> {
-    let before = desk.tx.actor().clone();
-    desk.tx.act_as(flightline_store::Actor::flightline());
+fn tell(
+    ctx: &mut OpContext<'_, '_>,
+    mission: &Mission,
+    candidate: &RecoveryCandidate,
+) -> Result<()> {
+    let before = ctx.tx.actor().clone();
+    ctx.tx.act_as(flightline_store::Actor::flightline());
     let mut data = json!({
         "mission_id": mission.id,
         "last_activity_at": candidate.last_activity_at,
@@ -538,8 +539,8 @@ fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &RecoveryCandidat
     if let Some(silent) = silent(candidate) {
         data["silent"] = silent;
     }
-    desk.tx.note(EventType::ContextCompacted, mission, &data)?;
-    let dispatch = desk.dispatch_of(mission)?;
+    ctx.tx.note(EventType::ContextCompacted, mission, &data)?;
+    let dispatch = ctx.dispatch_of(mission)?;
     let subject = format!("{OFFER}{}", mission.title);
     let quiet = match candidate.evidence == AGENT_SILENT {
         true => format!("{} silent", names(candidate)),
@@ -557,7 +558,7 @@ fn tell(desk: &mut Desk<'_, '_>, mission: &Mission, candidate: &RecoveryCandidat
         ),
         None => format!("{quiet}, and there is no checkpoint to resume from."),
     };
-    notice(desk, dispatch, &subject, &body, Some(mission.id))?;
-    desk.tx.act_as(before);
+    notice(ctx, dispatch, &subject, &body, Some(mission.id))?;
+    ctx.tx.act_as(before);
     Ok(())
 }

@@ -13,8 +13,8 @@ use serde_json::json;
 use super::locks::{held_paths, locked_for, taken_by};
 use crate::agent::held_sorties;
 use crate::agent::takeover::REASSIGNED_BY_TAKEOVER;
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// So many lost locks are looked for.
 const LOST_LOOKED_AT: u64 = 1_000;
@@ -31,31 +31,31 @@ pub(crate) struct CarriedWork {
 /// No lock is the old one: each is granted anew, with a new fence. One that was lost since `since` is taken
 /// again where it is free, and is a blocker either way.
 pub(crate) fn follow(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     from: &Agent,
     to: &Agent,
     since: Option<Time>,
 ) -> Result<CarriedWork> {
-    let held = desk.tx.find::<Lock>(Find::Agent(from.id))?;
+    let held = ctx.tx.find::<Lock>(Find::Agent(from.id))?;
     let mut followed = CarriedWork {
         sorties: Vec::new(),
         locks: Vec::new(),
         blockers: Vec::new(),
     };
-    for id in held_sorties(desk, from.id)? {
-        if let Some(sortie) = desk.tx.get::<Sortie>(&id)? {
-            followed.sorties.push(give(desk, sortie, &held, from, to)?);
+    for id in held_sorties(ctx, from.id)? {
+        if let Some(sortie) = ctx.tx.get::<Sortie>(&id)? {
+            followed.sorties.push(give(ctx, sortie, &held, from, to)?);
         }
     }
     for lock in held {
-        followed.locks.push(grant_anew(desk, lock, from, to)?);
+        followed.locks.push(grant_anew(ctx, lock, from, to)?);
     }
-    take_again(desk, from, to, since, &mut followed)?;
+    take_again(ctx, from, to, since, &mut followed)?;
     Ok(followed)
 }
 
 fn give(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut sortie: Sortie,
     held: &[Lock],
     from: &Agent,
@@ -63,56 +63,56 @@ fn give(
 ) -> Result<Sortie> {
     sortie.assigned_to = Some(to.id);
     sortie.assigned_epoch = Some(to.epoch);
-    sortie.updated_at = desk.now();
+    sortie.updated_at = ctx.now();
     if from.id == to.id {
         let data = json!({ "epoch": to.epoch });
-        desk.tx.set(EventType::SortieKept, &sortie, &data)?;
+        ctx.tx.set(EventType::SortieKept, &sortie, &data)?;
         return Ok(sortie);
     }
-    sortie.assigned_at = Some(desk.now());
+    sortie.assigned_at = Some(ctx.now());
     // The successor begins a started sortie anew.
     sortie.attempts += u32::from(sortie.status != SortieStatus::Assigned);
     sortie.interrupted = Some(Interruption {
         owner: from.name.clone(),
-        at: desk.now(),
+        at: ctx.now(),
         locks: locked_for(&sortie, held),
         blocked_reason: sortie.blocked_reason.clone(),
     });
     let data = json!({ "from": from.name, "to": to.name, "reason": REASSIGNED_BY_TAKEOVER });
-    desk.tx.set(EventType::SortieReassigned, &sortie, &data)?;
+    ctx.tx.set(EventType::SortieReassigned, &sortie, &data)?;
     Ok(sortie)
 }
 
 /// The holder under the old fence must not write any more.
-fn grant_anew(desk: &mut Desk<'_, '_>, old: Lock, from: &Agent, to: &Agent) -> Result<Lock> {
+fn grant_anew(ctx: &mut OpContext<'_, '_>, old: Lock, from: &Agent, to: &Agent) -> Result<Lock> {
     let mut id = old.id;
     if from.id != to.id {
         let data = json!({ "file": old.file, "fence": old.fence, "reason": "taken over" });
-        desk.tx.remove(EventType::LockReleased, &old, &data)?;
-        id = LockId::new(desk.tx.uuid());
+        ctx.tx.remove(EventType::LockReleased, &old, &data)?;
+        id = LockId::new(ctx.tx.uuid());
     }
-    desk.tx.end_watch(id)?;
+    ctx.tx.end_watch(id)?;
     let lock = Lock {
         id,
         held_by: to.id,
         epoch: to.epoch,
-        fence: desk.tx.next_rev(),
-        acquired_at: desk.now(),
+        fence: ctx.tx.next_rev(),
+        acquired_at: ctx.now(),
         ..old
     };
-    record(desk, &lock)?;
+    record(ctx, &lock)?;
     Ok(lock)
 }
 
-fn record(desk: &mut Desk<'_, '_>, lock: &Lock) -> Result<()> {
+fn record(ctx: &mut OpContext<'_, '_>, lock: &Lock) -> Result<()> {
     let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" });
-    desk.tx.set(EventType::LockAcquired, lock, &data)?;
+    ctx.tx.set(EventType::LockAcquired, lock, &data)?;
     Ok(())
 }
 
 /// One attempt for each lock that lapsed or was taken away while its holder was silent.
 fn take_again(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     from: &Agent,
     to: &Agent,
     since: Option<Time>,
@@ -121,8 +121,8 @@ fn take_again(
     if followed.sorties.is_empty() {
         return Ok(());
     }
-    let mut held = held_paths(desk)?;
-    for (file, sortie) in lost_locks(desk, from, since)? {
+    let mut held = held_paths(ctx)?;
+    for (file, sortie) in lost_locks(ctx, from, since)? {
         let of = followed.sorties.iter();
         let work = sortie.and_then(|id| of.clone().find(|sortie| sortie.id == id));
         // What it was for is no longer in these hands.
@@ -132,7 +132,7 @@ fn take_again(
         let overlapping = || held.iter().filter(|(other, _)| other.overlaps(&file));
         if let Some((_, other)) = overlapping().find(|(_, by)| *by != to.id) {
             let other = *other;
-            let blocker = taken_by(desk, &file, from.name.as_str(), other)?;
+            let blocker = taken_by(ctx, &file, from.name.as_str(), other)?;
             followed.blockers.push(blocker);
             continue;
         }
@@ -141,18 +141,18 @@ fn take_again(
         }
         let mission = work.or_else(|| of.clone().next());
         let lock = Lock {
-            id: LockId::new(desk.tx.uuid()),
+            id: LockId::new(ctx.tx.uuid()),
             file: file.clone(),
             held_by: to.id,
             epoch: to.epoch,
-            fence: desk.tx.next_rev(),
+            fence: ctx.tx.next_rev(),
             sortie_id: work.map(|sortie| sortie.id),
             mission_id: mission.map(|sortie| sortie.mission_id),
             purpose: None,
-            timeout_ms: desk.policy.lock_ttl_ms,
-            acquired_at: desk.now(),
+            timeout_ms: ctx.policy.lock_ttl_ms,
+            acquired_at: ctx.now(),
         };
-        record(desk, &lock)?;
+        record(ctx, &lock)?;
         followed.blockers.push(format!(
             "{file} had lapsed; {} holds it again with fence {}",
             to.name, lock.fence
@@ -165,11 +165,11 @@ fn take_again(
 
 /// The locks that an agent lost since, with the sortie each was for; each path once.
 fn lost_locks(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     from: &Agent,
     since: Option<Time>,
 ) -> Result<Vec<(RepoPath, Option<SortieId>)>> {
-    let mut events = desk.tx.removals(Kind::Lock, LOST_LOOKED_AT)?;
+    let mut events = ctx.tx.removals(Kind::Lock, LOST_LOOKED_AT)?;
     events.retain(|event| {
         matches!(
             event.event_type(),
@@ -196,7 +196,7 @@ fn lost_locks(
 
 /// The result of an earlier request: the ids of the sorties, the locked files, and the number of messages.
 pub(crate) fn given_in(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     step: u64,
 ) -> Result<(Vec<String>, Vec<String>, u64)> {
     let (mut sorties, mut locks, mut messages) = (Vec::new(), Vec::new(), 0);
@@ -206,7 +206,7 @@ pub(crate) fn given_in(
             limit: LOST_LOOKED_AT,
             ..EventFilter::default()
         };
-        let events = desk.tx.events_after(after, &filter)?;
+        let events = ctx.tx.events_after(after, &filter)?;
         let Some(last) = events.last().map(|event| event.rev) else {
             break;
         };

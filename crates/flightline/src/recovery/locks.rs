@@ -14,9 +14,9 @@ use serde_json::json;
 use super::AgentVerdict;
 use crate::agent::last_sign;
 use crate::checkpoint::readable;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::lock::watch::silent_since;
+use crate::op_context::OpContext;
 
 /// The paths locked for a sortie: under its name, or in its mission and overlapping its files.
 pub(super) fn locked_for(sortie: &Sortie, held: &[Lock]) -> Vec<RepoPath> {
@@ -33,17 +33,17 @@ pub(super) fn locked_for(sortie: &Sortie, held: &[Lock]) -> Vec<RepoPath> {
 }
 
 pub(super) fn release_locks(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     verdicts: &[AgentVerdict],
     taken_from: &mut BTreeSet<AgentId>,
 ) -> Result<Vec<String>> {
     let mut released = Vec::new();
     for verdict in verdicts.iter().filter(|verdict| verdict.is_gone()) {
         // One that cannot be read stays, and the doctor names it.
-        let (locks, _) = readable::<Lock>(desk.tx, Find::Agent(verdict.agent.id))?;
+        let (locks, _) = readable::<Lock>(ctx.tx, Find::Agent(verdict.agent.id))?;
         for lock in locks {
             let data = json!({ "file": lock.file, "fence": lock.fence, "from": verdict.agent.name, "sortie": lock.sortie_id, "reason": verdict.liveness.evidence });
-            desk.tx.remove(EventType::LockReleased, &lock, &data)?;
+            ctx.tx.remove(EventType::LockReleased, &lock, &data)?;
             taken_from.insert(verdict.agent.id);
             released.push(lock.file.to_string());
         }
@@ -56,21 +56,21 @@ pub(super) fn release_locks(
 /// become void at any time. Rolling forward, a lock that its holder gave up since, or was told that it lost, stays
 /// given up.
 pub(super) fn regrant(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     mut wanted: Vec<Lock>,
     verdicts: &[AgentVerdict],
     kind: RecoveryKind,
 ) -> Result<(u64, Vec<String>)> {
     wanted.sort_by_key(|lock| lock.fence);
-    let mut held = held_paths(desk)?;
+    let mut held = held_paths(ctx)?;
     let (mut count, mut blockers) = (0, Vec::new());
     for old in wanted {
         if held
             .iter()
             .any(|(file, by)| file.is_same(&old.file) && *by == old.held_by)
         {
-            blockers.extend(renew_lapsed(desk, &old, verdicts)?);
+            blockers.extend(renew_lapsed(ctx, &old, verdicts)?);
             count += 1;
             continue;
         }
@@ -79,13 +79,13 @@ pub(super) fn regrant(
             .find(|verdict| verdict.agent.id == old.held_by && !verdict.is_gone())
         else {
             if kind == RecoveryKind::Rewind {
-                blockers.extend(without_holder(desk, &old, &held)?);
+                blockers.extend(without_holder(ctx, &old, &held)?);
             }
             continue;
         };
         // Work that was finished since needs its lock no more. A lock that was not for one sortie is for
         // all that its holder has in this mission.
-        let work = desk.tx.rows(Kind::Sortie, Find::Agent(old.held_by))?;
+        let work = ctx.tx.rows(Kind::Sortie, Find::Agent(old.held_by))?;
         let needed = work.iter().any(|row| {
             SortieStatus::from_word(&row.status).is_some_and(SortieStatus::is_held)
                 && match old.sortie_id {
@@ -93,24 +93,24 @@ pub(super) fn regrant(
                     None => row.mission == Some(mission.to_string()),
                 }
         });
-        let lapsed = has_lapsed(desk, &old)?;
+        let lapsed = has_lapsed(ctx, &old)?;
         if !needed || (kind == RecoveryKind::RollForward && !lapsed) {
             continue;
         }
         let in_the_way =
             |(file, by): &&(RepoPath, AgentId)| *by != old.held_by && file.overlaps(&old.file);
         if let Some((_, other)) = held.iter().find(in_the_way) {
-            blockers.push(held_by_another(desk, &old, *other)?);
+            blockers.push(held_by_another(ctx, &old, *other)?);
             continue;
         }
         let lock = Lock {
-            id: LockId::new(desk.tx.uuid()),
+            id: LockId::new(ctx.tx.uuid()),
             epoch: verdict.agent.epoch,
-            fence: desk.tx.next_rev(),
-            acquired_at: desk.now(),
+            fence: ctx.tx.next_rev(),
+            acquired_at: ctx.now(),
             ..old
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::LockAcquired,
             &lock,
             &json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" }),
@@ -126,12 +126,12 @@ pub(super) fn regrant(
 
 /// Grants a lapsed lock of its holder anew: any agent that asked for it would have got it. Says so.
 fn renew_lapsed(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     old: &Lock,
     verdicts: &[AgentVerdict],
 ) -> Result<Option<String>> {
     // One that cannot be read stays as it is, and the doctor names it.
-    let (held, _) = readable::<Lock>(desk.tx, Find::Agent(old.held_by))?;
+    let (held, _) = readable::<Lock>(ctx.tx, Find::Agent(old.held_by))?;
     let held = held.into_iter().find(|lock| lock.file.is_same(&old.file));
     let verdict = verdicts
         .iter()
@@ -139,21 +139,21 @@ fn renew_lapsed(
     let (Some(lock), Some(verdict)) = (held, verdict.filter(|verdict| !verdict.is_gone())) else {
         return Ok(None);
     };
-    let pulse = desk.tx.pulse(old.held_by)?;
-    let sign = last_sign(desk, &verdict.agent, pulse.as_ref());
-    let since = silent_since(desk, &lock, sign)?;
-    if !lock.has_lapsed(since, desk.now()) || verdict.running {
+    let pulse = ctx.tx.pulse(old.held_by)?;
+    let sign = last_sign(ctx, &verdict.agent, pulse.as_ref());
+    let since = silent_since(ctx, &lock, sign)?;
+    if !lock.has_lapsed(since, ctx.now()) || verdict.running {
         return Ok(None);
     }
-    desk.tx.end_watch(lock.id)?;
+    ctx.tx.end_watch(lock.id)?;
     let lock = Lock {
         epoch: verdict.agent.epoch,
-        fence: desk.tx.next_rev(),
-        acquired_at: desk.now(),
+        fence: ctx.tx.next_rev(),
+        acquired_at: ctx.now(),
         ..lock
     };
     let data = json!({ "file": lock.file, "fence": lock.fence, "reason": "recovered" });
-    desk.tx.set(EventType::LockAcquired, &lock, &data)?;
+    ctx.tx.set(EventType::LockAcquired, &lock, &data)?;
     Ok(Some(holds_again(&lock, &verdict.agent)))
 }
 
@@ -164,18 +164,18 @@ fn holds_again(lock: &Lock, holder: &Agent) -> String {
     )
 }
 
-fn held_by_another(desk: &mut Desk<'_, '_>, old: &Lock, now: AgentId) -> Result<String> {
-    let before = desk.agent_name(old.held_by)?;
-    taken_by(desk, &old.file, &before, now)
+fn held_by_another(ctx: &mut OpContext<'_, '_>, old: &Lock, now: AgentId) -> Result<String> {
+    let before = ctx.agent_name(old.held_by)?;
+    taken_by(ctx, &old.file, &before, now)
 }
 
 pub(super) fn taken_by(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     file: &RepoPath,
     before: &str,
     now: AgentId,
 ) -> Result<String> {
-    let now = desk.agent_name(now)?;
+    let now = ctx.agent_name(now)?;
     Ok(format!(
         "{file} is locked by {now}, {before} held it before"
     ))
@@ -184,20 +184,20 @@ pub(super) fn taken_by(
 /// A lock of the checkpoint whose holder is gone is granted to no agent: the next owner of the work has to take it.
 /// Completed work needs it no more.
 fn without_holder(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     old: &Lock,
     held: &[(RepoPath, AgentId)],
 ) -> Result<Option<String>> {
     if let Some(id) = old.sortie_id {
-        let sortie = desk.tx.get::<Sortie>(&id.to_string())?;
+        let sortie = ctx.tx.get::<Sortie>(&id.to_string())?;
         if sortie.is_none_or(|sortie| sortie.status.is_settled()) {
             return Ok(None);
         }
     }
     if let Some((_, other)) = held.iter().find(|(file, _)| file.overlaps(&old.file)) {
-        return held_by_another(desk, old, *other).map(Some);
+        return held_by_another(ctx, old, *other).map(Some);
     }
-    let before = desk.agent_name(old.held_by)?;
+    let before = ctx.agent_name(old.held_by)?;
     Ok(Some(format!(
         "{} was locked by {before}, which is gone: it is not locked now",
         old.file
@@ -206,9 +206,9 @@ fn without_holder(
 
 /// The locked paths, and their holders. Reads no documents: damage of another mission's lock is no reason to leave this
 /// one where it is.
-pub(super) fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
+pub(super) fn held_paths(ctx: &mut OpContext<'_, '_>) -> Result<Vec<(RepoPath, AgentId)>> {
     let unreadable = || StoreError::Corrupt("a row of a lock cannot be read".to_owned());
-    let rows = desk.tx.rows(Kind::Lock, Find::All)?.into_iter();
+    let rows = ctx.tx.rows(Kind::Lock, Find::All)?.into_iter();
     rows.map(|row| {
         let file = row.name.and_then(|name| RepoPath::parse(&name).ok());
         let holder = row.agent.and_then(|agent| agent.parse().ok());
@@ -219,8 +219,8 @@ pub(super) fn held_paths(desk: &mut Desk<'_, '_>) -> Result<Vec<(RepoPath, Agent
 
 /// Whether a lock that is gone was taken from a holder that seemed to be, not given up by it and not taken
 /// from it with a word.
-fn has_lapsed(desk: &mut Desk<'_, '_>, lock: &Lock) -> Result<bool> {
-    let newest = desk.tx.events_of(Kind::Lock, &lock.key(), 1)?;
+fn has_lapsed(ctx: &mut OpContext<'_, '_>, lock: &Lock) -> Result<bool> {
+    let newest = ctx.tx.events_of(Kind::Lock, &lock.key(), 1)?;
     Ok(newest.first().is_some_and(|event| {
         event.is(EventType::LockReclaimed)
             || (event.is(EventType::LockReleased) && event.actor == Actor::flightline().name)

@@ -11,9 +11,9 @@ use flightline_store::Find;
 use serde_json::json;
 
 use crate::checkpoint::readable;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::{enter, short, workflow_history};
+use crate::op_context::OpContext;
 
 /// The caller's decisions.
 #[derive(Clone, Debug)]
@@ -48,30 +48,30 @@ impl Choices {
     /// an undecided blocker stops a resume.
     pub(super) fn apply(
         self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         mission: &mut Mission,
         when: AnalysedAt<'_>,
     ) -> Result<Chosen> {
         // An unreadable sortie is the doctor's, and no reason to stop.
-        let (mut sorties, _) = readable::<Sortie>(desk.tx, Find::Mission(mission.id))?;
+        let (mut sorties, _) = readable::<Sortie>(ctx.tx, Find::Mission(mission.id))?;
         sorties.sort_by_key(|sortie| sortie.position);
-        let agents = desk.tx.find::<Agent>(Find::All)?;
+        let agents = ctx.tx.find::<Agent>(Find::All)?;
         let found = Analyzed {
             mission,
             sorties: &sorties,
             agents: &agents,
             when,
-            retry_limit: desk.policy.retry_limit,
+            retry_limit: ctx.policy.retry_limit,
         };
         let mut chosen = Chosen {
-            analysis: Some(self.weigh(desk, &found)?),
+            analysis: Some(self.weigh(ctx, &found)?),
             ..Chosen::default()
         };
         if self.skip_failed {
-            skip(desk, &mut sorties, &agents, &mut chosen)?;
+            skip(ctx, &mut sorties, &agents, &mut chosen)?;
         }
         if let Some(to) = &self.reset_to {
-            chosen.moved = reset(desk, mission, to)?;
+            chosen.moved = reset(ctx, mission, to)?;
         }
         chosen.reset_to = self.reset_to;
         chosen.still_in_the_way = Analyzed {
@@ -79,16 +79,16 @@ impl Choices {
             sorties: &sorties,
             agents: &agents,
             when,
-            retry_limit: desk.policy.retry_limit,
+            retry_limit: ctx.policy.retry_limit,
         }
         .stops();
         Ok(chosen)
     }
 
-    fn weigh(&self, desk: &Desk<'_, '_>, found: &Analyzed<'_>) -> Result<Analysis> {
+    fn weigh(&self, ctx: &OpContext<'_, '_>, found: &Analyzed<'_>) -> Result<Analysis> {
         let analysis = analyze(found);
         let decided = self.skip_failed || self.reset_to.is_some();
-        if analysis.can_resume || decided || !desk.policy.strict {
+        if analysis.can_resume || decided || !ctx.policy.strict {
             return Ok(analysis);
         }
         let (mission, errors) = (found.mission, found.stops());
@@ -108,7 +108,7 @@ impl Choices {
 }
 
 fn skip(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sorties: &mut [Sortie],
     agents: &[Agent],
     chosen: &mut Chosen,
@@ -119,9 +119,9 @@ fn skip(
             continue;
         }
         sortie.status = SortieStatus::Skipped;
-        sortie.updated_at = desk.now();
+        sortie.updated_at = ctx.now();
         let data = json!({ "agent": name, "reason": sortie.failure, "attempts": sortie.attempts });
-        desk.tx.set(EventType::SortieSkipped, sortie, &data)?;
+        ctx.tx.set(EventType::SortieSkipped, sortie, &data)?;
         let (id, title) = (short(sortie.id), &sortie.title);
         chosen
             .warnings
@@ -133,8 +133,8 @@ fn skip(
 }
 
 /// Sets the workflow back. Says whether it was in another state.
-fn reset(desk: &mut Desk<'_, '_>, mission: &mut Mission, to: &Name) -> Result<bool> {
-    let history = workflow_history(desk, mission)?;
+fn reset(ctx: &mut OpContext<'_, '_>, mission: &mut Mission, to: &Name) -> Result<bool> {
+    let history = workflow_history(ctx, mission)?;
     let was_in: Vec<String> = history.into_iter().map(|past| past.state).collect();
     mission.workflow.check_reset(to, &was_in)?;
     if mission.workflow.current.as_ref() == Some(to) {
@@ -142,6 +142,6 @@ fn reset(desk: &mut Desk<'_, '_>, mission: &mut Mission, to: &Name) -> Result<bo
     }
     // Transitions that were asked for in the left state wait for nothing any more.
     mission.workflow.pending.clear();
-    enter(desk, mission, to.clone(), "recovery")?;
+    enter(ctx, mission, to.clone(), "recovery")?;
     Ok(true)
 }

@@ -9,10 +9,10 @@ use super::before_last_rewind;
 use super::resume::Resumed;
 use super::undo::Undo;
 use crate::agent::Sighting;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, documents, wanted};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// Lists recoveries, newest first.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -49,20 +49,20 @@ impl Operation for ListRecoveries {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<Recovery>> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Recovery>> {
         let find = match &self.mission {
-            Some(reference) => Find::Mission(desk.mission(Some(reference))?.id),
+            Some(reference) => Find::Mission(ctx.mission(Some(reference))?.id),
             None => Find::All,
         };
-        if desk.caller.window.is_none() {
-            let mut recoveries = desk.tx.find::<Recovery>(find)?;
+        if ctx.caller.window.is_none() {
+            let mut recoveries = ctx.tx.find::<Recovery>(find)?;
             recoveries.reverse();
             return Ok(recoveries);
         }
-        let mut rows = desk.tx.rows(Kind::Recovery, find)?;
+        let mut rows = ctx.tx.rows(Kind::Recovery, find)?;
         rows.reverse();
-        let rows = wanted(desk, rows, u64::MAX);
-        documents(desk, &rows)
+        let rows = wanted(ctx, rows, u64::MAX);
+        documents(ctx, &rows)
     }
 }
 
@@ -76,8 +76,8 @@ impl Operation for UndoRecovery {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
-        let recovery = desk.by_id::<Recovery>(&self.recovery, RecoveryId::PREFIX)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Resumed> {
+        let recovery = ctx.by_id::<Recovery>(&self.recovery, RecoveryId::PREFIX)?;
         let refuse = |why: &str| {
             let message = format!("{} cannot be undone: {why}", short(recovery.id));
             Refusal::new(Code::IllegalTransition, message)
@@ -90,8 +90,8 @@ impl Operation for UndoRecovery {
                 refuse("it was no rewind, and changed nothing that a mission holds").into(),
             );
         }
-        let mission = desk.mission_of(recovery.mission_id)?;
-        let last = before_last_rewind(desk, &mission)?;
+        let mission = ctx.mission_of(recovery.mission_id)?;
+        let last = before_last_rewind(ctx, &mission)?;
         if let Some((last, _)) = last.filter(|(last, _)| last.id != recovery.id) {
             return Err(refuse("there was another rewind after it")
                 .hint(format!("undo that one first: `{}`", short(last.id)))
@@ -102,6 +102,6 @@ impl Operation for UndoRecovery {
             force: self.force,
             sightings: self.sightings.clone(),
         };
-        undo.decide(desk)
+        undo.decide(ctx)
     }
 }

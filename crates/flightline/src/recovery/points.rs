@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::inspect::unreadable;
 use crate::checkpoint::{Contents, load};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// Lists the checkpoints of a mission that one can go back to, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -80,21 +80,21 @@ impl Operation for ListRecoveryPoints {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<RecoveryPoints> {
-        let mission = desk.mission(self.mission.as_deref())?;
-        let mut rows = desk.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<RecoveryPoints> {
+        let mission = ctx.mission(self.mission.as_deref())?;
+        let mut rows = ctx.tx.rows(Kind::Checkpoint, Find::Mission(mission.id))?;
         rows.retain(|row| row.status != CheckpointStatus::Archived.as_str());
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let newest = rows.iter().rev().take(limit);
         Ok(RecoveryPoints {
             mission_id: mission.id,
-            points: newest.map(|row| point(desk, row)).collect::<Result<_>>()?,
+            points: newest.map(|row| point(ctx, row)).collect::<Result<_>>()?,
             total: rows.len() as u64,
         })
     }
 }
 
-fn point(desk: &mut Desk<'_, '_>, row: &SubjectRow) -> Result<RecoveryPoint> {
+fn point(ctx: &mut OpContext<'_, '_>, row: &SubjectRow) -> Result<RecoveryPoint> {
     let id: CheckpointId = row.typed_id()?;
     let damaged = |why: String| Analysis {
         can_resume: false,
@@ -107,14 +107,14 @@ fn point(desk: &mut Desk<'_, '_>, row: &SubjectRow) -> Result<RecoveryPoint> {
         ],
     };
     // One that is damaged hides no other.
-    let checkpoint = match desk.tx.get::<Checkpoint>(&row.id) {
+    let checkpoint = match ctx.tx.get::<Checkpoint>(&row.id) {
         Ok(checkpoint) => checkpoint,
         Err(StoreError::Corrupt(_)) => None,
         Err(error) => return Err(error.into()),
     };
     let (sound, analysis) = match &checkpoint {
         None => (false, damaged(unreadable(&row.id))),
-        Some(checkpoint) => match analysis_of(desk, checkpoint) {
+        Some(checkpoint) => match analysis_of(ctx, checkpoint) {
             Ok(analysis) => (true, analysis),
             Err(error) if error.is_damage() => (false, damaged(error.into_refusal().message)),
             Err(error) => return Err(error),
@@ -138,9 +138,9 @@ fn point(desk: &mut Desk<'_, '_>, row: &SubjectRow) -> Result<RecoveryPoint> {
 }
 
 /// Whether work can go on from a checkpoint.
-fn analysis_of(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Analysis> {
-    let contents = load(desk, checkpoint)?;
-    Ok(analysis(desk, checkpoint, &contents)?.unwrap_or(Analysis {
+fn analysis_of(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Analysis> {
+    let contents = load(ctx, checkpoint)?;
+    Ok(analysis(ctx, checkpoint, &contents)?.unwrap_or(Analysis {
         can_resume: false,
         resume_from_agent: None,
         resume_from_state: None,
@@ -154,7 +154,7 @@ fn analysis_of(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<Analy
 
 /// The analysis of values that were read already; none when the mission itself is not in it.
 pub(crate) fn analysis(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     checkpoint: &Checkpoint,
     contents: &Contents,
 ) -> Result<Option<Analysis>> {
@@ -168,7 +168,7 @@ pub(crate) fn analysis(
             sorties: &sorties,
             agents: &agents,
             when: AnalysedAt::At(&id),
-            retry_limit: desk.policy.retry_limit,
+            retry_limit: ctx.policy.retry_limit,
         })
     }))
 }

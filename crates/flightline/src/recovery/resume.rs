@@ -33,12 +33,12 @@ use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::{NewCheckpoint, context};
 use crate::checkpoint::trigger::try_take;
 use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, to_json};
 use crate::mail::deadline::notice_overdue;
 use crate::mail::{hand_over, notice};
 use crate::mission::{save_transition, short};
+use crate::op_context::OpContext;
 use crate::status::Attention;
 
 /// Brings a mission back.
@@ -157,10 +157,10 @@ impl Operation for Resume {
         })
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
-        notice_overdue(desk)?;
-        let since = desk.tx.rev();
-        let (mission, checkpoint, mut warnings) = self.choose(desk)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Resumed> {
+        notice_overdue(ctx)?;
+        let since = ctx.tx.rev();
+        let (mission, checkpoint, mut warnings) = self.choose(ctx)?;
         self.refuse_ended(&mission)?;
         if !mission.status.is_open() {
             warnings.push(format!(
@@ -170,20 +170,13 @@ impl Operation for Resume {
                 mission.status.as_str()
             ));
         }
-        let contents = load(desk, &checkpoint)?;
-        warnings.extend(heal(desk)?);
-        let verdicts = locked_verdicts(desk, &self.sightings)?;
-        let found = context(desk, &mission, Vec::new())?;
+        let contents = load(ctx, &checkpoint)?;
+        warnings.extend(heal(ctx)?);
+        let verdicts = locked_verdicts(ctx, &self.sightings)?;
+        let found = context(ctx, &mission, Vec::new())?;
         let rewinding = self.checkpoint.is_some();
         let (mut mission, before, lost) = if rewinding {
-            let rewound = rewind(
-                desk,
-                &mission,
-                &checkpoint,
-                &contents,
-                &verdicts,
-                self.force,
-            )?;
+            let rewound = rewind(ctx, &mission, &checkpoint, &contents, &verdicts, self.force)?;
             warnings.extend(rewound.warnings);
             (rewound.mission, Some(rewound.before), rewound.lost)
         } else {
@@ -199,16 +192,16 @@ impl Operation for Resume {
             (false, Some(_)) => AnalysedAt::NowOf(&of),
             (false, None) => AnalysedAt::Now,
         };
-        let chosen = choices.apply(desk, &mut mission, when)?;
+        let chosen = choices.apply(ctx, &mut mission, when)?;
         // A caller that goes back to a checkpoint has looked at it; a session that finds one has to.
         let mut started = None;
         if !rewinding {
-            let agent = going_on(desk, &checkpoint, &verdicts);
-            started = start_from(desk, &mission, (&checkpoint, &contents), agent)?;
+            let agent = going_on(ctx, &checkpoint, &verdicts);
+            started = start_from(ctx, &mission, (&checkpoint, &contents), agent)?;
             warnings.extend(started.as_ref().and_then(SessionStart::warning));
         }
         let resumed = settle(
-            desk,
+            ctx,
             Settling {
                 mission,
                 checkpoint,
@@ -230,12 +223,12 @@ impl Operation for Resume {
 /// The agent that goes on from a checkpoint: the one whose context it was taken for, unless that is gone; the caller,
 /// where it was taken for no agent's context.
 fn going_on(
-    desk: &Desk<'_, '_>,
+    ctx: &OpContext<'_, '_>,
     checkpoint: &Checkpoint,
     verdicts: &[AgentVerdict],
 ) -> Option<Agent> {
     let Some(of) = &checkpoint.cut.agent_context else {
-        return desk.agent.clone();
+        return ctx.agent.clone();
     };
     let verdict = verdicts
         .iter()
@@ -284,17 +277,17 @@ impl Resume {
         Err(refusal.hint(hint).into())
     }
 
-    fn choose(&self, desk: &mut Desk<'_, '_>) -> Result<(Mission, Checkpoint, Vec<String>)> {
+    fn choose(&self, ctx: &mut OpContext<'_, '_>) -> Result<(Mission, Checkpoint, Vec<String>)> {
         if let Some(reference) = &self.checkpoint {
-            let checkpoint = find(desk, reference)?;
-            let mission = desk.mission_of(checkpoint.cut.mission_id)?;
+            let checkpoint = find(ctx, reference)?;
+            let mission = ctx.mission_of(checkpoint.cut.mission_id)?;
             return Ok((mission, checkpoint, Vec::new()));
         }
-        let mission = desk.mission(self.mission.as_deref())?;
-        let (checkpoint, passed) = newest_sound(desk, &mission)?;
+        let mission = ctx.mission(self.mission.as_deref())?;
+        let (checkpoint, passed) = newest_sound(ctx, &mission)?;
         let warnings: Vec<String> = passed.iter().map(|passed| passed.why.clone()).collect();
         if checkpoint.is_some() {
-            quarantine(desk, passed)?;
+            quarantine(ctx, passed)?;
         }
         match checkpoint {
             Some(checkpoint) => Ok((mission, checkpoint, warnings)),
@@ -324,7 +317,7 @@ impl Resume {
 }
 
 /// Marks what failed its verification: kept, and counted for nothing any more.
-fn quarantine(desk: &mut Desk<'_, '_>, passed: Vec<PassedOver>) -> Result<()> {
+fn quarantine(ctx: &mut OpContext<'_, '_>, passed: Vec<PassedOver>) -> Result<()> {
     for PassedOver {
         checkpoint, why, ..
     } in passed
@@ -335,7 +328,7 @@ fn quarantine(desk: &mut Desk<'_, '_>, passed: Vec<PassedOver>) -> Result<()> {
         if checkpoint.status != CheckpointStatus::Corrupted && refuse_newer(&checkpoint).is_ok() {
             checkpoint.status = CheckpointStatus::Corrupted;
             let data = json!({ "checkpoint_id": checkpoint.id, "problem": why });
-            desk.tx
+            ctx.tx
                 .set(EventType::CheckpointCorrupted, &checkpoint, &data)?;
         }
     }
@@ -362,7 +355,7 @@ pub(super) struct Settling {
 }
 
 /// Frees what dead agents held, gives the others their locks and mail back, and records it all.
-pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resumed> {
+pub(super) fn settle(ctx: &mut OpContext<'_, '_>, settling: Settling) -> Result<Resumed> {
     let Settling {
         mut mission,
         checkpoint,
@@ -378,8 +371,8 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     } = settling;
     warnings.extend(chosen.warnings);
     // The following is housekeeping, no activity of an agent.
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
     let mut taken_from = BTreeSet::new();
     let kind = match before {
         Some(_) => RecoveryKind::Rewind,
@@ -392,27 +385,27 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         RecoveryKind::RollForward => &[],
     };
     let requeued_sorties =
-        requeue_sorties(desk, &mission, &verdicts, gone_back_to, &mut taken_from)?;
-    let released_locks = release_locks(desk, &verdicts, &mut taken_from)?;
-    let (_, mut blockers) = regrant(desk, mission.id, then, &verdicts, kind)?;
-    requeue_mail(desk, &mission, &verdicts)?;
-    taken_from.extend(take_dispatch(desk, &mut mission, &verdicts)?);
-    fence(desk, &verdicts, &taken_from)?;
+        requeue_sorties(ctx, &mission, &verdicts, gone_back_to, &mut taken_from)?;
+    let released_locks = release_locks(ctx, &verdicts, &mut taken_from)?;
+    let (_, mut blockers) = regrant(ctx, mission.id, then, &verdicts, kind)?;
+    requeue_mail(ctx, &mission, &verdicts)?;
+    taken_from.extend(take_dispatch(ctx, &mut mission, &verdicts)?);
+    fence(ctx, &verdicts, &taken_from)?;
     if matches!(
         mission.status,
         MissionStatus::Paused | MissionStatus::Failed
     ) {
         mission.status = MissionStatus::InProgress;
         mission.completed_at = None;
-        mission.updated_at = desk.now();
-        desk.tx.set(
+        mission.updated_at = ctx.now();
+        ctx.tx.set(
             EventType::MissionStarted,
             &mission,
             &json!({ "reason": "resumed" }),
         )?;
     }
-    let progress = desk.progress(mission.id)?;
-    let mut context = context(desk, &mission, Vec::new())?;
+    let progress = ctx.progress(mission.id)?;
+    let mut context = context(ctx, &mission, Vec::new())?;
     context.blockers.append(&mut blockers);
     // Who goes back is where the checkpoint was: what happened since is told as lost.
     let then = match kind {
@@ -421,26 +414,26 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
     };
     context.last_action = then.last_action;
     context.last_activity_at = then.last_activity_at;
-    let (work_tree, damaged) = compare(desk, &mission, Some(checkpoint.id), tree.as_ref())?;
+    let (work_tree, damaged) = compare(ctx, &mission, Some(checkpoint.id), tree.as_ref())?;
     context.work_tree = work_tree;
     warnings.extend(damaged);
-    desk.tx.act_as(who);
+    ctx.tx.act_as(who);
     if chosen.moved {
-        save_transition(desk, &mission)?;
+        save_transition(ctx, &mission)?;
     }
     let restored_state = mission.workflow.current.as_ref().map(ToString::to_string);
-    let restored = changed_since(desk, since)?;
-    let in_doubt = in_doubt(desk, &mission, &verdicts)?;
-    let next = what_is_left(desk, &mission, &verdicts, &in_doubt, before.is_some())?;
+    let restored = changed_since(ctx, since)?;
+    let in_doubt = in_doubt(ctx, &mission, &verdicts)?;
+    let next = what_is_left(ctx, &mission, &verdicts, &in_doubt, before.is_some())?;
     let recovery = Recovery {
-        id: RecoveryId::new(desk.tx.uuid()),
+        id: RecoveryId::new(ctx.tx.uuid()),
         mission_id: mission.id,
         kind,
         checkpoint_id: checkpoint.id,
         cut_rev: checkpoint.cut.rev,
         before,
-        by: desk.actor(),
-        at: desk.now(),
+        by: ctx.actor(),
+        at: ctx.now(),
         undone_at: None,
         skipped: chosen.sorties.clone(),
         reset_to: chosen.reset_to,
@@ -453,7 +446,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
         "recovered_sorties": restored.sorties,
         "recovered_locks": restored.locks,
         "requeued_messages": restored.messages,
-        "recovery_duration_ms": desk.tx.elapsed_ms(),
+        "recovery_duration_ms": ctx.tx.elapsed_ms(),
     });
     if !chosen.agents.is_empty() {
         data["skipped_agents"] = json!(chosen.agents);
@@ -470,14 +463,14 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
             note: None,
             blockers: Vec::new(),
         };
-        if let Err(why) = try_take(desk, &taking)? {
+        if let Err(why) = try_take(ctx, &taking)? {
             warnings.push(format!(
                 "no checkpoint could be taken of its current state: {why}"
             ));
         }
     }
-    desk.tx.set(EventType::FleetRecovered, &recovery, &data)?;
-    warnings.extend(heal(desk)?);
+    ctx.tx.set(EventType::FleetRecovered, &recovery, &data)?;
+    warnings.extend(heal(ctx)?);
     Ok(Resumed {
         recovery_id: recovery.id,
         mission_id: mission.id,
@@ -506,7 +499,7 @@ pub(super) fn settle(desk: &mut Desk<'_, '_>, settling: Settling) -> Result<Resu
 }
 
 fn requeue_sorties(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     verdicts: &[AgentVerdict],
     then: &[Lock],
@@ -515,13 +508,13 @@ fn requeue_sorties(
     let mut requeued = Vec::new();
     for verdict in verdicts.iter().filter(|verdict| verdict.is_gone()) {
         // Of other missions not even the documents are read: one that is damaged is no reason to stop.
-        let (mut held, _) = readable::<Lock>(desk.tx, Find::Agent(verdict.agent.id))?;
+        let (mut held, _) = readable::<Lock>(ctx.tx, Find::Agent(verdict.agent.id))?;
         let held_then = then.iter().filter(|lock| lock.held_by == verdict.agent.id);
         held.extend(held_then.cloned());
-        let mut rows = desk.tx.rows(Kind::Sortie, Find::Agent(verdict.agent.id))?;
+        let mut rows = ctx.tx.rows(Kind::Sortie, Find::Agent(verdict.agent.id))?;
         rows.retain(|row| row.mission.as_deref() == Some(&*mission.key()));
         for row in rows {
-            let Some(mut sortie) = desk.tx.get::<Sortie>(&row.id)? else {
+            let Some(mut sortie) = ctx.tx.get::<Sortie>(&row.id)? else {
                 continue;
             };
             if !sortie.status.is_held() {
@@ -531,15 +524,15 @@ fn requeue_sorties(
             sortie.assigned_to = None;
             sortie.assigned_epoch = None;
             sortie.assigned_at = None;
-            sortie.updated_at = desk.now();
+            sortie.updated_at = ctx.now();
             sortie.interrupted = Some(Interruption {
                 owner: verdict.agent.name.clone(),
-                at: desk.now(),
+                at: ctx.now(),
                 locks: locked_for(&sortie, &held),
                 blocked_reason: sortie.blocked_reason.take(),
             });
             let data = json!({ "from": verdict.agent.name, "reason": verdict.liveness.evidence, "attempt": sortie.attempts + 1 });
-            desk.tx.set(EventType::SortieRequeued, &sortie, &data)?;
+            ctx.tx.set(EventType::SortieRequeued, &sortie, &data)?;
             taken_from.insert(verdict.agent.id);
             requeued.push(sortie.id.to_string());
         }
@@ -550,26 +543,26 @@ fn requeue_sorties(
 /// Mail that was read and not acknowledged comes again, for everybody who may have lost it. What was
 /// acknowledged is never queued again, and an offer to recover is taken by recovering.
 fn requeue_mail(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     verdicts: &[AgentVerdict],
 ) -> Result<()> {
     let find = Find::Mission(mission.id);
-    let messages = desk.tx.rows(Kind::Message, find)?;
+    let messages = ctx.tx.rows(Kind::Message, find)?;
     let offers: BTreeSet<String> = messages
         .into_iter()
         .filter(|row| row.status == MessageKind::Notice.as_str())
         .filter(|row| row.name.as_deref().is_some_and(is_offer))
         .map(|row| row.id)
         .collect();
-    for mut delivery in desk.tx.find::<Delivery>(find)? {
+    for mut delivery in ctx.tx.find::<Delivery>(find)? {
         if matches!(delivery.state, DeliveryState::Acknowledged { .. }) {
             continue;
         }
         if offers.contains(&delivery.message_id.to_string()) {
-            delivery.state = DeliveryState::Acknowledged { at: desk.now() };
+            delivery.state = DeliveryState::Acknowledged { at: ctx.now() };
             let data = json!({ "reason": "recovered" });
-            desk.tx.set(EventType::MessageSettled, &delivery, &data)?;
+            ctx.tx.set(EventType::MessageSettled, &delivery, &data)?;
             continue;
         }
         match delivery.state {
@@ -581,7 +574,7 @@ fn requeue_mail(
                 });
                 if !active {
                     delivery.state = DeliveryState::Pending;
-                    desk.tx.set(
+                    ctx.tx.set(
                         EventType::MessageRequeued,
                         &delivery,
                         &json!({ "reason": "recovered" }),
@@ -612,7 +605,7 @@ fn gone_from(
 
 /// Agents from whom something was taken are fenced: should one wake after all, its old epoch is refused.
 fn fence(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     verdicts: &[AgentVerdict],
     taken_from: &BTreeSet<AgentId>,
 ) -> Result<()> {
@@ -621,9 +614,9 @@ fn fence(
         .filter(|verdict| taken_from.contains(&verdict.agent.id) && verdict.agent.epoch > 0)
     {
         let mut agent = verdict.agent.clone();
-        end_session(desk.tx, &mut agent)?;
+        end_session(ctx.tx, &mut agent)?;
         let data = json!({ "reason": verdict.liveness.evidence, "epoch": agent.epoch });
-        desk.tx.set(EventType::AgentSessionEnded, &agent, &data)?;
+        ctx.tx.set(EventType::AgentSessionEnded, &agent, &data)?;
     }
     Ok(())
 }
@@ -631,11 +624,11 @@ fn fence(
 /// A dispatch that recovers a mission whose own is gone takes its place, and gets the mail that one never
 /// acknowledged; those who live are told.
 fn take_dispatch(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &mut Mission,
     verdicts: &[AgentVerdict],
 ) -> Result<Option<AgentId>> {
-    let Some(me) = desk
+    let Some(me) = ctx
         .agent
         .clone()
         .filter(|agent| agent.role == Role::Dispatch)
@@ -652,30 +645,30 @@ fn take_dispatch(
         return Ok(None);
     }
     let before = mission.dispatch.replace(me.id);
-    mission.updated_at = desk.now();
-    desk.tx.set(
+    mission.updated_at = ctx.now();
+    ctx.tx.set(
         EventType::DispatchChanged,
         mission,
         &json!({ "to": me.name }),
     )?;
     if let Some(before) = before {
-        hand_over(desk, mission.id, before, &me)?;
+        hand_over(ctx, mission.id, before, &me)?;
     }
     let alive = verdicts.iter().filter(|verdict| !verdict.is_gone());
-    announce_dispatch(desk, mission, &me, alive.map(|verdict| &verdict.agent))?;
+    announce_dispatch(ctx, mission, &me, alive.map(|verdict| &verdict.agent))?;
     Ok(theirs.and(before))
 }
 
 /// Tells agents who coordinates a mission from now on.
 pub(crate) fn announce_dispatch<'a>(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     me: &Agent,
     others: impl Iterator<Item = &'a Agent>,
 ) -> Result<()> {
     for agent in others.filter(|agent| agent.id != me.id && agent.epoch > 0) {
         notice(
-            desk,
+            ctx,
             agent.clone(),
             &format!(
                 "dispatch_changed: {} now coordinates {}",

@@ -16,9 +16,9 @@ use super::AgentVerdict;
 use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::{NewCheckpoint, take};
 use crate::checkpoint::{Contents, load};
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// What a rewind did.
 pub(super) struct Rewound {
@@ -31,7 +31,7 @@ pub(super) struct Rewound {
 /// Sets the mission, its sorties and their parts to what the checkpoint names, after saving a checkpoint
 /// of what is there. Agents, mail, notes and effects stay as they are: they happened.
 pub(super) fn rewind(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     checkpoint: &Checkpoint,
     contents: &Contents,
@@ -39,15 +39,15 @@ pub(super) fn rewind(
     force: bool,
 ) -> Result<Rewound> {
     let then: Vec<Sortie> = contents.of()?;
-    let now = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let now = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
     let mut warnings = Vec::new();
-    match unfinishing(desk, checkpoint, &then, &now, verdicts)? {
+    match unfinishing(ctx, checkpoint, &then, &now, verdicts)? {
         Some(refusal) if !force => return Err(refusal.into()),
         undone => warnings.extend(
             undone.map(|refusal| format!("{}; that is refused without `--force`", refusal.message)),
         ),
     }
-    match refuse_unfinishing_parts(desk, checkpoint, contents, &now, verdicts) {
+    match refuse_unfinishing_parts(ctx, checkpoint, contents, &now, verdicts) {
         Err(error @ Error::Refused(_)) if force => warnings.push(format!(
             "{}; that is refused without `--force`",
             error.into_refusal().message
@@ -62,9 +62,9 @@ pub(super) fn rewind(
         note: None,
         blockers: Vec::new(),
     };
-    let before = take(desk, &taking)?;
+    let before = take(ctx, &taking)?;
     // Read back before anything is written over: it is the way back, and its file is not written yet.
-    match load(desk, &before) {
+    match load(ctx, &before) {
         Ok(_) => {}
         Err(error) if error.is_damage() => warnings.push(format!(
             "{}; `fleet undo` cannot undo this",
@@ -72,10 +72,10 @@ pub(super) fn rewind(
         )),
         Err(error) => return Err(error),
     }
-    warnings.extend(heal(desk)?);
+    warnings.extend(heal(ctx)?);
     let before = before.id;
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
     let mut lost = Vec::new();
     let was: BTreeMap<String, &Sortie> = now.iter().map(|sortie| (sortie.key(), sortie)).collect();
     for sortie in &then {
@@ -91,7 +91,7 @@ pub(super) fn rewind(
                 was.get(&sortie.key())
                     .map(|now| what_is_lost(now, &restored)),
             );
-            desk.tx.set(
+            ctx.tx.set(
                 EventType::SortieRestored,
                 &restored,
                 &json!({ "checkpoint_id": checkpoint.id }),
@@ -107,20 +107,20 @@ pub(super) fn rewind(
             short(sortie.id),
             sortie.title
         ));
-        desk.tx.remove(
+        ctx.tx.remove(
             EventType::SortieRemoved,
             sortie,
             &json!({ "checkpoint_id": checkpoint.id }),
         )?;
     }
     let kinds = (EventType::SubtaskRestored, EventType::SubtaskRemoved);
-    restore_parts::<Subtask>(desk, mission, contents, checkpoint, kinds, &mut lost)?;
+    restore_parts::<Subtask>(ctx, mission, contents, checkpoint, kinds, &mut lost)?;
     let kinds = (EventType::FileRestored, EventType::FileRemoved);
-    restore_parts::<SortieFile>(desk, mission, contents, checkpoint, kinds, &mut lost)?;
+    restore_parts::<SortieFile>(ctx, mission, contents, checkpoint, kinds, &mut lost)?;
     let kinds = (EventType::ErrorRestored, EventType::ErrorRemoved);
-    restore_parts::<SortieError>(desk, mission, contents, checkpoint, kinds, &mut lost)?;
+    restore_parts::<SortieError>(ctx, mission, contents, checkpoint, kinds, &mut lost)?;
     let kinds = (EventType::ReviewRestored, EventType::ReviewRemoved);
-    restore_parts::<Review>(desk, mission, contents, checkpoint, kinds, &mut lost)?;
+    restore_parts::<Review>(ctx, mission, contents, checkpoint, kinds, &mut lost)?;
     let old: Vec<Mission> = contents.of()?;
     let old = old.into_iter().next().ok_or_else(|| {
         Refusal::new(
@@ -134,7 +134,7 @@ pub(super) fn rewind(
         dispatch: mission.dispatch,
         // Whose rules bind the mission is no work that was done.
         constraints_by: mission.constraints_by,
-        updated_at: desk.now(),
+        updated_at: ctx.now(),
         ..old
     };
     let mut data = json!({ "checkpoint_id": checkpoint.id, "timeline": mission.timeline });
@@ -145,9 +145,9 @@ pub(super) fn rewind(
         data["to"] = json!(is_in.current);
         data["trigger"] = json!("recovery");
     }
-    desk.tx.set(EventType::MissionRestored, &mission, &data)?;
-    keep_milestones(desk, &mission, checkpoint)?;
-    desk.tx.act_as(who);
+    ctx.tx.set(EventType::MissionRestored, &mission, &data)?;
+    keep_milestones(ctx, &mission, checkpoint)?;
+    ctx.tx.act_as(who);
     Ok(Rewound {
         mission,
         before,
@@ -157,7 +157,7 @@ pub(super) fn rewind(
 }
 
 fn restore_parts<S: Subject + PartialEq>(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     contents: &Contents,
     checkpoint: &Checkpoint,
@@ -170,7 +170,7 @@ fn restore_parts<S: Subject + PartialEq>(
         .into_iter()
         .map(|part| (part.key(), part))
         .collect();
-    let now: BTreeMap<String, S> = desk
+    let now: BTreeMap<String, S> = ctx
         .tx
         .find::<S>(Find::Mission(mission.id))?
         .into_iter()
@@ -179,7 +179,7 @@ fn restore_parts<S: Subject + PartialEq>(
     let name = |key: &str| key.split_once('/').map_or(key, |(_, name)| name).to_owned();
     for (key, part) in &then {
         if now.get(key) != Some(part) {
-            desk.tx.set(restored, part, &data)?;
+            ctx.tx.set(restored, part, &data)?;
             if now.contains_key(key) {
                 lost.push(format!("{} {} has changed since", S::KIND, name(key)));
             }
@@ -187,7 +187,7 @@ fn restore_parts<S: Subject + PartialEq>(
     }
     for (key, part) in &now {
         if !then.contains_key(key) {
-            desk.tx.remove(removed, part, &data)?;
+            ctx.tx.remove(removed, part, &data)?;
             lost.push(format!("{} {} was reported since", S::KIND, name(key)));
         }
     }
@@ -210,14 +210,14 @@ fn what_is_lost(now: &Sortie, then: &Sortie) -> String {
 
 /// Milestones that were reached at the cut are reached on the new timeline too; later ones are not.
 fn keep_milestones(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     checkpoint: &Checkpoint,
 ) -> Result<()> {
     let parent = mission.key();
-    let rows = desk.tx.rows(Kind::Milestone, Find::Parent(&parent))?;
+    let rows = ctx.tx.rows(Kind::Milestone, Find::Parent(&parent))?;
     for row in rows.iter().filter(|row| row.rev <= checkpoint.cut.rev) {
-        let reached = desk.tx.get::<Milestone>(&row.id)?;
+        let reached = ctx.tx.get::<Milestone>(&row.id)?;
         let Some(reached) = reached.filter(|it| it.timeline == checkpoint.cut.timeline) else {
             continue;
         };
@@ -226,14 +226,14 @@ fn keep_milestones(
             ..reached
         };
         let data = json!({ "percent": kept.percent, "checkpoint_id": checkpoint.id });
-        desk.tx.set(EventType::MilestoneKept, &kept, &data)?;
+        ctx.tx.set(EventType::MilestoneKept, &kept, &data)?;
     }
     Ok(())
 }
 
 /// Whether the last that happened to a sortie is that a rewind restored it.
-fn is_as_restored(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<bool> {
-    let newest = desk.tx.events_of(Kind::Sortie, &sortie.key(), 1)?;
+fn is_as_restored(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<bool> {
+    let newest = ctx.tx.events_of(Kind::Sortie, &sortie.key(), 1)?;
     Ok(newest
         .first()
         .is_some_and(|event| event.is(EventType::SortieRestored)))
@@ -241,7 +241,7 @@ fn is_as_restored(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<bool> {
 
 /// Nor may parts that they have completed of what they are still at.
 fn refuse_unfinishing_parts(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
     contents: &Contents,
     sorties: &[Sortie],
@@ -254,7 +254,7 @@ fn refuse_unfinishing_parts(
     };
     let done = |part: &Subtask| part.status == SubtaskStatus::Complete && !was_done(part);
     let id = short(checkpoint.id);
-    for part in desk
+    for part in ctx
         .tx
         .find_those::<Subtask>(Find::Mission(checkpoint.cut.mission_id), done)?
     {
@@ -266,7 +266,7 @@ fn refuse_unfinishing_parts(
         let (Some(sortie), Some(owner)) = (sortie.filter(|it| it.status.is_held()), alive) else {
             continue;
         };
-        let newest = desk.tx.events_of(Kind::Subtask, &part.key(), 1)?;
+        let newest = ctx.tx.events_of(Kind::Subtask, &part.key(), 1)?;
         if newest
             .first()
             .is_some_and(|it| it.is(EventType::SubtaskRestored))
@@ -300,7 +300,7 @@ fn going_back(id: &str) -> String {
 /// Work that agents which are alive have finished since must not be un-finished by accident: why not, when there is
 /// some.
 fn unfinishing(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
     then: &[Sortie],
     now: &[Sortie],
@@ -323,7 +323,7 @@ fn unfinishing(
                     && (!old.status.is_held() || old.assigned_to != sortie.assigned_to)
             });
         // A sortie that only a rewind gave to the agent, and that was not touched since, is not its work.
-        if alive && (touched || (working && !is_as_restored(desk, sortie)?)) {
+        if alive && (touched || (working && !is_as_restored(ctx, sortie)?)) {
             finished.push(sortie);
         }
     }
@@ -331,7 +331,7 @@ fn unfinishing(
         return Ok(None);
     };
     let owner = match first.assigned_to {
-        Some(owner) => desk.agent_name(owner)?,
+        Some(owner) => ctx.agent_name(owner)?,
         None => "nobody".to_owned(),
     };
     let id = short(checkpoint.id);

@@ -24,9 +24,9 @@ use super::newest_sound;
 use crate::agent::context::{set_mode, stack_of};
 use crate::checkpoint::{Contents, load, newest_first, readable};
 use crate::context::nonce;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// How a session starts from a checkpoint of a context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,31 +64,31 @@ impl SessionStart {
 /// Starts a session from a checkpoint, if it is of a context and nothing has consumed it. `agent` goes on,
 /// unless it is gone.
 pub(super) fn start_from(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     (checkpoint, contents): (&Checkpoint, &Contents),
     agent: Option<Agent>,
 ) -> Result<Option<SessionStart>> {
-    if !desk.policy.recovery_enabled || !checkpoint.is_resumable_context() {
+    if !ctx.policy.recovery_enabled || !checkpoint.is_resumable_context() {
         return Ok(None);
     }
-    let document = told_by(desk, mission, checkpoint, contents)?;
-    let (now, _) = readable::<Sortie>(desk.tx, Find::Mission(mission.id))?;
+    let document = told_by(ctx, mission, checkpoint, contents)?;
+    let (now, _) = readable::<Sortie>(ctx.tx, Find::Mission(mission.id))?;
     let known: BTreeSet<String> = now.iter().map(task_label).collect();
-    let stack_id = stack_of(desk, mission);
+    let stack_id = stack_of(ctx, mission);
     let started = start(
         &document,
         &Expected {
             stack_id: stack_id.as_ref().map(Name::as_str),
             task_exists: &|task| known.contains(task),
-            max_age: desk.policy.valid_ms,
-            now: desk.now(),
+            max_age: ctx.policy.valid_ms,
+            now: ctx.now(),
         },
     );
     // The following is housekeeping, no activity of an agent.
-    let who = desk.tx.actor().clone();
-    desk.tx.act_as(Actor::flightline());
-    let mode = match (&started, desk.policy.recovery_mode) {
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
+    let mode = match (&started, ctx.policy.recovery_mode) {
         (Start::Resume, RecoveryMode::Minimal) => ContextMode::Recovery,
         _ => ContextMode::Normal,
     };
@@ -98,10 +98,10 @@ pub(super) fn start_from(
             Start::Resume => "resumed",
             Start::Normal | Start::Fallback { .. } => "normal_start",
         };
-        set_mode(desk, agent, mode, why)?;
+        set_mode(ctx, agent, mode, why)?;
     }
     if let (Start::Resume, Some(agent)) = (&started, &mut agent) {
-        go_on(desk, agent, checkpoint, &document, &now)?;
+        go_on(ctx, agent, checkpoint, &document, &now)?;
     }
     let problem = started.log();
     if let Some(problem) = &problem {
@@ -110,9 +110,9 @@ pub(super) fn start_from(
             "mission_id": mission.id,
             "problem": problem,
         });
-        desk.tx.note(EventType::ResumeFellBack, mission, &data)?;
+        ctx.tx.note(EventType::ResumeFellBack, mission, &data)?;
     }
-    desk.tx.act_as(who);
+    ctx.tx.act_as(who);
     let text = match started {
         Start::Resume => {
             let at = checkpoint
@@ -126,7 +126,7 @@ pub(super) fn start_from(
                 None => named.contains(&task_label(sortie).as_str()),
             };
             let task = now.iter().find(fits).map(told);
-            let nonce = nonce(desk, &format!("{}/start", checkpoint.id))?;
+            let nonce = nonce(ctx, &format!("{}/start", checkpoint.id))?;
             Some(recovery_context(
                 &document,
                 task.as_deref(),
@@ -156,38 +156,36 @@ fn told(sortie: &Sortie) -> String {
 /// A new session of an agent finds the checkpoint of its last one by itself, where the policy says so; and a
 /// specialist's session the one of an unknown session, when its task waits.
 pub(crate) fn start_by_itself(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &mut Agent,
 ) -> Result<Option<SessionStart>> {
-    if !desk.policy.auto_resume {
+    if !ctx.policy.auto_resume {
         return Ok(None);
     }
-    let mut missions: Vec<String> = missions_of(desk, agent)?.into_iter().collect();
+    let mut missions: Vec<String> = missions_of(ctx, agent)?.into_iter().collect();
     if agent.role == Role::Specialist {
-        let at_hand = desk
-            .current_mission()?
-            .map(|mission| mission.id.to_string());
+        let at_hand = ctx.current_mission()?.map(|mission| mission.id.to_string());
         missions.extend(at_hand.filter(|id| !missions.contains(id)));
     }
     for id in missions {
         // One mission's damage stops no agent from coming back.
-        let found = desk.attempt(|desk| {
-            let mission = desk.mission(Some(&id))?;
-            let (newest, _) = newest_sound(desk, &mission)?;
+        let found = ctx.attempt(|ctx| {
+            let mission = ctx.mission(Some(&id))?;
+            let (newest, _) = newest_sound(ctx, &mission)?;
             let of = |it: &Checkpoint| it.cut.agent_context.as_ref().map(|of| of.agent_id);
             let own = newest.filter(|it| of(it) == Some(agent.id));
             let found = match own {
-                Some(own) => Some((load(desk, &own)?, own)),
-                None => waiting(desk, &mission, agent)?,
+                Some(own) => Some((load(ctx, &own)?, own)),
+                None => waiting(ctx, &mission, agent)?,
             };
             let Some((contents, checkpoint)) = found else {
                 return Ok(None);
             };
             let agent = Some(agent.clone());
-            start_from(desk, &mission, (&checkpoint, &contents), agent)
+            start_from(ctx, &mission, (&checkpoint, &contents), agent)
         })?;
         if let Ok(Some(start)) = found {
-            if let Some(now) = desk.tx.get::<Agent>(&agent.key())? {
+            if let Some(now) = ctx.tx.get::<Agent>(&agent.key())? {
                 *agent = now;
             }
             return Ok(Some(start));
@@ -198,35 +196,35 @@ pub(crate) fn start_by_itself(
 
 /// An agent that takes up the task of an unknown session goes on from that session's checkpoint.
 pub(crate) fn start_with(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
     sortie: &Sortie,
 ) -> Result<Option<SessionStart>> {
-    if !desk.policy.auto_resume {
+    if !ctx.policy.auto_resume {
         return Ok(None);
     }
-    let mission = desk.mission_of(sortie.mission_id)?;
-    let Some((contents, checkpoint)) = waiting(desk, &mission, agent)? else {
+    let mission = ctx.mission_of(sortie.mission_id)?;
+    let Some((contents, checkpoint)) = waiting(ctx, &mission, agent)? else {
         return Ok(None);
     };
-    let document = told_by(desk, &mission, &checkpoint, &contents)?;
+    let document = told_by(ctx, &mission, &checkpoint, &contents)?;
     if !in_progress(&document).contains(&task_label(sortie).as_str()) {
         return Ok(None);
     }
     let agent = Some(agent.clone());
-    start_from(desk, &mission, (&checkpoint, &contents), agent)
+    start_from(ctx, &mission, (&checkpoint, &contents), agent)
 }
 
 /// The newest checkpoint of a context that is no agent's, when its task is free or this agent's.
 fn waiting(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     agent: &Agent,
 ) -> Result<Option<(Contents, Checkpoint)>> {
-    if !desk.policy.recovery_enabled {
+    if !ctx.policy.recovery_enabled {
         return Ok(None);
     }
-    let all = newest_first(desk, mission)?;
+    let all = newest_first(ctx, mission)?;
     let newest = all.into_iter().find(|it| it.cut.reason.ends_context());
     let Some(checkpoint) = newest.filter(|it| {
         it.is_resumable_context()
@@ -235,21 +233,21 @@ fn waiting(
     }) else {
         return Ok(None);
     };
-    let contents = load(desk, &checkpoint)?;
-    let document = told_by(desk, mission, &checkpoint, &contents)?;
-    let (now, _) = readable::<Sortie>(desk.tx, Find::Mission(mission.id))?;
+    let contents = load(ctx, &checkpoint)?;
+    let document = told_by(ctx, mission, &checkpoint, &contents)?;
+    let (now, _) = readable::<Sortie>(ctx.tx, Find::Mission(mission.id))?;
     let task = task_at(agent, &document, &now);
     Ok(task.map(|_| (contents, checkpoint)))
 }
 
 /// What a checkpoint says in seed E's words: as it was written, when it came in as a file.
 fn told_by(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     checkpoint: &Checkpoint,
     contents: &Contents,
 ) -> Result<DialectDocument> {
-    if let Some(written) = crate::dialect::as_written(desk, checkpoint)? {
+    if let Some(written) = crate::dialect::as_written(ctx, checkpoint)? {
         return Ok(written);
     }
     let (then, tasks): (Vec<Mission>, Vec<Sortie>) = (contents.of()?, contents.of()?);
@@ -274,7 +272,7 @@ fn task_at<'a>(
 
 /// An agent goes on from a checkpoint of no agent's context: with its task, and with the steps that it names.
 fn go_on(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agent: &mut Agent,
     checkpoint: &Checkpoint,
     document: &DialectDocument,
@@ -286,7 +284,7 @@ fn go_on(
     let Some(sortie) = task_at(agent, document, sorties) else {
         return Ok(());
     };
-    let now = desk.now();
+    let now = ctx.now();
     if sortie.is_interrupted() {
         let mut sortie = sortie.clone();
         sortie.status = SortieStatus::InProgress;
@@ -299,15 +297,15 @@ fn go_on(
         let data = json!({
             "from": "pending", "attempt": sortie.attempts, "checkpoint_id": checkpoint.id,
         });
-        desk.tx.set(EventType::SortieClaimed, &sortie, &data)?;
+        ctx.tx.set(EventType::SortieClaimed, &sortie, &data)?;
     }
     let steps = document.texts("nextSteps").into_iter();
     let steps = steps.filter_map(|step| Title::parse("nextSteps", step).ok());
     agent.next_steps = steps.collect();
     agent.updated_at = now;
     let data = json!({ "checkpoint_id": checkpoint.id, "next_steps": agent.next_steps.len() });
-    desk.tx.set(EventType::AgentUpdated, agent, &data)?;
-    if let Some(me) = desk.agent.as_mut().filter(|me| me.id == agent.id) {
+    ctx.tx.set(EventType::AgentUpdated, agent, &data)?;
+    if let Some(me) = ctx.agent.as_mut().filter(|me| me.id == agent.id) {
         me.clone_from(agent);
     }
     if checkpoint.resumed_by != Some(agent.id) {
@@ -316,7 +314,7 @@ fn go_on(
             ..checkpoint.clone()
         };
         let data = json!({ "checkpoint_id": checkpoint.id, "agent": agent.name });
-        desk.tx
+        ctx.tx
             .set(EventType::CheckpointResumed, &checkpoint, &data)?;
     }
     Ok(())

@@ -12,9 +12,9 @@ use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
 use super::AgentVerdict;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::task::load;
 
 /// A task that needs a decision.
@@ -69,13 +69,13 @@ impl TaskTrouble {
 
 /// The tasks of a mission that need a decision, in its order. Silence counts when it is longer than `timeout`.
 pub(super) fn troubled(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     timeout: Millis,
     verdicts: &[AgentVerdict],
 ) -> Result<Vec<TaskTrouble>> {
     let mut found = Vec::new();
-    for sortie in desk.tx.find::<Sortie>(Find::Mission(mission.id))? {
+    for sortie in ctx.tx.find::<Sortie>(Find::Mission(mission.id))? {
         let looked_at = match sortie.status {
             SortieStatus::InProgress | SortieStatus::Blocked => true,
             SortieStatus::Completed => !is_accepted(&sortie),
@@ -85,7 +85,7 @@ pub(super) fn troubled(
             | SortieStatus::Skipped => false,
         };
         if looked_at {
-            found.extend(judge(desk, sortie, timeout, verdicts)?);
+            found.extend(judge(ctx, sortie, timeout, verdicts)?);
         }
     }
     Ok(found)
@@ -101,7 +101,7 @@ fn is_accepted(sortie: &Sortie) -> bool {
 }
 
 fn judge(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: Sortie,
     timeout: Millis,
     verdicts: &[AgentVerdict],
@@ -109,8 +109,8 @@ fn judge(
     let verdict = verdicts
         .iter()
         .find(|verdict| Some(verdict.agent.id) == sortie.assigned_to);
-    let last = last_activity(desk, &sortie, verdict)?;
-    let task = load(desk, sortie)?;
+    let last = last_activity(ctx, &sortie, verdict)?;
+    let task = load(ctx, sortie)?;
     let Some(mut document) = task.document()? else {
         return Ok(None);
     };
@@ -122,7 +122,7 @@ fn judge(
         Some(_) if gone => 0,
         Some(_) | None => timeout,
     };
-    let now = desk.now();
+    let now = ctx.now();
     // One that is gone may have spoken in this very millisecond.
     let judged_at = now.max(last.plus(u64::from(gone)));
     let Some(scenario) = scenario(&document.checkpoint, timeout, judged_at) else {
@@ -182,17 +182,17 @@ fn judge(
 /// When a sortie was last worked on, or its owner gave a sign of life. The caller is there, and may be the very agent
 /// that came back without its context.
 fn last_activity(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     verdict: Option<&AgentVerdict>,
 ) -> Result<Time> {
-    let events = desk.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
+    let events = ctx.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
     let acts = events.iter().filter(|event| event.is_work());
     let act = acts.map(Event::happened_at).max();
-    let sign = match verdict.filter(|verdict| desk.agent_id() != Some(verdict.agent.id)) {
+    let sign = match verdict.filter(|verdict| ctx.agent_id() != Some(verdict.agent.id)) {
         Some(verdict) => {
-            let pulse = desk.tx.pulse(verdict.agent.id)?;
-            crate::agent::last_sign(desk, &verdict.agent, pulse.as_ref())
+            let pulse = ctx.tx.pulse(verdict.agent.id)?;
+            crate::agent::last_sign(ctx, &verdict.agent, pulse.as_ref())
         }
         None => None,
     };

@@ -14,10 +14,10 @@ use crate::agent::Sighting;
 use crate::checkpoint::load;
 use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::context;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// Takes the last rewind of a mission back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,10 +41,10 @@ impl Operation for Undo {
         ActsFor::Fleet
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Resumed> {
-        let since = desk.tx.rev();
-        let mission = desk.mission(self.mission.as_deref())?;
-        let Some((mut recovery, before)) = before_last_rewind(desk, &mission)? else {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Resumed> {
+        let since = ctx.tx.rev();
+        let mission = ctx.mission(self.mission.as_deref())?;
+        let Some((mut recovery, before)) = before_last_rewind(ctx, &mission)? else {
             return Err(Refusal::new(
                 Code::NotFound,
                 format!("there is nothing to undo in {} (\"{}\")", short(mission.id), mission.title),
@@ -52,7 +52,7 @@ impl Operation for Undo {
             .hint("only a rewind (`fleet resume --checkpoint ID`) can be undone, and this mission has none")
             .into());
         };
-        let checkpoint = desk
+        let checkpoint = ctx
             .tx
             .get::<Checkpoint>(&before.to_string())?
             .ok_or_else(|| {
@@ -61,27 +61,20 @@ impl Operation for Undo {
                     format!("{} is gone, so the rewind cannot be undone", short(before)),
                 )
             })?;
-        let contents = load(desk, &checkpoint)?;
-        let mut warnings = heal(desk)?;
-        let verdicts = locked_verdicts(desk, &self.sightings)?;
-        let found = context(desk, &mission, Vec::new())?;
-        let rewound = rewind(
-            desk,
-            &mission,
-            &checkpoint,
-            &contents,
-            &verdicts,
-            self.force,
-        )?;
+        let contents = load(ctx, &checkpoint)?;
+        let mut warnings = heal(ctx)?;
+        let verdicts = locked_verdicts(ctx, &self.sightings)?;
+        let found = context(ctx, &mission, Vec::new())?;
+        let rewound = rewind(ctx, &mission, &checkpoint, &contents, &verdicts, self.force)?;
         warnings.extend(rewound.warnings);
-        recovery.undone_at = Some(desk.now());
-        desk.tx.set(
+        recovery.undone_at = Some(ctx.now());
+        ctx.tx.set(
             EventType::RecoveryUndone,
             &recovery,
             &json!({ "recovery_id": recovery.id }),
         )?;
         settle(
-            desk,
+            ctx,
             Settling {
                 mission: rewound.mission,
                 checkpoint,

@@ -7,8 +7,8 @@ use flightline_core::{CheckpointId, Kind, MissionId, Subject};
 use flightline_store::Find;
 
 use crate::checkpoint::readable;
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// The parts of the journal that the rewinds of a mission left behind, oldest rewind first.
 pub(crate) struct Undone(Vec<Span>);
@@ -22,12 +22,12 @@ struct Span {
 
 impl Undone {
     /// Those of a mission. A rewind that was taken back left nothing behind.
-    pub(crate) fn of(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Self> {
-        let rewinds = rewinds(desk, mission)?;
+    pub(crate) fn of(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Self> {
+        let rewinds = rewinds(ctx, mission)?;
         if rewinds.is_empty() {
             return Ok(Self(Vec::new()));
         }
-        let rows = desk.tx.rows(Kind::Recovery, Find::Mission(mission))?;
+        let rows = ctx.tx.rows(Kind::Recovery, Find::Mission(mission))?;
         let born: BTreeMap<String, u64> = rows.into_iter().map(|row| (row.id, row.born)).collect();
         let spans = rewinds.into_iter().filter_map(|rewind| {
             Some(Span {
@@ -52,12 +52,15 @@ impl Undone {
 }
 
 /// The last rewind of a mission, unless it was taken back.
-pub(crate) fn last_rewind(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Option<Recovery>> {
-    Ok(rewinds(desk, mission)?.pop())
+pub(crate) fn last_rewind(
+    ctx: &mut OpContext<'_, '_>,
+    mission: MissionId,
+) -> Result<Option<Recovery>> {
+    Ok(rewinds(ctx, mission)?.pop())
 }
 
-fn rewinds(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<Recovery>> {
-    let (mut rewinds, _) = readable::<Recovery>(desk.tx, Find::Mission(mission))?;
+fn rewinds(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Vec<Recovery>> {
+    let (mut rewinds, _) = readable::<Recovery>(ctx.tx, Find::Mission(mission))?;
     rewinds.retain(|it| it.kind == RecoveryKind::Rewind && it.undone_at.is_none());
     Ok(rewinds)
 }

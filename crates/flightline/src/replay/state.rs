@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::step::{StateAt, state_at};
 use crate::checkpoint;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// Asks how a mission stood.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -33,9 +33,9 @@ impl Operation for ShowState {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<StateAt> {
-        let mission = desk.mission(self.mission.as_deref())?;
-        let newest = desk.tx.rev();
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<StateAt> {
+        let mission = ctx.mission(self.mission.as_deref())?;
+        let newest = ctx.tx.rev();
         let rev = match &self.at {
             None => newest,
             Some(at) if !at.is_empty() && at.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -47,16 +47,16 @@ impl Operation for ShowState {
                     )
                     .hint("list them with `fleet events list`")
                 })?;
-                whole(desk, rev)?
+                whole(ctx, rev)?
             }
             // To look is no harm: any time will do, also one that nothing is written under.
             Some(at) => match serde_json::from_value::<Time>(at.as_str().into()) {
                 Ok(time) => {
-                    let rev = desk.tx.rev_at(time)?;
-                    whole(desk, rev)?
+                    let rev = ctx.tx.rev_at(time)?;
+                    whole(ctx, rev)?
                 }
                 Err(_) => {
-                    let checkpoint = checkpoint::find(desk, at)?;
+                    let checkpoint = checkpoint::find(ctx, at)?;
                     if checkpoint.cut.mission_id != mission.id {
                         return Err(Refusal::invalid(format!(
                             "that checkpoint is of another mission, {}",
@@ -68,7 +68,7 @@ impl Operation for ShowState {
                 }
             },
         };
-        let row = desk.tx.rows(Kind::Mission, Find::Mission(mission.id))?;
+        let row = ctx.tx.rows(Kind::Mission, Find::Mission(mission.id))?;
         if row.first().is_some_and(|row| row.born > rev) {
             return Err(Refusal::new(
                 Code::NotFound,
@@ -76,13 +76,13 @@ impl Operation for ShowState {
             )
             .into());
         }
-        Ok(state_at(desk, mission.id, rev)??)
+        Ok(state_at(ctx, mission.id, rev)??)
     }
 }
 
 /// A revision in the middle of a request counts as the one before it.
-fn whole(desk: &mut Desk<'_, '_>, rev: u64) -> Result<u64> {
-    match desk.tx.step_of(rev.saturating_add(1))? {
+fn whole(ctx: &mut OpContext<'_, '_>, rev: u64) -> Result<u64> {
+    match ctx.tx.step_of(rev.saturating_add(1))? {
         Some(step) if step <= rev => Ok(step.saturating_sub(1)),
         _ => Ok(rev),
     }

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::checkpoint::inspect::{Difference, differences};
 use crate::checkpoint::{Contents, LockSnapshot, MessageSnapshot, SortieSnapshot};
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 
 /// What one request did to a mission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -130,7 +130,7 @@ type Subject = (Kind, String);
 
 /// Puts events together to steps, and finds what each changed.
 pub(super) fn read(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     happenings: &[ReplayEvent],
     states: bool,
@@ -143,18 +143,18 @@ pub(super) fn read(
             continue;
         };
         let (at, rev) = (first.event.step, last.event.rev);
-        let (changes, missing) = changes(desk, step, &mut known)?;
+        let (changes, missing) = changes(ctx, step, &mut known)?;
         let missing = match missing.is_empty() {
             true => None,
             false => Some(Missing {
                 code: code_of(&missing),
                 values: missing,
-                checkpoints: desk.tx.nearest_checkpoints(rev, mission)?,
+                checkpoints: ctx.tx.nearest_checkpoints(rev, mission)?,
             }),
         };
         let (state, no_state) = match states {
             false => (None, None),
-            true => match state_at(desk, mission, rev)? {
+            true => match state_at(ctx, mission, rev)? {
                 Ok(state) => (Some(state), None),
                 Err(refusal) => (None, Some(refusal)),
             },
@@ -165,7 +165,7 @@ pub(super) fn read(
             rev,
             timestamp: first.event.timestamp,
             actor: by_somebody.unwrap_or(first).event.actor.clone(),
-            timeline: timeline(desk, mission, rev, &mut known)?,
+            timeline: timeline(ctx, mission, rev, &mut known)?,
             recovery: recovery(step),
             events: step.iter().map(|one| one.event.clone()).collect(),
             changes,
@@ -179,7 +179,7 @@ pub(super) fn read(
 
 /// What differs between before and after a step, and what cannot be compared.
 fn changes(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     step: &[ReplayEvent],
     known: &mut BTreeMap<Subject, Was>,
 ) -> Result<(Vec<Difference>, Vec<MissingValue>)> {
@@ -192,7 +192,7 @@ fn changes(
             None => {
                 let was = match known.remove(&subject) {
                     Some(was) => was,
-                    None => desk.tx.was_before(subject.0, &subject.1, event.step)?,
+                    None => ctx.tx.was_before(subject.0, &subject.1, event.step)?,
                 };
                 ends.insert(subject, (was, after.clone()));
             }
@@ -234,14 +234,14 @@ fn code_of(missing: &[MissingValue]) -> Code {
 
 /// The mission's timeline after a step, as far as it is known.
 fn timeline(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     rev: u64,
     known: &mut BTreeMap<Subject, Was>,
 ) -> Result<Option<u32>> {
     let subject = (Kind::Mission, mission.to_string());
     if !known.contains_key(&subject) {
-        let was = desk
+        let was = ctx
             .tx
             .was_before(subject.0, &subject.1, rev.saturating_add(1))?;
         known.insert(subject.clone(), was);
@@ -267,13 +267,13 @@ fn recovery(step: &[ReplayEvent]) -> Option<StepRecovery> {
 
 /// How things stood at a revision, or why that is not known any more.
 pub(super) fn state_at(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     rev: u64,
 ) -> Result<std::result::Result<StateAt, Refusal>> {
-    let (values, lost) = match desk.tx.values_and_losses_at(rev, mission) {
+    let (values, lost) = match ctx.tx.values_and_losses_at(rev, mission) {
         Err(StoreError::Thinned { subject, rev, .. }) => {
-            let nearest = desk.tx.nearest_checkpoints(rev, mission)?;
+            let nearest = ctx.tx.nearest_checkpoints(rev, mission)?;
             let thinned = StoreError::Thinned {
                 subject,
                 rev,

@@ -14,9 +14,9 @@ use serde_json::json;
 
 use super::{SortieSummary, summaries};
 use crate::checkpoint::milestone::catch_up;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::op_context::OpContext;
 
 /// How many sorties one mission may have.
 const MOST: usize = 100_000;
@@ -102,8 +102,8 @@ impl Operation for AddSorties {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<SortieSummary>> {
-        let mission = desk.mission(self.mission.as_deref())?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<SortieSummary>> {
+        let mission = ctx.mission(self.mission.as_deref())?;
         if !mission.status.is_open() {
             return Err(Refusal::new(
                 Code::IllegalTransition,
@@ -114,20 +114,20 @@ impl Operation for AddSorties {
             )
             .into());
         }
-        let added = add_all(desk, &mission, &self.sorties)?;
-        catch_up(desk, mission.id)?;
-        let mut all = summaries(desk, mission.id)?;
+        let added = add_all(ctx, &mission, &self.sorties)?;
+        catch_up(ctx, mission.id)?;
+        let mut all = summaries(ctx, mission.id)?;
         all.retain(|sortie| added.contains(&sortie.id));
         Ok(all)
     }
 }
 
 pub(crate) fn add_all(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     sorties: &[NewSortie],
 ) -> Result<Vec<SortieId>> {
-    let count = desk.tx.rows(Kind::Sortie, Find::Mission(mission.id))?.len();
+    let count = ctx.tx.rows(Kind::Sortie, Find::Mission(mission.id))?.len();
     if count + sorties.len() > MOST {
         return Err(Refusal::invalid(format!("a mission has at most {MOST} sorties")).into());
     }
@@ -135,7 +135,7 @@ pub(crate) fn add_all(
     for (position, new) in (count as u64 + 1..).zip(sorties) {
         let mut depends_on = Vec::with_capacity(new.depends_on.len());
         for reference in &new.depends_on {
-            let needed = desk.sortie(reference)?;
+            let needed = ctx.sortie(reference)?;
             if needed.mission_id != mission.id {
                 return Err(
                     Refusal::invalid(format!("{reference} belongs to another mission"))
@@ -145,7 +145,7 @@ pub(crate) fn add_all(
             }
             depends_on.push(needed.id);
         }
-        let now = desk.now();
+        let now = ctx.now();
         let mut criteria: BTreeMap<Name, bool> = new
             .criteria
             .iter()
@@ -158,7 +158,7 @@ pub(crate) fn add_all(
             criteria_texts.extend(text.map(|text| (key, text)));
         }
         let sortie = Sortie {
-            id: SortieId::new(desk.tx.uuid()),
+            id: SortieId::new(ctx.tx.uuid()),
             mission_id: mission.id,
             task_id: new.task_id.clone(),
             title: new.title.clone(),
@@ -192,7 +192,7 @@ pub(crate) fn add_all(
             completed_at: None,
             interrupted: None,
         };
-        desk.tx.set(
+        ctx.tx.set(
             EventType::SortieAdded,
             &sortie,
             &json!({ "title": sortie.title }),

@@ -18,12 +18,12 @@ use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::{catch_up, milestones};
 use crate::checkpoint::take::take_asked;
 use crate::checkpoint::trigger::{error as trigger_error, first_of};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::lock::release::Locks;
 use crate::mail::progress::post_progress;
 use crate::mission::{begin_if_pending, short};
+use crate::op_context::OpContext;
 
 /// Moves a sortie.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -114,38 +114,38 @@ impl Operation for ChangeSortie {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
-        let sortie = desk.sortie(&self.sortie)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
+        let sortie = ctx.sortie(&self.sortie)?;
         let mission = sortie.mission_id;
         let locks = match self.keep_locks {
             true => Locks::Stay,
             false => Locks::Go,
         };
         let view = match &self.action {
-            SortieAction::Assign { to } => give(desk, sortie, to, None, Giving::Free, locks),
+            SortieAction::Assign { to } => give(ctx, sortie, to, None, Giving::Free, locks),
             SortieAction::Reassign { to, reason } => {
-                give(desk, sortie, to, reason.as_ref(), Giving::Taken, locks)
+                give(ctx, sortie, to, reason.as_ref(), Giving::Taken, locks)
             }
-            SortieAction::Start => start(desk, sortie),
-            SortieAction::Block { reason } => block(desk, sortie, reason),
-            SortieAction::Unblock => unblock(desk, sortie),
-            SortieAction::Resume => resume(desk, sortie),
-            SortieAction::Complete { output } => complete(desk, sortie, output.as_ref(), locks),
-            SortieAction::Fail { reason } => fail(desk, sortie, reason, locks),
-            SortieAction::Cancel { reason } => cancel(desk, sortie, reason.as_ref(), locks),
-            SortieAction::Release { reason } => release(desk, sortie, reason.as_ref(), locks),
+            SortieAction::Start => start(ctx, sortie),
+            SortieAction::Block { reason } => block(ctx, sortie, reason),
+            SortieAction::Unblock => unblock(ctx, sortie),
+            SortieAction::Resume => resume(ctx, sortie),
+            SortieAction::Complete { output } => complete(ctx, sortie, output.as_ref(), locks),
+            SortieAction::Fail { reason } => fail(ctx, sortie, reason, locks),
+            SortieAction::Cancel { reason } => cancel(ctx, sortie, reason.as_ref(), locks),
+            SortieAction::Release { reason } => release(ctx, sortie, reason.as_ref(), locks),
             SortieAction::Approve { reason } => {
-                judge(desk, sortie, Verdict::Approved, reason.as_ref())
+                judge(ctx, sortie, Verdict::Approved, reason.as_ref())
             }
-            SortieAction::Reject { reason } => judge(desk, sortie, Verdict::Rejected, Some(reason)),
+            SortieAction::Reject { reason } => judge(ctx, sortie, Verdict::Rejected, Some(reason)),
         }?;
-        catch_up(desk, mission)?;
+        catch_up(ctx, mission)?;
         if !self.checkpoint || view.checkpoint.is_some() {
             return Ok(view);
         }
-        let mission = desk.mission_of(mission)?;
+        let mission = ctx.mission_of(mission)?;
         Ok(SortieView {
-            checkpoint: Some(take_asked(desk, &mission)?.id),
+            checkpoint: Some(take_asked(ctx, &mission)?.id),
             ..view
         })
     }
@@ -192,11 +192,11 @@ pub(crate) fn check_move(sortie: &Sortie, to: SortieStatus, verb: &str) -> Resul
 }
 
 /// Refuses an agent that acts on another's sortie. People and dispatch may.
-pub(crate) fn check_owner(desk: &mut Desk<'_, '_>, sortie: &Sortie, verb: &str) -> Result<()> {
-    let Some(agent) = desk.agent.clone() else {
+pub(crate) fn check_owner(ctx: &mut OpContext<'_, '_>, sortie: &Sortie, verb: &str) -> Result<()> {
+    let Some(agent) = ctx.agent.clone() else {
         return Ok(());
     };
-    if desk.is_in_charge() || sortie.assigned_to.is_none() {
+    if ctx.is_in_charge() || sortie.assigned_to.is_none() {
         return Ok(());
     }
     let Some(owner) = sortie.assigned_to.filter(|owner| *owner != agent.id) else {
@@ -208,7 +208,7 @@ pub(crate) fn check_owner(desk: &mut Desk<'_, '_>, sortie: &Sortie, verb: &str) 
         );
         return Ok(());
     };
-    let owner = desk.agent_name(owner)?;
+    let owner = ctx.agent_name(owner)?;
     Err(Refusal::new(
         Code::NotYours,
         format!(
@@ -231,14 +231,14 @@ enum Giving {
 }
 
 fn give(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut sortie: Sortie,
     to: &str,
     reason: Option<&NoteText>,
     giving: Giving,
     locks: Locks,
 ) -> Result<SortieView> {
-    let agent = desk.find_agent(to)?;
+    let agent = ctx.find_agent(to)?;
     if agent.retired_at.is_some() {
         return Err(Refusal::new(
             Code::IllegalTransition,
@@ -251,7 +251,7 @@ fn give(
     if matches!(giving, Giving::Free)
         && let Some(holder) = owner.filter(|owner| sortie.status.is_held() && *owner != agent.id)
     {
-        let holder = desk.agent_name(holder)?;
+        let holder = ctx.agent_name(holder)?;
         return Err(Refusal::new(
             Code::AlreadyTaken,
             format!("{} (\"{}\") is {holder}'s", short(sortie.id), sortie.title),
@@ -263,16 +263,16 @@ fn give(
         ))
         .into());
     }
-    check_owner(desk, &sortie, "give away")?;
+    check_owner(ctx, &sortie, "give away")?;
     check_move(&sortie, SortieStatus::Assigned, "assign")?;
     let from = match owner {
-        Some(owner) => Some(desk.agent_name(owner)?),
+        Some(owner) => Some(ctx.agent_name(owner)?),
         None => None,
     };
     sortie.status = SortieStatus::Assigned;
     sortie.assigned_to = Some(agent.id);
     sortie.assigned_epoch = Some(agent.epoch);
-    sortie.assigned_at = Some(desk.now());
+    sortie.assigned_at = Some(ctx.now());
     sortie.blocked_reason = None;
     sortie.failure = None;
     let data = json!({ "to": agent.name, "from": from, "reason": reason });
@@ -281,21 +281,21 @@ fn give(
     } else {
         EventType::SortieAssigned
     };
-    let sortie = keep(desk, sortie, kind, &data)?;
+    let sortie = keep(ctx, sortie, kind, &data)?;
     let released_locks = locks.settle(
-        desk,
+        ctx,
         &sortie,
         Some(agent.id),
         "its sortie was given to another",
     )?;
     Ok(SortieView {
         released_locks,
-        ..view(desk, sortie)?
+        ..view(ctx, sortie)?
     })
 }
 
-fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
-    check_owner(desk, &sortie, "start")?;
+fn start(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
+    check_owner(ctx, &sortie, "start")?;
     if sortie.status == SortieStatus::Pending {
         return Err(Refusal::new(
             Code::IllegalTransition,
@@ -312,7 +312,7 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
         .into());
     }
     if sortie.status == SortieStatus::InProgress {
-        return as_it_is(desk, sortie);
+        return as_it_is(ctx, sortie);
     }
     if sortie.status != SortieStatus::Assigned {
         let status = sortie.status.as_str();
@@ -323,44 +323,44 @@ fn start(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
         .hint("only an assigned sortie is started; a blocked one is unblocked, a completed one rejected")
         .into());
     }
-    refuse_waiting(desk, &sortie)?;
-    begin_if_pending(desk, sortie.mission_id)?;
+    refuse_waiting(ctx, &sortie)?;
+    begin_if_pending(ctx, sortie.mission_id)?;
     sortie.status = SortieStatus::InProgress;
     sortie.attempts += 1;
-    let now = desk.now();
+    let now = ctx.now();
     sortie.started_at.get_or_insert(now);
-    let sortie = keep(desk, sortie, EventType::SortieStarted, &json!({}))?;
+    let sortie = keep(ctx, sortie, EventType::SortieStarted, &json!({}))?;
     // Locks are for the agent that works, not for the one that says that it may begin.
-    let locking = if desk.agent_id() == sortie.assigned_to {
+    let locking = if ctx.agent_id() == sortie.assigned_to {
         Locking::Again
     } else {
         Locking::No
     };
-    taken_up(desk, sortie, locking)
+    taken_up(ctx, sortie, locking)
 }
 
-fn block(desk: &mut Desk<'_, '_>, mut sortie: Sortie, reason: &NoteText) -> Result<SortieView> {
-    check_owner(desk, &sortie, "block")?;
+fn block(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie, reason: &NoteText) -> Result<SortieView> {
+    check_owner(ctx, &sortie, "block")?;
     if sortie.status == SortieStatus::Blocked && sortie.blocked_reason.as_ref() == Some(reason) {
-        return as_it_is(desk, sortie);
+        return as_it_is(ctx, sortie);
     }
     check_move(&sortie, SortieStatus::Blocked, "block")?;
     sortie.status = SortieStatus::Blocked;
     sortie.blocked_reason = Some(reason.clone());
     let sortie = keep(
-        desk,
+        ctx,
         sortie,
         EventType::SortieBlocked,
         &json!({ "reason": reason }),
     )?;
-    let mission = desk.mission_of(sortie.mission_id)?;
+    let mission = ctx.mission_of(sortie.mission_id)?;
     let details = format!("\"{}\" is blocked: {reason}", sortie.title);
-    trigger_error(desk, &mission, Reason::Blocker, details)?;
-    view(desk, sortie)
+    trigger_error(ctx, &mission, Reason::Blocker, details)?;
+    view(ctx, sortie)
 }
 
-fn unblock(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
-    check_owner(desk, &sortie, "unblock")?;
+fn unblock(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
+    check_owner(ctx, &sortie, "unblock")?;
     if sortie.status != SortieStatus::Blocked {
         return Err(Refusal::new(
             Code::IllegalTransition,
@@ -373,24 +373,24 @@ fn unblock(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
         )
         .into());
     }
-    refuse_open_errors(desk, &sortie)?;
+    refuse_open_errors(ctx, &sortie)?;
     sortie.status = SortieStatus::InProgress;
     sortie.blocked_reason = None;
-    save(desk, sortie, EventType::SortieUnblocked, &json!({}))
+    save(ctx, sortie, EventType::SortieUnblocked, &json!({}))
 }
 
-fn resume(desk: &mut Desk<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
-    check_owner(desk, &sortie, "resume")?;
+fn resume(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie) -> Result<SortieView> {
+    check_owner(ctx, &sortie, "resume")?;
     refuse_unresumable(&sortie)?;
-    refuse_open_errors(desk, &sortie)?;
-    if let Some(agent) = &desk.agent
+    refuse_open_errors(ctx, &sortie)?;
+    if let Some(agent) = &ctx.agent
         && sortie.assigned_to == Some(agent.id)
     {
         sortie.assigned_epoch = Some(agent.epoch);
     }
     sortie.status = SortieStatus::InProgress;
     sortie.blocked_reason = None;
-    let view = save(desk, sortie, EventType::SortieResumed, &json!({}))?;
+    let view = save(ctx, sortie, EventType::SortieResumed, &json!({}))?;
     Ok(SortieView {
         resume: Some(ResumePoint::of(&view)),
         ..view
@@ -436,16 +436,16 @@ fn refuse_unresumable(sortie: &Sortie) -> Result<()> {
 }
 
 fn complete(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut sortie: Sortie,
     output: Option<&JsonData>,
     locks: Locks,
 ) -> Result<SortieView> {
-    check_owner(desk, &sortie, "complete")?;
+    check_owner(ctx, &sortie, "complete")?;
     // A retry after a lost answer gets the same answer; another output would be another request.
     let same_output = output.is_none() || sortie.output.as_ref() == output;
     if sortie.status == SortieStatus::Completed && same_output {
-        return as_it_is(desk, sortie);
+        return as_it_is(ctx, sortie);
     }
     check_move(&sortie, SortieStatus::Completed, "complete")?;
     let unmet: Vec<String> = sortie
@@ -454,14 +454,14 @@ fn complete(
         .filter(|(_, met)| !**met)
         .map(|(name, _)| name.to_string())
         .collect();
-    let open: Vec<String> = desk
+    let open: Vec<String> = ctx
         .tx
         .find::<Subtask>(Find::Parent(&sortie.key()))?
         .into_iter()
         .filter(|subtask| subtask.status != SubtaskStatus::Complete)
         .map(|subtask| subtask.name.to_string())
         .collect();
-    let now = desk.now();
+    let now = ctx.now();
     sortie.status = SortieStatus::Completed;
     sortie.completed_at = Some(now);
     sortie.blocked_reason = None;
@@ -471,77 +471,77 @@ fn complete(
     }
     // Completing with something left open is the owner's word against its own list: it stands, and is said.
     let data = json!({ "unmet_criteria": unmet, "open_subtasks": open });
-    let sortie = keep(desk, sortie, EventType::SortieCompleted, &data)?;
+    let sortie = keep(ctx, sortie, EventType::SortieCompleted, &data)?;
     // Before the checkpoint that this leads to: a rewind to it must not hold them.
-    let released_locks = locks.settle(desk, &sortie, None, "its sortie is completed")?;
-    synced_by(desk, &sortie)?;
-    post_progress(desk, &sortie)?;
-    let mission = desk.mission_of(sortie.mission_id)?;
-    let mut checkpoint = milestones(desk, &mission)?;
+    let released_locks = locks.settle(ctx, &sortie, None, "its sortie is completed")?;
+    synced_by(ctx, &sortie)?;
+    post_progress(ctx, &sortie)?;
+    let mission = ctx.mission_of(sortie.mission_id)?;
+    let mut checkpoint = milestones(ctx, &mission)?;
     if checkpoint.is_none() {
         let done = format!("Completed \"{}\"", sortie.title);
         let reasons = vec![
             (Reason::TaskComplete, done.clone()),
             (Reason::AgentComplete, done),
         ];
-        checkpoint = first_of(desk, &mission, reasons)?;
+        checkpoint = first_of(ctx, &mission, reasons)?;
     }
     Ok(SortieView {
         checkpoint,
         released_locks,
-        ..view(desk, sortie)?
+        ..view(ctx, sortie)?
     })
 }
 
 fn fail(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut sortie: Sortie,
     reason: &NoteText,
     locks: Locks,
 ) -> Result<SortieView> {
-    check_owner(desk, &sortie, "fail")?;
+    check_owner(ctx, &sortie, "fail")?;
     if sortie.status == SortieStatus::Failed && sortie.failure.as_ref() == Some(reason) {
-        return as_it_is(desk, sortie);
+        return as_it_is(ctx, sortie);
     }
     check_move(&sortie, SortieStatus::Failed, "fail")?;
     sortie.status = SortieStatus::Failed;
     sortie.failure = Some(reason.clone());
     sortie.interrupted = None;
     let sortie = keep(
-        desk,
+        ctx,
         sortie,
         EventType::SortieFailed,
         &json!({ "reason": reason }),
     )?;
-    let released_locks = locks.settle(desk, &sortie, None, "its sortie failed")?;
-    let mission = desk.mission_of(sortie.mission_id)?;
+    let released_locks = locks.settle(ctx, &sortie, None, "its sortie failed")?;
+    let mission = ctx.mission_of(sortie.mission_id)?;
     let details = format!("\"{}\" failed: {reason}", sortie.title);
-    if desk.policy.triggers.has(Reason::SortieFailed) {
-        trigger_error(desk, &mission, Reason::SortieFailed, details)?;
+    if ctx.policy.triggers.has(Reason::SortieFailed) {
+        trigger_error(ctx, &mission, Reason::SortieFailed, details)?;
         return Ok(SortieView {
             released_locks,
-            ..view(desk, sortie)?
+            ..view(ctx, sortie)?
         });
     }
     // An agent that failed has finished, too.
-    let checkpoint = first_of(desk, &mission, vec![(Reason::AgentComplete, details)])?;
+    let checkpoint = first_of(ctx, &mission, vec![(Reason::AgentComplete, details)])?;
     Ok(SortieView {
         checkpoint,
         released_locks,
-        ..view(desk, sortie)?
+        ..view(ctx, sortie)?
     })
 }
 
 fn release(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut sortie: Sortie,
     reason: Option<&NoteText>,
     locks: Locks,
 ) -> Result<SortieView> {
-    check_owner(desk, &sortie, "release")?;
+    check_owner(ctx, &sortie, "release")?;
     check_move(&sortie, SortieStatus::Pending, "release")?;
     let from = match sortie.assigned_to {
-        Some(owner) => Some(desk.agent_name(owner)?),
+        Some(owner) => Some(ctx.agent_name(owner)?),
         None => None,
     };
     sortie.status = SortieStatus::Pending;
@@ -551,29 +551,29 @@ fn release(
     sortie.blocked_reason = None;
     sortie.failure = None;
     let data = json!({ "from": from, "reason": reason });
-    let sortie = keep(desk, sortie, EventType::SortieReleased, &data)?;
-    let released_locks = locks.settle(desk, &sortie, None, "its sortie was given back")?;
+    let sortie = keep(ctx, sortie, EventType::SortieReleased, &data)?;
+    let released_locks = locks.settle(ctx, &sortie, None, "its sortie was given back")?;
     Ok(SortieView {
         released_locks,
-        ..view(desk, sortie)?
+        ..view(ctx, sortie)?
     })
 }
 
 /// Sorties that wait for it wait no longer; it can be taken up after all by releasing it.
 fn cancel(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut sortie: Sortie,
     reason: Option<&NoteText>,
     locks: Locks,
 ) -> Result<SortieView> {
-    check_owner(desk, &sortie, "cancel")?;
+    check_owner(ctx, &sortie, "cancel")?;
     if sortie.status == SortieStatus::Skipped {
         // Asking twice is harmless.
-        return view(desk, sortie);
+        return view(ctx, sortie);
     }
     check_move(&sortie, SortieStatus::Skipped, "cancel")?;
     let from = match sortie.assigned_to {
-        Some(owner) => Some(desk.agent_name(owner)?),
+        Some(owner) => Some(ctx.agent_name(owner)?),
         None => None,
     };
     sortie.status = SortieStatus::Skipped;
@@ -583,16 +583,16 @@ fn cancel(
     sortie.blocked_reason = None;
     sortie.interrupted = None;
     let data = json!({ "from": from, "reason": reason });
-    let sortie = keep(desk, sortie, EventType::SortieCancelled, &data)?;
-    let released_locks = locks.settle(desk, &sortie, None, "its sortie is cancelled")?;
+    let sortie = keep(ctx, sortie, EventType::SortieCancelled, &data)?;
+    let released_locks = locks.settle(ctx, &sortie, None, "its sortie is cancelled")?;
     Ok(SortieView {
         released_locks,
-        ..view(desk, sortie)?
+        ..view(ctx, sortie)?
     })
 }
 
 fn judge(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut sortie: Sortie,
     verdict: Verdict,
     reason: Option<&NoteText>,
@@ -612,13 +612,13 @@ fn judge(
     }
     if verdict == Verdict::Rejected {
         // A mission that is over must not get unfinished work back.
-        begin_if_pending(desk, sortie.mission_id)?;
+        begin_if_pending(ctx, sortie.mission_id)?;
     }
     sortie.approval = Some(Approval {
         verdict,
-        by: desk.actor(),
+        by: ctx.actor(),
         reason: reason.cloned(),
-        at: desk.now(),
+        at: ctx.now(),
     });
     let (event, word) = match verdict {
         Verdict::Approved => (EventType::SortieApproved, "Approved"),
@@ -628,18 +628,18 @@ fn judge(
             (EventType::SortieRejected, "Rejected")
         }
     };
-    let sortie = keep(desk, sortie, event, &json!({ "reason": reason }))?;
-    let mission = desk.mission_of(sortie.mission_id)?;
+    let sortie = keep(ctx, sortie, event, &json!({ "reason": reason }))?;
+    let mission = ctx.mission_of(sortie.mission_id)?;
     let details = format!("{word} \"{}\"", sortie.title);
-    let checkpoint = first_of(desk, &mission, vec![(Reason::UserApproval, details)])?;
+    let checkpoint = first_of(ctx, &mission, vec![(Reason::UserApproval, details)])?;
     Ok(SortieView {
         checkpoint,
-        ..view(desk, sortie)?
+        ..view(ctx, sortie)?
     })
 }
 
-pub(crate) fn refuse_open_errors(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
-    let errors = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
+pub(crate) fn refuse_open_errors(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
+    let errors = ctx.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
     let open: Vec<&SortieError> = errors
         .iter()
         .filter(|error| error.blocking && error.cleared_at.is_none())
@@ -668,30 +668,30 @@ pub(crate) fn refuse_open_errors(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Re
 }
 
 /// The answer to a request that changes nothing.
-fn as_it_is(desk: &mut Desk<'_, '_>, sortie: Sortie) -> Result<SortieView> {
+fn as_it_is(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<SortieView> {
     Ok(SortieView {
         already: true,
-        ..view(desk, sortie)?
+        ..view(ctx, sortie)?
     })
 }
 
 fn save(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: Sortie,
     event: EventType,
     data: &Value,
 ) -> Result<SortieView> {
-    let sortie = keep(desk, sortie, event, data)?;
-    view(desk, sortie)
+    let sortie = keep(ctx, sortie, event, data)?;
+    view(ctx, sortie)
 }
 
 fn keep(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mut sortie: Sortie,
     event: EventType,
     data: &Value,
 ) -> Result<Sortie> {
-    sortie.updated_at = desk.now();
-    desk.tx.set(event, &sortie, data)?;
+    sortie.updated_at = ctx.now();
+    ctx.tx.set(event, &sortie, data)?;
     Ok(sortie)
 }

@@ -17,11 +17,11 @@ use super::change::{check_move, refuse_open_errors};
 use super::queue::{ClaimObstacle, WorkQueue, rank};
 use super::recovered::{Locking, taken_up};
 use crate::checkpoint::milestone::catch_up;
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::lock::grant_all;
 use crate::mission::{begin_if_pending, short};
+use crate::op_context::OpContext;
 use crate::recovery::start::start_with;
 
 /// Takes a sortie for the acting agent and begins it.
@@ -58,21 +58,21 @@ impl Operation for ClaimSortie {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
-        let sortie = desk.sortie(&self.sortie)?;
-        let agent = desk.acting()?.clone();
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
+        let sortie = ctx.sortie(&self.sortie)?;
+        let agent = ctx.acting()?.clone();
         if sortie.assigned_to == Some(agent.id) && sortie.status == SortieStatus::InProgress {
             // Asking twice is harmless.
             return Ok(SortieView {
                 already: true,
-                ..taken_up(desk, sortie, Locking::No)?
+                ..taken_up(ctx, sortie, Locking::No)?
             });
         }
         if let Some(owner) = sortie
             .assigned_to
             .filter(|owner| sortie.status.is_held() && *owner != agent.id)
         {
-            let owner = desk.agent_name(owner)?;
+            let owner = ctx.agent_name(owner)?;
             return Err(Refusal::new(
                 Code::AlreadyTaken,
                 format!("{} (\"{}\") is {owner}'s", short(sortie.id), sortie.title),
@@ -83,10 +83,10 @@ impl Operation for ClaimSortie {
         }
         if sortie.status == SortieStatus::Blocked {
             // Its owner cannot slip past an error by claiming anew.
-            refuse_open_errors(desk, &sortie)?;
+            refuse_open_errors(ctx, &sortie)?;
         }
-        refuse_waiting(desk, &sortie)?;
-        take(desk, sortie, self.lock)
+        refuse_waiting(ctx, &sortie)?;
+        take(ctx, sortie, self.lock)
     }
 }
 
@@ -100,22 +100,22 @@ impl Operation for ClaimNext {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
-        let agent = desk.acting()?.id;
-        let mission = desk.mission(self.mission.as_deref())?;
-        let locks = desk.tx.find::<Lock>(Find::All)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
+        let agent = ctx.acting()?.id;
+        let mission = ctx.mission(self.mission.as_deref())?;
+        let locks = ctx.tx.find::<Lock>(Find::All)?;
         let others: Vec<Lock> = locks
             .into_iter()
             .filter(|lock| lock.held_by != agent)
             .collect();
         // One query for all of them: a round trip for each would make a large mission wait.
-        let sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        let sorties = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
         let queue = WorkQueue::new(&sorties, &others, Some(agent));
         let ready = sorties.iter().filter(|sortie| queue.is_ready(sortie));
         let best = ready.max_by_key(|sortie| rank(sortie));
         match best {
-            Some(sortie) => take(desk, sortie.clone(), self.lock),
-            None => Err(nothing_ready(desk, &mission, &queue)?.into()),
+            Some(sortie) => take(ctx, sortie.clone(), self.lock),
+            None => Err(nothing_ready(ctx, &mission, &queue)?.into()),
         }
     }
 }
@@ -160,7 +160,7 @@ const NAMED: usize = 10;
 
 /// Why nothing is ready: everything is done, or what each of the rest waits for.
 fn nothing_ready(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     queue: &WorkQueue<'_>,
 ) -> Result<Refusal> {
@@ -202,7 +202,7 @@ fn nothing_ready(
             }
             ClaimObstacle::Failed => {}
         }
-        let why = obstacle.told(desk, sortie)?;
+        let why = obstacle.told(ctx, sortie)?;
         told.push(json!({ "id": sortie.id, "title": sortie.title, "status": sortie.status.as_str(), "why": why }));
         lines.push(format!("{} (\"{}\") {why}", short(sortie.id), sortie.title));
     }
@@ -224,7 +224,7 @@ fn nothing_ready(
     })
 }
 
-fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<SortieView> {
+fn take(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<SortieView> {
     check_move(&sortie, SortieStatus::InProgress, "claim")?;
     if sortie.status == SortieStatus::Completed {
         return Err(Refusal::new(
@@ -240,8 +240,8 @@ fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<Sorti
         )
         .into());
     }
-    begin_if_pending(desk, sortie.mission_id)?;
-    let (agent, now, from) = (desk.acting()?.clone(), desk.now(), sortie.status);
+    begin_if_pending(ctx, sortie.mission_id)?;
+    let (agent, now, from) = (ctx.acting()?.clone(), ctx.now(), sortie.status);
     sortie.status = SortieStatus::InProgress;
     sortie.assigned_to = Some(agent.id);
     sortie.assigned_epoch = Some(agent.epoch);
@@ -251,33 +251,33 @@ fn take(desk: &mut Desk<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<Sorti
     sortie.failure = None;
     sortie.attempts += 1;
     sortie.updated_at = now;
-    desk.tx.set(
+    ctx.tx.set(
         EventType::SortieClaimed,
         &sortie,
         &json!({ "from": from.as_str(), "attempt": sortie.attempts }),
     )?;
     if lock && !sortie.files.is_empty() {
         let (files, purpose) = (sortie.files.clone(), Some(sortie.title.clone()));
-        grant_all(desk, &files, purpose, None, Some(&sortie), &[])?;
+        grant_all(ctx, &files, purpose, None, Some(&sortie), &[])?;
     }
     let mission = sortie.mission_id;
     let started = match sortie.interrupted {
-        Some(_) => start_with(desk, &agent, &sortie)?,
+        Some(_) => start_with(ctx, &agent, &sortie)?,
         None => None,
     };
-    let mut view = taken_up(desk, sortie, Locking::Again)?;
+    let mut view = taken_up(ctx, sortie, Locking::Again)?;
     let problem = started.and_then(|started| started.warning());
     if let Some(context) = &mut view.recovery_context {
         context.blockers.extend(problem);
     }
-    catch_up(desk, mission)?;
+    catch_up(ctx, mission)?;
     Ok(view)
 }
 
 /// Refuses to begin a sortie that depends on one that is neither completed nor left out.
-pub(crate) fn refuse_waiting(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
+pub(crate) fn refuse_waiting(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
     for needed in &sortie.depends_on {
-        let Some(needed) = desk.tx.get::<Sortie>(&needed.to_string())? else {
+        let Some(needed) = ctx.tx.get::<Sortie>(&needed.to_string())? else {
             continue;
         };
         if !needed.status.is_settled() {

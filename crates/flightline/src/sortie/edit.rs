@@ -16,10 +16,10 @@ use super::add::labelled;
 use super::change::check_owner;
 use super::{SortieSummary, SortieView, summaries, view};
 use crate::checkpoint::milestone::catch_up;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// Changes what is to be done in a sortie. What is left out stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -127,9 +127,9 @@ impl Operation for EditSortie {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
-        let before = desk.sortie(&self.sortie)?;
-        check_owner(desk, &before, "edit")?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
+        let before = ctx.sortie(&self.sortie)?;
+        check_owner(ctx, &before, "edit")?;
         let mut sortie = before.clone();
         if let Some(title) = &self.title {
             sortie.title = title.clone();
@@ -142,7 +142,7 @@ impl Operation for EditSortie {
             .resume_instructions
             .clone()
             .or(sortie.resume_instructions);
-        self.edit_dependencies(desk, &mut sortie)?;
+        self.edit_dependencies(ctx, &mut sortie)?;
         sortie
             .files
             .retain(|file| !self.remove_files.contains(file));
@@ -154,20 +154,20 @@ impl Operation for EditSortie {
         self.edit_criteria(&mut sortie)?;
         let fields = changed(&before, &sortie);
         if fields.is_empty() {
-            return view(desk, before);
+            return view(ctx, before);
         }
-        sortie.updated_at = desk.now();
+        sortie.updated_at = ctx.now();
         let data = json!({ "title": sortie.title, "fields": fields });
-        desk.tx.set(EventType::SortieEdited, &sortie, &data)?;
-        catch_up(desk, sortie.mission_id)?;
-        view(desk, sortie)
+        ctx.tx.set(EventType::SortieEdited, &sortie, &data)?;
+        catch_up(ctx, sortie.mission_id)?;
+        view(ctx, sortie)
     }
 }
 
 impl EditSortie {
-    fn edit_dependencies(&self, desk: &mut Desk<'_, '_>, sortie: &mut Sortie) -> Result<()> {
+    fn edit_dependencies(&self, ctx: &mut OpContext<'_, '_>, sortie: &mut Sortie) -> Result<()> {
         for reference in &self.remove_dependencies {
-            let needed = desk.sortie(reference)?;
+            let needed = ctx.sortie(reference)?;
             let (id, title) = (short(needed.id), &needed.title);
             let Some(at) = sortie.depends_on.iter().position(|it| *it == needed.id) else {
                 return Err(Refusal::new(
@@ -183,7 +183,7 @@ impl EditSortie {
             sortie.depends_on.remove(at);
         }
         for reference in &self.add_dependencies {
-            let needed = desk.sortie(reference)?;
+            let needed = ctx.sortie(reference)?;
             if needed.mission_id != sortie.mission_id {
                 return Err(
                     Refusal::invalid(format!("{reference} belongs to another mission"))
@@ -197,7 +197,7 @@ impl EditSortie {
         }
         match self.add_dependencies.is_empty() {
             true => Ok(()),
-            false => refuse_circle(desk, sortie),
+            false => refuse_circle(ctx, sortie),
         }
     }
 
@@ -262,8 +262,8 @@ fn changed(before: &Sortie, after: &Sortie) -> Vec<&'static str> {
 }
 
 /// Refuses a sortie that would wait for itself, whatever is between: it would never be ready.
-fn refuse_circle(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
-    let all = desk.tx.find::<Sortie>(Find::Mission(sortie.mission_id))?;
+fn refuse_circle(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
+    let all = ctx.tx.find::<Sortie>(Find::Mission(sortie.mission_id))?;
     let needs: HashMap<SortieId, &[SortieId]> = all
         .iter()
         .map(|other| (other.id, other.depends_on.as_slice()))
@@ -302,10 +302,10 @@ impl Operation for MoveSortie {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<SortieSummary>> {
-        let sortie = desk.sortie(&self.sortie)?;
-        check_owner(desk, &sortie, "move")?;
-        let mut all = desk.tx.find::<Sortie>(Find::Mission(sortie.mission_id))?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<SortieSummary>> {
+        let sortie = ctx.sortie(&self.sortie)?;
+        check_owner(ctx, &sortie, "move")?;
+        let mut all = ctx.tx.find::<Sortie>(Find::Mission(sortie.mission_id))?;
         all.sort_by_key(|one| one.position);
         let before: BTreeMap<SortieId, u64> =
             all.iter().map(|one| (one.id, one.position)).collect();
@@ -313,11 +313,11 @@ impl Operation for MoveSortie {
         let at = match &self.to {
             NewPlace::First => 0,
             NewPlace::Last => all.len(),
-            NewPlace::Before { sortie: other } => place_of(desk, &all, &sortie, other)?,
-            NewPlace::After { sortie: other } => place_of(desk, &all, &sortie, other)? + 1,
+            NewPlace::Before { sortie: other } => place_of(ctx, &all, &sortie, other)?,
+            NewPlace::After { sortie: other } => place_of(ctx, &all, &sortie, other)? + 1,
         };
         all.insert(at, sortie.clone());
-        let now = desk.now();
+        let now = ctx.now();
         let mut moved = false;
         for (position, mut one) in (1..).zip(all) {
             if before.get(&one.id) == Some(&position) {
@@ -326,27 +326,27 @@ impl Operation for MoveSortie {
             one.position = position;
             one.updated_at = now;
             moved = true;
-            desk.tx.set(
+            ctx.tx.set(
                 EventType::SortieReordered,
                 &one,
                 &json!({ "position": position }),
             )?;
         }
         if moved {
-            remember_order(desk, &sortie)?;
-            catch_up(desk, sortie.mission_id)?;
+            remember_order(ctx, &sortie)?;
+            catch_up(ctx, sortie.mission_id)?;
         }
-        summaries(desk, sortie.mission_id)
+        summaries(ctx, sortie.mission_id)
     }
 }
 
 /// From now on, the order of the mission's sorties is not that in which they were added.
-fn remember_order(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
-    let mission = desk.tx.get::<Mission>(&sortie.mission_id.to_string())?;
+fn remember_order(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
+    let mission = ctx.tx.get::<Mission>(&sortie.mission_id.to_string())?;
     if let Some(mut mission) = mission.filter(|mission| !mission.reordered) {
         mission.reordered = true;
-        mission.updated_at = desk.now();
-        desk.tx.set(
+        mission.updated_at = ctx.now();
+        ctx.tx.set(
             EventType::MissionUpdated,
             &mission,
             &json!({ "fields": ["order"] }),
@@ -356,12 +356,12 @@ fn remember_order(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<()> {
 }
 
 fn place_of(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     all: &[Sortie],
     sortie: &Sortie,
     other: &str,
 ) -> Result<usize> {
-    let other = desk.sortie(other)?;
+    let other = ctx.sortie(other)?;
     all.iter()
         .position(|one| one.id == other.id)
         .ok_or_else(|| {

@@ -9,10 +9,10 @@ use flightline_core::{AgentId, RepoPath, SortieId};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
+use crate::op_context::OpContext;
 
 /// Lists the sorties of a mission in its order, each with what it waits for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -58,12 +58,12 @@ impl Operation for ListQueue {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<Vec<QueuedSortie>> {
-        let mission = desk.mission(self.mission.as_deref())?;
-        let me = desk.agent_id();
-        let mut locks = desk.tx.find::<Lock>(Find::All)?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<QueuedSortie>> {
+        let mission = ctx.mission(self.mission.as_deref())?;
+        let me = ctx.agent_id();
+        let mut locks = ctx.tx.find::<Lock>(Find::All)?;
         locks.retain(|lock| Some(lock.held_by) != me);
-        let mut sorties = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+        let mut sorties = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
         sorties.sort_by_key(|sortie| sortie.position);
         let queue = WorkQueue::new(&sorties, &locks, me);
         let mut found: Vec<&Sortie> = sorties.iter().collect();
@@ -76,14 +76,14 @@ impl Operation for ListQueue {
             let ready = queue.is_ready(sortie);
             let why = match ready || sortie.status.is_settled() {
                 true => None,
-                false => Some(queue.obstacle(sortie).told(desk, sortie)?),
+                false => Some(queue.obstacle(sortie).told(ctx, sortie)?),
             };
             listed.push(QueuedSortie {
                 id: sortie.id,
                 title: sortie.title.to_string(),
                 status: sortie.status,
                 assigned_to: match sortie.assigned_to {
-                    Some(owner) => Some(desk.agent_name(owner)?),
+                    Some(owner) => Some(ctx.agent_name(owner)?),
                     None => None,
                 },
                 priority: sortie.priority,
@@ -201,7 +201,7 @@ impl<'a> WorkQueue<'a> {
 
 impl ClaimObstacle<'_> {
     /// The end of a sentence that begins with the sortie.
-    pub(crate) fn told(&self, desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<String> {
+    pub(crate) fn told(&self, ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<String> {
         Ok(match self {
             Self::Waits(needed) => {
                 let mut names = Vec::new();
@@ -210,7 +210,7 @@ impl ClaimObstacle<'_> {
                         "{} (\"{}\"), which {}",
                         short(needed.id),
                         needed.title,
-                        standing(desk, needed)?
+                        standing(ctx, needed)?
                     ));
                 }
                 format!("waits for {}", names.join(", and for "))
@@ -218,20 +218,20 @@ impl ClaimObstacle<'_> {
             Self::Locked(files) => {
                 let mut names = Vec::new();
                 for (file, lock) in files {
-                    let holder = desk.agent_name(lock.held_by)?;
+                    let holder = ctx.agent_name(lock.held_by)?;
                     names.push(format!("{file}, which {holder} has locked"));
                 }
                 format!("needs {}", names.join(", and "))
             }
-            Self::Held | Self::Mine | Self::Failed => standing(desk, sortie)?,
+            Self::Held | Self::Mine | Self::Failed => standing(ctx, sortie)?,
         })
     }
 }
 
 /// How a sortie stands, as the end of a sentence.
-fn standing(desk: &mut Desk<'_, '_>, sortie: &Sortie) -> Result<String> {
+fn standing(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<String> {
     let owner = match sortie.assigned_to {
-        Some(owner) => desk.agent_name(owner)?,
+        Some(owner) => ctx.agent_name(owner)?,
         None => "nobody".to_owned(),
     };
     Ok(match sortie.status {

@@ -19,11 +19,11 @@ use super::{SortieView, subtask_progress, view};
 use crate::checkpoint::milestone::catch_up;
 use crate::checkpoint::take::take_asked;
 use crate::checkpoint::trigger::{error as trigger_error, first_of};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::mail::progress::post_progress;
 use crate::mission::short;
+use crate::op_context::OpContext;
 use crate::remote::Offline;
 
 /// Reports progress of a sortie. What is left out stays as it is.
@@ -150,9 +150,9 @@ impl Operation for UpdateSortie {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
-        let mut sortie = desk.sortie(&self.sortie)?;
-        check_owner(desk, &sortie, "update")?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
+        let mut sortie = ctx.sortie(&self.sortie)?;
+        check_owner(ctx, &sortie, "update")?;
         refuse_ended(&sortie, "update")?;
         if let Some(unknown) = self
             .criteria
@@ -174,7 +174,7 @@ impl Operation for UpdateSortie {
                 .into());
             }
         }
-        let now = desk.now();
+        let now = ctx.now();
         let completed_before = sortie.declared.unwrap_or_default().completed;
         sortie.progress_notes = self.note.clone().or(sortie.progress_notes);
         sortie.declared = self.declared.or(sortie.declared);
@@ -197,25 +197,25 @@ impl Operation for UpdateSortie {
         sortie.updated_at = now;
         sortie.interrupted = None;
         for report in &self.subtasks {
-            let was = record_subtask(desk, &sortie, report)?;
+            let was = record_subtask(ctx, &sortie, report)?;
             // Counts that are declared here hold these subtasks already.
             if let (None, Some(declared)) = (self.declared, &mut sortie.declared) {
                 declared.count(was, report.status);
             }
         }
         for report in &self.files {
-            record_file(desk, &sortie, report)?;
+            record_file(ctx, &sortie, report)?;
         }
-        let progress = subtask_progress(desk, &sortie)?;
-        desk.tx.set(
+        let progress = subtask_progress(ctx, &sortie)?;
+        ctx.tx.set(
             EventType::SortieProgress,
             &sortie,
             &json!({ "note": self.note, "percent": progress.percent }),
         )?;
-        post_progress(desk, &sortie)?;
-        catch_up(desk, sortie.mission_id)?;
-        let mission = desk.mission_of(sortie.mission_id)?;
-        let mut reasons = self.reasons(&sortie, desk.policy.significant_lines);
+        post_progress(ctx, &sortie)?;
+        catch_up(ctx, sortie.mission_id)?;
+        let mission = ctx.mission_of(sortie.mission_id)?;
+        let mut reasons = self.reasons(&sortie, ctx.policy.significant_lines);
         if let Some(counts) = self.declared.filter(|it| it.completed > completed_before) {
             let details = format!(
                 "Completed {} of {} subtasks",
@@ -223,13 +223,13 @@ impl Operation for UpdateSortie {
             );
             reasons.insert(0, (Reason::SubtaskDone, details));
         }
-        let checkpoint = match (first_of(desk, &mission, reasons)?, self.checkpoint) {
-            (None, true) => Some(take_asked(desk, &mission)?.id),
+        let checkpoint = match (first_of(ctx, &mission, reasons)?, self.checkpoint) {
+            (None, true) => Some(take_asked(ctx, &mission)?.id),
             (taken, _) => taken,
         };
         Ok(SortieView {
             checkpoint,
-            ..view(desk, sortie)?
+            ..view(ctx, sortie)?
         })
     }
 }
@@ -273,16 +273,16 @@ impl Operation for ReportError {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
-        let mut sortie = desk.sortie(&self.sortie)?;
-        check_owner(desk, &sortie, "report an error on")?;
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
+        let mut sortie = ctx.sortie(&self.sortie)?;
+        check_owner(ctx, &sortie, "report an error on")?;
         refuse_ended(&sortie, "report an error on")?;
         if let Some(status) = self.status.filter(|status| !(100..=599).contains(status)) {
             return Err(Refusal::invalid(format!("{status} is not a status code"))
                 .hint("a status code lies between 100 and 599")
                 .into());
         }
-        let number = desk
+        let number = ctx
             .tx
             .rows(flightline_core::Kind::Error, Find::Parent(&sortie.key()))?
             .len() as u64
@@ -295,35 +295,35 @@ impl Operation for ReportError {
             status: self.status,
             message: self.message.clone(),
             blocking: self.blocking,
-            timestamp: desk.now(),
+            timestamp: ctx.now(),
             cleared_at: None,
         };
         let data = json!({ "type": error.kind, "status": error.status, "message": error.message, "blocking": error.blocking });
-        desk.tx.set(EventType::SortieError, &error, &data)?;
+        ctx.tx.set(EventType::SortieError, &error, &data)?;
         if self.blocking && sortie.status != SortieStatus::Blocked {
             check_move(&sortie, SortieStatus::Blocked, "block")?;
             sortie.status = SortieStatus::Blocked;
             sortie.blocked_reason = Some(self.message.clone());
-            sortie.updated_at = desk.now();
-            desk.tx.set(
+            sortie.updated_at = ctx.now();
+            ctx.tx.set(
                 EventType::SortieBlocked,
                 &sortie,
                 &json!({ "reason": self.message }),
             )?;
         }
-        let mission = desk.mission_of(sortie.mission_id)?;
+        let mission = ctx.mission_of(sortie.mission_id)?;
         let api = self.kind.as_str() == "api_error" || self.status.is_some();
         let status = self
             .status
             .map_or_else(String::new, |status| format!(" {status}"));
         let details = format!("{}{status}: {}", self.kind, self.message);
         if api {
-            trigger_error(desk, &mission, Reason::ApiError, details)?;
-        } else if self.blocking || desk.policy.every_error {
-            trigger_error(desk, &mission, Reason::Blocker, details)?;
+            trigger_error(ctx, &mission, Reason::ApiError, details)?;
+        } else if self.blocking || ctx.policy.every_error {
+            trigger_error(ctx, &mission, Reason::Blocker, details)?;
         }
-        catch_up(desk, mission.id)?;
-        view(desk, sortie)
+        catch_up(ctx, mission.id)?;
+        view(ctx, sortie)
     }
 }
 
@@ -337,20 +337,20 @@ impl Operation for ClearErrors {
         ActsFor::Caller
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
-        let sortie = desk.sortie(&self.sortie)?;
-        check_owner(desk, &sortie, "clear the errors of")?;
-        for mut error in desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))? {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
+        let sortie = ctx.sortie(&self.sortie)?;
+        check_owner(ctx, &sortie, "clear the errors of")?;
+        for mut error in ctx.tx.find::<SortieError>(Find::Parent(&sortie.key()))? {
             if error.cleared_at.is_none() {
-                error.cleared_at = Some(desk.now());
-                desk.tx.set(
+                error.cleared_at = Some(ctx.now());
+                ctx.tx.set(
                     EventType::SortieErrorCleared,
                     &error,
                     &json!({ "number": error.number }),
                 )?;
             }
         }
-        view(desk, sortie)
+        view(ctx, sortie)
     }
 }
 
@@ -364,9 +364,9 @@ impl Operation for AddReview {
         ActsFor::named(self.reviewer.as_ref().map(Name::as_str))
     }
 
-    fn decide(&self, desk: &mut Desk<'_, '_>) -> Result<SortieView> {
-        let sortie = desk.sortie(&self.sortie)?;
-        let reviewer = match (&self.reviewer, &desk.agent) {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
+        let sortie = ctx.sortie(&self.sortie)?;
+        let reviewer = match (&self.reviewer, &ctx.agent) {
             (Some(reviewer), _) => reviewer.clone(),
             (None, Some(agent)) => agent.name.clone(),
             (None, None) => {
@@ -381,17 +381,17 @@ impl Operation for AddReview {
             reviewer,
             score: self.score,
             note: self.note.clone(),
-            at: desk.now(),
+            at: ctx.now(),
         };
         let data = json!({ "reviewer": review.reviewer, "score": review.score });
-        desk.tx.set(EventType::SortieReviewed, &review, &data)?;
-        catch_up(desk, sortie.mission_id)?;
+        ctx.tx.set(EventType::SortieReviewed, &review, &data)?;
+        catch_up(ctx, sortie.mission_id)?;
         if let Some(score) = review.score {
-            let mission = desk.mission_of(sortie.mission_id)?;
+            let mission = ctx.mission_of(sortie.mission_id)?;
             let details = format!("{} gave \"{}\" {score}", review.reviewer, sortie.title);
-            first_of(desk, &mission, vec![(Reason::ReviewDone, details)])?;
+            first_of(ctx, &mission, vec![(Reason::ReviewDone, details)])?;
         }
-        view(desk, sortie)
+        view(ctx, sortie)
     }
 }
 
@@ -416,11 +416,11 @@ fn refuse_ended(sortie: &Sortie, verb: &str) -> Result<()> {
 
 /// Records where a subtask stands now. Where it stood before.
 pub(crate) fn record_subtask(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     report: &SubtaskReport,
 ) -> Result<Option<SubtaskStatus>> {
-    let before = desk
+    let before = ctx
         .tx
         .get::<Subtask>(&format!("{}/{}", sortie.id, report.name))?;
     let was = before.as_ref().map(|before| before.status);
@@ -432,9 +432,9 @@ pub(crate) fn record_subtask(
         title: report.title.clone().or(title),
         status: report.status,
         output: report.output.clone().or(output),
-        updated_at: desk.now(),
+        updated_at: ctx.now(),
     };
-    desk.tx.set(
+    ctx.tx.set(
         EventType::SubtaskUpdated,
         &subtask,
         &json!({ "status": subtask.status.as_str() }),
@@ -443,11 +443,11 @@ pub(crate) fn record_subtask(
 }
 
 pub(crate) fn record_file(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     report: &FileReport,
 ) -> Result<()> {
-    let before = desk
+    let before = ctx
         .tx
         .get::<SortieFile>(&format!("{}/{}", sortie.id, report.path))?;
     // What this sortie created and then modified is still new to everybody else.
@@ -460,14 +460,14 @@ pub(crate) fn record_file(
         mission_id: sortie.mission_id,
         path: report.path.clone(),
         change,
-        by: desk.actor(),
-        at: desk.now(),
+        by: ctx.actor(),
+        at: ctx.now(),
     };
     let event = match change {
         FileChange::Created => EventType::FileCreated,
         FileChange::Modified => EventType::FileModified,
         FileChange::Deleted => EventType::FileDeleted,
     };
-    desk.tx.set(event, &file, &json!({ "path": file.path }))?;
+    ctx.tx.set(event, &file, &json!({ "path": file.path }))?;
     Ok(())
 }

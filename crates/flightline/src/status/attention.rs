@@ -16,11 +16,11 @@ use flightline_store::{Damage, Find, Loss};
 use super::{Attention, MissionStatusView};
 use crate::agent::AgentView;
 use crate::checkpoint::readable;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::lock::LockView;
 use crate::mission::short;
 use crate::note::of_mission;
+use crate::op_context::OpContext;
 use crate::recovery::detect::RecoveryCandidate;
 
 /// The most things of one kind that are named one by one.
@@ -28,7 +28,7 @@ const NAMED: usize = 5;
 
 /// What the work needs: agents, sorties, effects, blockers, locks.
 pub(super) fn of_work(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: Option<&MissionStatusView>,
     agents: &[AgentView],
     locks: &[LockView],
@@ -36,21 +36,21 @@ pub(super) fn of_work(
     let mut missions = Missions::default();
     let mut found: Vec<Attention> = agents
         .iter()
-        .flat_map(|view| of_agent(view, desk.policy.token_critical))
+        .flat_map(|view| of_agent(view, ctx.policy.token_critical))
         .collect();
-    found.extend(of_sorties(desk, mission, &mut missions)?);
+    found.extend(of_sorties(ctx, mission, &mut missions)?);
     found.extend(few(
-        of_effects(desk, agents, &mut missions)?,
+        of_effects(ctx, agents, &mut missions)?,
         "effects in doubt",
         "fleet effect list --in-doubt",
     ));
     found.extend(few(
-        of_blockers(desk, &mut missions)?,
+        of_blockers(ctx, &mut missions)?,
         "blockers",
         "fleet note list --kind blocker",
     ));
     found.extend(few(
-        of_locks(desk, locks, &mut missions)?,
+        of_locks(ctx, locks, &mut missions)?,
         "locks of missions that are over",
         "fleet locks list",
     ));
@@ -74,11 +74,11 @@ impl Known {
 }
 
 impl Missions {
-    fn get(&mut self, desk: &mut Desk<'_, '_>, id: MissionId) -> Result<Option<&Known>> {
+    fn get(&mut self, ctx: &mut OpContext<'_, '_>, id: MissionId) -> Result<Option<&Known>> {
         let known = match self.0.entry(id) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(vacant) => {
-                let row = desk.tx.row(Kind::Mission, &id.to_string())?;
+                let row = ctx.tx.row(Kind::Mission, &id.to_string())?;
                 vacant.insert(row.map(|row| Known {
                     status: MissionStatus::from_word(&row.status),
                     title: row.name.unwrap_or_default(),
@@ -91,13 +91,13 @@ impl Missions {
     /// Those of these that are open, in the order of their ids.
     fn open(
         &mut self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         ids: impl IntoIterator<Item = MissionId>,
     ) -> Result<Vec<(MissionId, String)>> {
         let ids: BTreeSet<MissionId> = ids.into_iter().collect();
         let mut open = Vec::new();
         for id in ids {
-            let known = self.get(desk, id)?.filter(|known| known.is_open());
+            let known = self.get(ctx, id)?.filter(|known| known.is_open());
             open.extend(known.map(|known| (id, known.title.clone())));
         }
         Ok(open)
@@ -173,24 +173,24 @@ fn held_things(view: &AgentView) -> String {
 
 /// Sorties of open missions that are blocked or failed. Of another mission than the one that is shown, the mission is named.
 fn of_sorties(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     shown: Option<&MissionStatusView>,
     missions: &mut Missions,
 ) -> Result<Vec<Attention>> {
     let mut found = Vec::new();
-    let in_trouble = ids(desk.tx.missions_in_trouble()?);
+    let in_trouble = ids(ctx.tx.missions_in_trouble()?);
     let looked_at = in_trouble.chain(shown.map(|view| view.mission.id));
-    for (id, name) in missions.open(desk, looked_at)? {
+    for (id, name) in missions.open(ctx, looked_at)? {
         let is_shown = shown.is_some_and(|view| view.mission.id == id);
         let of = match is_shown {
             true => String::new(),
             false => format!(" of \"{name}\""),
         };
         let mut here = Vec::new();
-        for (id, title, status) in troubled(desk, id, shown.filter(|_| is_shown))? {
+        for (id, title, status) in troubled(ctx, id, shown.filter(|_| is_shown))? {
             let sortie = format!("{} (\"{title}\"){of}", short(&id));
             here.push(match status {
-                SortieStatus::Blocked => of_blocked(desk, &id, &sortie, shown)?,
+                SortieStatus::Blocked => of_blocked(ctx, &id, &sortie, shown)?,
                 _ => Attention::new(
                     format!("{sortie} failed; to retry it"),
                     format!("fleet sorties release {}", short(&id)),
@@ -208,7 +208,7 @@ fn of_sorties(
 
 /// The sorties of a mission that are blocked or failed, by id and title. Those of the mission that is shown were read before.
 fn troubled(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     shown: Option<&MissionStatusView>,
 ) -> Result<Vec<(String, String, SortieStatus)>> {
@@ -222,7 +222,7 @@ fn troubled(
             .collect());
     }
     let status_of = |word: &str| SortieStatus::from_word(word).filter(in_trouble);
-    let rows = desk.tx.rows(Kind::Sortie, Find::Mission(mission))?;
+    let rows = ctx.tx.rows(Kind::Sortie, Find::Mission(mission))?;
     Ok(rows
         .into_iter()
         .filter_map(|row| {
@@ -236,12 +236,12 @@ fn troubled(
 }
 
 fn of_blocked(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     id: &str,
     sortie: &str,
     shown: Option<&MissionStatusView>,
 ) -> Result<Attention> {
-    let (errors, _) = readable::<SortieError>(desk.tx, Find::Parent(id))?;
+    let (errors, _) = readable::<SortieError>(ctx.tx, Find::Parent(id))?;
     let error = errors
         .into_iter()
         .find(|error| error.blocking && error.cleared_at.is_none());
@@ -264,22 +264,22 @@ fn of_blocked(
 
 /// Effects that were begun, whose author cannot say any more whether they happened.
 fn of_effects(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     agents: &[AgentView],
     missions: &mut Missions,
 ) -> Result<Vec<Attention>> {
     let mut found = Vec::new();
-    for row in desk.tx.rows_without(Kind::Effect, "done")? {
+    for row in ctx.tx.rows_without(Kind::Effect, "done")? {
         if row.status != "intent" {
             continue;
         }
-        let Ok(Some(effect)) = desk.tx.get::<Effect>(&row.id) else {
+        let Ok(Some(effect)) = ctx.tx.get::<Effect>(&row.id) else {
             continue;
         };
-        let Some(why) = doubt(desk, &effect, agents) else {
+        let Some(why) = doubt(ctx, &effect, agents) else {
             continue;
         };
-        let of = missions.get(desk, effect.mission_id)?;
+        let of = missions.get(ctx, effect.mission_id)?;
         let of = of.map_or("", |mission| &mission.title);
         let (key, mission) = (&effect.key, short(effect.mission_id));
         found.push(
@@ -294,13 +294,13 @@ fn of_effects(
 }
 
 /// Why an effect that was begun is in doubt; nothing while its author is at it.
-fn doubt(desk: &Desk<'_, '_>, effect: &Effect, agents: &[AgentView]) -> Option<String> {
+fn doubt(ctx: &OpContext<'_, '_>, effect: &Effect, agents: &[AgentView]) -> Option<String> {
     let EffectState::Intent { at } = effect.state else {
         return None;
     };
     let Some(id) = effect.agent_id else {
-        let age = desk.now().since(at);
-        return (age > desk.policy.quiet_ms)
+        let age = ctx.now().since(at);
+        return (age > ctx.policy.quiet_ms)
             .then(|| format!("has not reported it for {}", human_span(age)));
     };
     let Some(author) = agents.iter().find(|view| view.agent.id == id) else {
@@ -314,11 +314,11 @@ fn doubt(desk: &Desk<'_, '_>, effect: &Effect, agents: &[AgentView]) -> Option<S
 }
 
 /// Blockers that were noted.
-fn of_blockers(desk: &mut Desk<'_, '_>, missions: &mut Missions) -> Result<Vec<Attention>> {
+fn of_blockers(ctx: &mut OpContext<'_, '_>, missions: &mut Missions) -> Result<Vec<Attention>> {
     let mut found = Vec::new();
-    let noted = desk.tx.missions_with_notes(NoteKind::Blocker.as_str())?;
-    for (id, title) in missions.open(desk, ids(noted))? {
-        let notes = of_mission(desk, id)?.into_iter();
+    let noted = ctx.tx.missions_with_notes(NoteKind::Blocker.as_str())?;
+    for (id, title) in missions.open(ctx, ids(noted))? {
+        let notes = of_mission(ctx, id)?.into_iter();
         let blocker = |note: &Note| note.kind == NoteKind::Blocker && note.after_cut.is_none();
         found.extend(notes.filter(blocker).map(|note| {
             Attention::new(
@@ -335,7 +335,7 @@ fn of_blockers(desk: &mut Desk<'_, '_>, missions: &mut Missions) -> Result<Vec<A
 
 /// Locks for missions that are over.
 fn of_locks(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     locks: &[LockView],
     missions: &mut Missions,
 ) -> Result<Vec<Attention>> {
@@ -344,7 +344,7 @@ fn of_locks(
         let Some(id) = view.lock.mission_id else {
             continue;
         };
-        let mission = missions.get(desk, id)?;
+        let mission = missions.get(ctx, id)?;
         let ended = mission.and_then(|it| Some((&it.title, it.status.filter(|it| !it.is_open())?)));
         over.extend(ended.map(|(title, status)| {
             Attention::new(

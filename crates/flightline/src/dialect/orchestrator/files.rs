@@ -20,24 +20,24 @@ use super::super::{ExportDocuments, GivenOut, Lost, Outgoing, read};
 use super::{DocumentExtras, orchestrator_document, seen_files};
 use crate::checkpoint::files::whole;
 use crate::checkpoint::inspect::unreadable;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::{PastState, short, workflow_history};
+use crate::op_context::OpContext;
 
 /// Every checkpoint's document, of the missions that are open or of the one that is named. Where changes are
 /// asked for, of all missions, and with those that were archived or deleted since.
 pub(in crate::dialect) fn give_out(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     wanted: &ExportDocuments,
 ) -> Result<GivenOut> {
     let compression = match wanted.since {
-        Some(_) => desk.policy.mirror_compression,
+        Some(_) => ctx.policy.mirror_compression,
         None => Compression::None,
     };
     let mut histories: BTreeMap<MissionId, Vec<PastState>> = BTreeMap::new();
     let (mut documents, mut lost) = (Vec::new(), Vec::new());
-    for row in wanted_rows(desk, wanted)? {
-        match document_in(desk, &row, &mut histories, compression) {
+    for row in wanted_rows(ctx, wanted)? {
+        match document_in(ctx, &row, &mut histories, compression) {
             Ok(Some((file, document))) => documents.push(Outgoing {
                 file,
                 of: row.id,
@@ -54,12 +54,12 @@ pub(in crate::dialect) fn give_out(
         }
     }
     Ok(GivenOut {
-        rev: desk.tx.rev(),
-        history: desk.tx.history().to_owned(),
+        rev: ctx.tx.rev(),
+        history: ctx.tx.history().to_owned(),
         documents,
         ended: Vec::new(),
         gone: match wanted.since {
-            Some(_) => desk.tx.gone_ids(Kind::Checkpoint)?,
+            Some(_) => ctx.tx.gone_ids(Kind::Checkpoint)?,
             None => Vec::new(),
         },
         lost,
@@ -67,20 +67,20 @@ pub(in crate::dialect) fn give_out(
 }
 
 /// The checkpoints that are asked for, oldest first.
-fn wanted_rows(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<SubjectRow>> {
+fn wanted_rows(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<SubjectRow>> {
     let named = match &wanted.mission {
-        Some(named) => Some(desk.mission(Some(named))?.id),
+        Some(named) => Some(ctx.mission(Some(named))?.id),
         None => None,
     };
     let find = named.map_or(Find::All, Find::Mission);
-    let mut rows = desk.tx.rows(Kind::Checkpoint, find)?;
+    let mut rows = ctx.tx.rows(Kind::Checkpoint, find)?;
     if let Some(since) = wanted.since {
         rows.retain(|row| row.rev > since);
         return Ok(rows);
     }
     rows.retain(|row| row.status != CheckpointStatus::Archived.as_str());
     if named.is_none() {
-        let missions = desk.tx.find::<Mission>(Find::All)?.into_iter();
+        let missions = ctx.tx.find::<Mission>(Find::All)?.into_iter();
         let open = missions.filter(|mission| mission.status.is_open());
         let open: Vec<String> = open.map(|mission| mission.id.to_string()).collect();
         rows.retain(|row| row.mission.as_ref().is_some_and(|it| open.contains(it)));
@@ -89,12 +89,12 @@ fn wanted_rows(desk: &mut Desk<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<
 }
 
 fn document_in(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     row: &SubjectRow,
     histories: &mut BTreeMap<MissionId, Vec<PastState>>,
     compression: Compression,
 ) -> Result<Option<(String, DialectDocument)>> {
-    let checkpoint = match desk.tx.get::<Checkpoint>(&row.id) {
+    let checkpoint = match ctx.tx.get::<Checkpoint>(&row.id) {
         Ok(Some(checkpoint)) => checkpoint,
         Ok(None) => return Ok(None),
         Err(StoreError::Corrupt(_)) => {
@@ -105,9 +105,9 @@ fn document_in(
     let mission = checkpoint.cut.mission_id;
     let history = match histories.entry(mission) {
         Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(place) => place.insert(history_of(desk, mission)?),
+        Entry::Vacant(place) => place.insert(history_of(ctx, mission)?),
     };
-    let (file, document) = document_of(desk, &checkpoint, history, compression)?;
+    let (file, document) = document_of(ctx, &checkpoint, history, compression)?;
     let archived = checkpoint.status == CheckpointStatus::Archived;
     let file = match archived {
         true => format!("{ARCHIVE}/{file}"),
@@ -118,16 +118,16 @@ fn document_in(
 
 /// The document that stands for a checkpoint, as it is given out.
 pub(super) fn document(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
 ) -> Result<DialectDocument> {
-    let history = history_of(desk, checkpoint.cut.mission_id)?;
-    Ok(document_of(desk, checkpoint, &history, Compression::None)?.1)
+    let history = history_of(ctx, checkpoint.cut.mission_id)?;
+    Ok(document_of(ctx, checkpoint, &history, Compression::None)?.1)
 }
 
-fn history_of(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<PastState>> {
-    match desk.tx.get::<Mission>(&mission.to_string()) {
-        Ok(Some(mission)) => workflow_history(desk, &mission),
+fn history_of(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Vec<PastState>> {
+    match ctx.tx.get::<Mission>(&mission.to_string()) {
+        Ok(Some(mission)) => workflow_history(ctx, &mission),
         Ok(None) | Err(StoreError::Corrupt(_)) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
@@ -136,12 +136,12 @@ fn history_of(desk: &mut Desk<'_, '_>, mission: MissionId) -> Result<Vec<PastSta
 /// The document of a checkpoint, and the name of its file. One that came in goes out as it was: what a
 /// checkpoint names never changes. Only where it stands may.
 fn document_of(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
     history: &[PastState],
     compression: Compression,
 ) -> Result<(String, DialectDocument)> {
-    let original = desk.tx.get::<Original>(&original_id(checkpoint.id))?;
+    let original = ctx.tx.get::<Original>(&original_id(checkpoint.id))?;
     if let Some(original) = original {
         let mut document = read(Dialect::Orchestrator, &original.text, &original.file)?;
         // Its checksums are right, or it would not be here: it is sound, whatever it says.
@@ -156,7 +156,7 @@ fn document_of(
         let file = file.unwrap_or_else(|| file_name(document.word("id"), compression));
         return Ok((file, document));
     }
-    let whole = whole(desk, checkpoint)?;
+    let whole = whole(ctx, checkpoint)?;
     let state = whole
         .state
         .ok_or_else(|| Refusal::new(Code::Integrity, "a checkpoint has no state"))?;
@@ -180,9 +180,9 @@ fn original_id(id: CheckpointId) -> String {
 }
 
 /// Takes away the document that was kept for a checkpoint that is gone.
-pub(crate) fn forget(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
+pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
     let id = checkpoint.id.to_string();
-    let kept = desk.tx.rows(Kind::Original, Find::Parent(&id))?;
+    let kept = ctx.tx.rows(Kind::Original, Find::Parent(&id))?;
     let known = original_id(checkpoint.id);
     if kept.iter().any(|row| row.id == known) {
         // Whether or not what was kept can still be read.
@@ -193,11 +193,11 @@ pub(crate) fn forget(desk: &mut Desk<'_, '_>, checkpoint: &Checkpoint) -> Result
             file: String::new(),
             text: String::new(),
             ours: String::new(),
-            at: desk.now(),
+            at: ctx.now(),
         };
         debug_assert_eq!(original.key(), known);
         let data = json!({ "dialect": original.dialect, "of": original.of });
-        desk.tx
+        ctx.tx
             .remove(EventType::DocumentForgotten, &original, &data)?;
     }
     Ok(())

@@ -26,10 +26,10 @@ use super::super::{ImportDocuments, ImportedDocument, Incoming, read};
 use super::files::document;
 use crate::checkpoint::load;
 use crate::checkpoint::take::{NewCheckpoint, take_as};
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::fleet::Operation;
 use crate::mission::{CreateMission, begin_if_pending, short};
+use crate::op_context::OpContext;
 
 /// So many documents are looked through for one of the same session.
 const LOOKED_THROUGH: usize = 100;
@@ -38,7 +38,7 @@ const TITLE: usize = 120;
 
 /// Takes documents in, the oldest first, each by itself. An index among them is compared with them.
 pub(in crate::dialect) fn take_in(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     request: &ImportDocuments,
 ) -> Result<Vec<ImportedDocument>> {
     let all = request.documents.iter().enumerate();
@@ -55,10 +55,10 @@ pub(in crate::dialect) fn take_in(
     arriving.sort_by_key(|(place, incoming)| (turn(Dialect::Orchestrator, incoming), *place));
     let (mut taken, mut documents) = (Vec::with_capacity(request.documents.len()), Vec::new());
     for (place, incoming) in arriving {
-        let one = request.by_itself(desk, incoming, |desk| {
+        let one = request.by_itself(ctx, incoming, |ctx| {
             let document = read(Dialect::Orchestrator, &incoming.text, &incoming.file)?;
             check(&document, &incoming.file)?;
-            let one = take_in_one(desk, &document, request.mission.as_deref(), &incoming.file)?;
+            let one = take_in_one(ctx, &document, request.mission.as_deref(), &incoming.file)?;
             documents.push(document);
             Ok(one)
         });
@@ -112,12 +112,12 @@ fn check(document: &DialectDocument, file: &str) -> Result<()> {
 }
 
 fn take_in_one(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     document: &DialectDocument,
     mission: Option<&str>,
     file: &str,
 ) -> Result<ImportedDocument> {
-    let first_rev = desk.tx.next_rev();
+    let first_rev = ctx.tx.next_rev();
     let mut warnings = Vec::new();
     let before = document;
     let document = &cleaned(document, file)?;
@@ -127,9 +127,9 @@ fn take_in_one(
         );
     }
     let id: CheckpointId = format!("{}{}", CheckpointId::PREFIX, document.word("id")).parse()?;
-    let changes = match desk.tx.get::<Checkpoint>(&id.to_string())? {
+    let changes = match ctx.tx.get::<Checkpoint>(&id.to_string())? {
         Some(known) => {
-            again(desk, known, document)?;
+            again(ctx, known, document)?;
             Vec::new()
         }
         None if document.word("status") == CheckpointStatus::Corrupted.as_str() => {
@@ -141,7 +141,7 @@ fn take_in_one(
             .into());
         }
         None => {
-            bring_in(desk, id, document, mission, file, &mut warnings)?;
+            bring_in(ctx, id, document, mission, file, &mut warnings)?;
             told(document)
         }
     };
@@ -153,7 +153,7 @@ fn take_in_one(
             short(id),
             document["workflow"].word("currentState")
         ),
-        changed: desk.tx.next_rev() != first_rev,
+        changed: ctx.tx.next_rev() != first_rev,
         changes,
         warnings,
         refused: None,
@@ -192,8 +192,12 @@ fn cleaned(
 }
 
 /// A document of a checkpoint that is here already: the same, or refused. That it was archived is news.
-fn again(desk: &mut Desk<'_, '_>, known: Checkpoint, document_in: &DialectDocument) -> Result<()> {
-    let ours = document(desk, &known)?;
+fn again(
+    ctx: &mut OpContext<'_, '_>,
+    known: Checkpoint,
+    document_in: &DialectDocument,
+) -> Result<()> {
+    let ours = document(ctx, &known)?;
     let differing = differing(&ours, document_in);
     if !differing.is_empty() {
         let id = short(known.id);
@@ -212,18 +216,18 @@ fn again(desk: &mut Desk<'_, '_>, known: Checkpoint, document_in: &DialectDocume
         .into());
     }
     if is_archived(document_in) {
-        archive(desk, known)?;
+        archive(ctx, known)?;
     }
     Ok(())
 }
 
-fn archive(desk: &mut Desk<'_, '_>, mut checkpoint: Checkpoint) -> Result<()> {
+fn archive(ctx: &mut OpContext<'_, '_>, mut checkpoint: Checkpoint) -> Result<()> {
     if checkpoint.status == CheckpointStatus::Archived || checkpoint.pinned_at.is_some() {
         return Ok(());
     }
     checkpoint.status = CheckpointStatus::Archived;
     let data = json!({ "checkpoint_id": checkpoint.id, "reason": "imported" });
-    desk.tx
+    ctx.tx
         .set(EventType::CheckpointArchived, &checkpoint, &data)?;
     Ok(())
 }
@@ -252,22 +256,22 @@ fn differing(one: &DialectDocument, two: &DialectDocument) -> Vec<String> {
 }
 
 fn bring_in(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     id: CheckpointId,
     document: &DialectDocument,
     named: Option<&str>,
     file: &str,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
-    let written = document.written().unwrap_or(desk.now());
-    let (mut mission, newer) = desk.as_of(written, |desk| {
-        let mut mission = mission_for(desk, document, named)?;
+    let written = document.written().unwrap_or(ctx.now());
+    let (mut mission, newer) = ctx.as_of(written, |ctx| {
+        let mut mission = mission_for(ctx, document, named)?;
         let mut agents = document.items("agents").iter();
         let begun = agents.any(|agent| agent.word("status") != "pending");
         if begun && mission.status == MissionStatus::Pending {
-            mission = begin_if_pending(desk, mission.id)?;
+            mission = begin_if_pending(ctx, mission.id)?;
         }
-        let newer = work::store(desk, &mut mission, document, warnings)?;
+        let newer = work::store(ctx, &mut mission, document, warnings)?;
         Ok((mission, newer))
     })?;
     let texts = document["recovery"].texts("blockers");
@@ -283,9 +287,9 @@ fn bring_in(
         note: None,
         blockers: blockers.map(NoteText::into_string).collect(),
     };
-    let checkpoint = take_as(desk, &taking, id)?;
-    load(desk, &checkpoint)?;
-    newer.put_back(desk, &mut mission, warnings)?;
+    let checkpoint = take_as(ctx, &taking, id)?;
+    load(ctx, &checkpoint)?;
+    newer.put_back(ctx, &mut mission, warnings)?;
     let text = document.write();
     let original = Original {
         dialect: Dialect::Orchestrator,
@@ -295,12 +299,12 @@ fn bring_in(
         file: shown(file.rsplit('/').next().unwrap_or(file)),
         ours: text.clone(),
         text,
-        at: desk.now(),
+        at: ctx.now(),
     };
     let data = json!({ "dialect": original.dialect, "file": original.file, "of": original.of });
-    desk.tx.set(EventType::DocumentImported, &original, &data)?;
+    ctx.tx.set(EventType::DocumentImported, &original, &data)?;
     match is_archived(document) {
-        true => archive(desk, checkpoint),
+        true => archive(ctx, checkpoint),
         false => Ok(()),
     }
 }
@@ -308,12 +312,12 @@ fn bring_in(
 /// The mission a document belongs to: the one that is named, else the one of its session, else the current
 /// one, else a new one that is called after its task.
 fn mission_for(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     document: &DialectDocument,
     named: Option<&str>,
 ) -> Result<Mission> {
-    if named.is_some() || desk.caller.mission.is_some() {
-        let mission = desk.mission(named)?;
+    if named.is_some() || ctx.caller.mission.is_some() {
+        let mission = ctx.mission(named)?;
         if mission.status.is_open() {
             return Ok(mission);
         }
@@ -328,10 +332,10 @@ fn mission_for(
         .hint("name another with `--mission ID`")
         .into());
     }
-    if let Some(mission) = of_session(desk, document)? {
+    if let Some(mission) = of_session(ctx, document)? {
         return Ok(mission);
     }
-    if let Some(mission) = desk.current_mission()?
+    if let Some(mission) = ctx.current_mission()?
         && mission.status.is_open()
     {
         return Ok(mission);
@@ -352,16 +356,16 @@ fn mission_for(
         states: std::collections::BTreeMap::new(),
         sorties: Vec::new(),
     };
-    Ok(new.decide(desk)?.mission)
+    Ok(new.decide(ctx)?.mission)
 }
 
 /// The open mission that a document of the same session came into.
-fn of_session(desk: &mut Desk<'_, '_>, document: &DialectDocument) -> Result<Option<Mission>> {
+fn of_session(ctx: &mut OpContext<'_, '_>, document: &DialectDocument) -> Result<Option<Mission>> {
     let ours = Original::id(Dialect::Orchestrator, "");
-    let rows = desk.tx.rows(Kind::Original, Find::All)?;
+    let rows = ctx.tx.rows(Kind::Original, Find::All)?;
     let rows = rows.iter().rev().filter(|row| row.id.starts_with(&ours));
     for row in rows.take(LOOKED_THROUGH) {
-        let Some(original) = desk.tx.get::<Original>(&row.id)? else {
+        let Some(original) = ctx.tx.get::<Original>(&row.id)? else {
             continue;
         };
         let same = DialectDocument::read(Dialect::Orchestrator, &original.text).is_ok_and(|it| {
@@ -371,9 +375,9 @@ fn of_session(desk: &mut Desk<'_, '_>, document: &DialectDocument) -> Result<Opt
                 .all(|key| one[*key] == two[*key])
         });
         if same
-            && let Some(checkpoint) = desk.tx.get::<Checkpoint>(&original.of)?
+            && let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&original.of)?
             && let mission = checkpoint.cut.mission_id.to_string()
-            && let Some(mission) = desk.tx.get::<Mission>(&mission)?
+            && let Some(mission) = ctx.tx.get::<Mission>(&mission)?
             && mission.status.is_open()
         {
             return Ok(Some(mission));

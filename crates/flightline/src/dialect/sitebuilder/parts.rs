@@ -12,18 +12,18 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::super::{filled, title};
-use crate::desk::Desk;
 use crate::error::Result;
+use crate::op_context::OpContext;
 use crate::sortie::report::{FileReport, SubtaskReport, record_file, record_subtask};
 
 /// Records the listed parts that are new or stand elsewhere than before.
 pub(super) fn subtasks(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<(Reason, String)>> {
-    let known = desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
+    let known = ctx.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;
     let mut reasons = Vec::new();
     for item in document["subtasks"].items("items") {
         let name = Name::parse("subtask", item.word("id"))?;
@@ -57,14 +57,14 @@ pub(super) fn subtasks(
             status,
             output,
         };
-        record_subtask(desk, sortie, &report)?;
+        record_subtask(ctx, sortie, &report)?;
     }
     Ok(reasons)
 }
 
 /// Takes parts away that the document lists no more.
 pub(super) fn remove_unlisted(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     document: &Json,
 ) -> Result<()> {
@@ -73,13 +73,13 @@ pub(super) fn remove_unlisted(
         return Ok(());
     }
     let listed = subtasks.items("items");
-    for part in desk.tx.find::<Subtask>(Find::Parent(&sortie.key()))? {
+    for part in ctx.tx.find::<Subtask>(Find::Parent(&sortie.key()))? {
         if !listed
             .iter()
             .any(|item| item.word("id") == part.name.as_str())
         {
             let data = json!({ "status": part.status.as_str() });
-            desk.tx.remove(EventType::SubtaskRemoved, &part, &data)?;
+            ctx.tx.remove(EventType::SubtaskRemoved, &part, &data)?;
         }
     }
     Ok(())
@@ -87,12 +87,12 @@ pub(super) fn remove_unlisted(
 
 /// Records the files that are new in the document.
 pub(super) fn files(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<(Reason, String)>> {
-    let known = desk.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?;
+    let known = ctx.tx.find::<SortieFile>(Find::Parent(&sortie.key()))?;
     let mut reasons = Vec::new();
     let lists = [
         ("files_created", FileChange::Created),
@@ -119,7 +119,7 @@ pub(super) fn files(
             } else if sortie.files.contains(&path) {
                 reasons.push((Reason::FileModified, format!("Changed {path}")));
             }
-            record_file(desk, sortie, &FileReport { path, change })?;
+            record_file(ctx, sortie, &FileReport { path, change })?;
         }
     }
     Ok(reasons)
@@ -127,14 +127,14 @@ pub(super) fn files(
 
 /// Records errors that are new, and clears those that are gone. The message of a new one that blocks.
 pub(super) fn errors(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     document: &Json,
 ) -> Result<Option<String>> {
     if document.given("errors").is_none() {
         return Ok(None);
     }
-    let known = desk.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
+    let known = ctx.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
     let mut blocking = None;
     let mut number = known.len() as u64;
     let mut still_open = Vec::new();
@@ -157,7 +157,7 @@ pub(super) fn errors(
             status: None,
             message,
             blocking: error.flag("blocking").unwrap_or(false),
-            timestamp: error.time("timestamp").unwrap_or(desk.now()),
+            timestamp: error.time("timestamp").unwrap_or(ctx.now()),
             cleared_at: None,
         };
         if error.blocking {
@@ -165,12 +165,12 @@ pub(super) fn errors(
         }
         let data =
             json!({ "type": error.kind, "message": error.message, "blocking": error.blocking });
-        desk.tx.set(EventType::SortieError, &error, &data)?;
+        ctx.tx.set(EventType::SortieError, &error, &data)?;
     }
     for mut error in known {
         if error.cleared_at.is_none() && !still_open.contains(&error.number) {
-            error.cleared_at = Some(desk.now());
-            desk.tx.set(
+            error.cleared_at = Some(ctx.now());
+            ctx.tx.set(
                 EventType::SortieErrorCleared,
                 &error,
                 &json!({ "number": error.number }),
@@ -182,11 +182,11 @@ pub(super) fn errors(
 
 /// Records scores that are new. Who gave the last of them.
 pub(super) fn reviews(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
     document: &Json,
 ) -> Result<Option<Name>> {
-    let known = desk.tx.find::<Review>(Find::Parent(&sortie.key()))?;
+    let known = ctx.tx.find::<Review>(Find::Parent(&sortie.key()))?;
     let mut last = None;
     for (reviewer, score) in document.fields("review_scores") {
         let reviewer = Name::parse("reviewer", reviewer)?;
@@ -210,10 +210,10 @@ pub(super) fn reviews(
             reviewer,
             score,
             note: None,
-            at: desk.now(),
+            at: ctx.now(),
         };
         let data = json!({ "reviewer": review.reviewer, "score": review.score });
-        desk.tx.set(EventType::SortieReviewed, &review, &data)?;
+        ctx.tx.set(EventType::SortieReviewed, &review, &data)?;
         last = score.map(|_| review.reviewer);
     }
     Ok(last)

@@ -16,9 +16,9 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::super::super::filled;
-use crate::desk::Desk;
 use crate::error::Result;
 use crate::mission::{short, workflow_history};
+use crate::op_context::OpContext;
 use crate::sortie::add::{NewSortie, add_all};
 
 /// So many states of a history are taken in: the last ones.
@@ -37,14 +37,14 @@ impl Newer {
     /// Puts it back, once the checkpoint holds what the document says.
     pub(super) fn put_back(
         self,
-        desk: &mut Desk<'_, '_>,
+        ctx: &mut OpContext<'_, '_>,
         mission: &mut Mission,
         warnings: &mut Vec<String>,
     ) -> Result<()> {
         if let Some(workflow) = self.workflow {
             mission.workflow = workflow;
             let data = json!({ "kept": mission.workflow.current });
-            desk.tx.set(EventType::MissionKept, mission, &data)?;
+            ctx.tx.set(EventType::MissionKept, mission, &data)?;
         }
         for sortie in self.sorties {
             warnings.push(format!(
@@ -53,7 +53,7 @@ impl Newer {
                 sortie.title
             ));
             let data = json!({ "status": sortie.status.as_str() });
-            desk.tx.set(EventType::SortieKept, &sortie, &data)?;
+            ctx.tx.set(EventType::SortieKept, &sortie, &data)?;
         }
         Ok(())
     }
@@ -66,16 +66,16 @@ fn written(document: &Json) -> Time {
 
 /// Brings a mission to where a document says it was.
 pub(super) fn store(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &mut Mission,
     document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Newer> {
     let newer = Newer {
-        workflow: workflow(desk, mission, document, warnings)?,
-        sorties: sorties(desk, mission, document, warnings)?,
+        workflow: workflow(ctx, mission, document, warnings)?,
+        sorties: sorties(ctx, mission, document, warnings)?,
     };
-    notes(desk, mission, document, warnings)?;
+    notes(ctx, mission, document, warnings)?;
     Ok(newer)
 }
 
@@ -92,7 +92,7 @@ fn fitting<T>(read: std::result::Result<T, Refusal>, warnings: &mut Vec<String>)
 
 /// Moves the workflow. Returns what it was if that is newer.
 fn workflow(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &mut Mission,
     document: &Json,
     warnings: &mut Vec<String>,
@@ -103,7 +103,7 @@ fn workflow(
         return Ok(None);
     };
     let before = mission.workflow.clone();
-    let last_said = last_import(desk, mission)?;
+    let last_said = last_import(ctx, mission)?;
     if !before.states.is_empty() && !before.states.contains_key(&current) {
         warnings.push(format!(
             "`{current}` is not a declared state of {}; it is only kept",
@@ -111,7 +111,7 @@ fn workflow(
         ));
         return Ok(None);
     }
-    let known = workflow_history(desk, mission)?;
+    let known = workflow_history(ctx, mission)?;
     let entries = said.items("stateHistory");
     let left_out = entries.len().saturating_sub(MOST_STATES);
     if left_out > 0 {
@@ -126,7 +126,7 @@ fn workflow(
             .iter()
             .any(|past| past.state == to && past.entered_at == at)
         {
-            tell(desk, mission, from, to, entry.word("trigger"), at)?;
+            tell(ctx, mission, from, to, entry.word("trigger"), at)?;
         }
         from = Some(to);
     }
@@ -134,7 +134,7 @@ fn workflow(
     let moved = before.current.as_ref() != Some(&current);
     if last.is_none() && moved {
         let from = said.text("previousState");
-        tell(desk, mission, from, current.as_str(), "import", written)?;
+        tell(ctx, mission, from, current.as_str(), "import", written)?;
     }
     let previous = said.text("previousState");
     let pending = said.texts("pendingTransitions").into_iter();
@@ -154,18 +154,18 @@ fn workflow(
     let data = json!({ "dialect": "orchestrator", "state": mission.workflow.current });
     if mission.workflow == before {
         // That it still was there then is news as well: what an older document says is not.
-        desk.tx.note(EventType::MissionImported, mission, &data)?;
+        ctx.tx.note(EventType::MissionImported, mission, &data)?;
         return Ok(None);
     }
-    mission.updated_at = mission.updated_at.max(desk.now());
-    desk.tx.set(EventType::MissionImported, mission, &data)?;
+    mission.updated_at = mission.updated_at.max(ctx.now());
+    ctx.tx.set(EventType::MissionImported, mission, &data)?;
     let is_newer = before.entered_at.max(last_said) > Some(written);
     Ok(is_newer.then_some(before))
 }
 
 /// When the newest document was written that told where the workflow stands.
-fn last_import(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Time>> {
-    let events = desk
+fn last_import(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Option<Time>> {
+    let events = ctx
         .tx
         .events_of(Kind::Mission, &mission.key(), LOOKED_BACK)?;
     let imports = events
@@ -176,7 +176,7 @@ fn last_import(desk: &mut Desk<'_, '_>, mission: &Mission) -> Result<Option<Time
 
 /// A move of the workflow that happened elsewhere, and when.
 fn tell(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     from: Option<&str>,
     to: &str,
@@ -187,21 +187,21 @@ fn tell(
     let data = json!({
         "from": from.map(short), "to": short(to), "trigger": short(trigger), "at": at,
     });
-    desk.tx
+    ctx.tx
         .note(EventType::MissionTransitioned, mission, &data)?;
     Ok(())
 }
 
 /// Brings the sorties to where the agents were. Returns those that are newer as they were.
 fn sorties(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Sortie>> {
-    let mut known = desk.tx.find::<Sortie>(Find::Mission(mission.id))?;
+    let mut known = ctx.tx.find::<Sortie>(Find::Mission(mission.id))?;
     known.sort_by_key(|sortie| sortie.position);
-    let names = agents_of(&known, &desk.tx.find::<Agent>(Find::All)?);
+    let names = agents_of(&known, &ctx.tx.find::<Agent>(Find::All)?);
     let mut used: BTreeSet<SortieId> = BTreeSet::new();
     let mut newer = Vec::new();
     for agent in document.items("agents") {
@@ -211,7 +211,7 @@ fn sorties(
         });
         let before = match found {
             Some((sortie, _)) => sortie.clone(),
-            None => added(desk, mission, id)?,
+            None => added(ctx, mission, id)?,
         };
         used.insert(before.id);
         let written = written(document);
@@ -231,22 +231,22 @@ fn sorties(
             "dialect": "orchestrator", "agent": id, "said": agent.word("status"),
             "status": sortie.status.as_str(),
         });
-        desk.tx.set(EventType::SortieImported, &sortie, &data)?;
+        ctx.tx.set(EventType::SortieImported, &sortie, &data)?;
     }
     Ok(newer)
 }
 
 /// A sortie for an agent that has none yet.
-fn added(desk: &mut Desk<'_, '_>, mission: &Mission, agent: &str) -> Result<Sortie> {
+fn added(ctx: &mut OpContext<'_, '_>, mission: &Mission, agent: &str) -> Result<Sortie> {
     let line: String = agent.chars().take(200).collect();
     let title = Title::parse("agent", &line).or_else(|_| Title::parse("agent", "unnamed agent"));
     let new = NewSortie {
         task_id: Name::parse("agent", agent).ok(),
         ..NewSortie::titled(title?)
     };
-    let id = add_all(desk, mission, &[new])?;
+    let id = add_all(ctx, mission, &[new])?;
     let id = id.first().map(ToString::to_string).unwrap_or_default();
-    desk.sortie(&id)
+    ctx.sortie(&id)
 }
 
 /// A sortie as an agent's entry says it was. One that was running comes back as pending.
@@ -319,15 +319,15 @@ fn data(agent: &Json, what: &str, warnings: &mut Vec<String>) -> Option<JsonData
 
 /// The agents' knowledge, as far as it is not noted here yet.
 fn notes(
-    desk: &mut Desk<'_, '_>,
+    ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
     document: &Json,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
     let context = &document["context"];
-    let mut known = desk.tx.find::<Note>(Find::Mission(mission.id))?;
-    let blank = |desk: &Desk<'_, '_>, kind: NoteKind, text: text::NoteText, at: Time| Note {
-        id: NoteId::new(desk.tx.uuid()),
+    let mut known = ctx.tx.find::<Note>(Find::Mission(mission.id))?;
+    let blank = |ctx: &OpContext<'_, '_>, kind: NoteKind, text: text::NoteText, at: Time| Note {
+        id: NoteId::new(ctx.tx.uuid()),
         kind,
         mission_id: mission.id,
         sortie_id: None,
@@ -336,20 +336,20 @@ fn notes(
         path: None,
         checksum: None,
         artifact_type: None,
-        author: desk.actor(),
-        author_id: desk.agent_id(),
+        author: ctx.actor(),
+        author_id: ctx.agent_id(),
         at,
         after_cut: None,
         replaces: None,
         ended: None,
         failure: None,
     };
-    let written = desk.now();
+    let written = ctx.now();
     let mut new: Vec<Note> = Vec::new();
     let lessons = context.texts("lessons").into_iter();
     for lesson in lessons.filter(|it| !it.trim().is_empty()) {
         if let Some(text) = fitting(text::NoteText::parse("lesson", lesson), warnings) {
-            new.push(blank(desk, NoteKind::Lesson, text, written));
+            new.push(blank(ctx, NoteKind::Lesson, text, written));
         }
     }
     for decision in context.items("decisions") {
@@ -362,7 +362,7 @@ fn notes(
         new.push(Note {
             rationale: why
                 .and_then(|why| fitting(text::NoteText::parse("rationale", why), warnings)),
-            ..blank(desk, NoteKind::Decision, text, at)
+            ..blank(ctx, NoteKind::Decision, text, at)
         });
     }
     for artifact in context.items("artifacts") {
@@ -384,7 +384,7 @@ fn notes(
             )
             .filter(|sum| !sum.is_empty()),
             artifact_type: Name::parse("type", artifact.word("type")).ok(),
-            ..blank(desk, NoteKind::Artifact, text, written)
+            ..blank(ctx, NoteKind::Artifact, text, written)
         });
     }
     for note in new {
@@ -397,7 +397,7 @@ fn notes(
         });
         if !is_known {
             debug_assert_eq!(note.keys().mission, Some(mission.id));
-            desk.tx.set(
+            ctx.tx.set(
                 EventType::NoteAdded,
                 &note,
                 &json!({ "kind": note.kind.as_str() }),

@@ -31,7 +31,7 @@ const DAY: Millis = 86_400_000;
 const NAMED_ONE_BY_ONE: usize = 16;
 
 /// Everything an operation may touch while it decides.
-pub struct Desk<'a, 'tx> {
+pub struct OpContext<'a, 'tx> {
     /// The transaction in which it decides.
     pub tx: &'a mut Tx<'tx>,
     /// The caller of the operation.
@@ -44,7 +44,7 @@ pub struct Desk<'a, 'tx> {
     pub agent: Option<Agent>,
 }
 
-impl Desk<'_, '_> {
+impl OpContext<'_, '_> {
     /// The time of this transaction.
     #[must_use]
     pub fn now(&self) -> Time {
