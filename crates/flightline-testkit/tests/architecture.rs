@@ -590,3 +590,48 @@ fn what_is_cited_for_the_seeds_is_there() {
         assert!(count > 10, "seed-{seed}.md cites {count} tests");
     }
 }
+
+/// The public types that a line declares: `pub struct Name`, `pub(crate) enum Name` and so on.
+fn declared_type(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub")?;
+    let rest = match rest.strip_prefix('(') {
+        Some(limited) => limited.split_once(')')?.1,
+        None => rest,
+    };
+    let (keyword, rest) = rest.strip_prefix(' ')?.split_once(' ')?;
+    let is_type = ["struct", "enum", "trait", "type"].contains(&keyword);
+    let name = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
+    (is_type && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some(name)
+}
+
+/// A type's name leads to one definition in the whole workspace, and says what the type is.
+#[test]
+fn no_public_type_name_stands_twice() {
+    /// Two builds choose between the definitions of these with `#[cfg(feature = …)]`.
+    const CHOSEN_BY_FEATURE: [&str; 3] = ["HasSchema", "Traces", "Tracing"];
+    /// Words that fit any type.
+    const VAGUE: [&str; 18] = [
+        "Asked", "Answer", "Data", "Entry", "Found", "Info", "Item", "Manager", "Means", "Place",
+        "Plan", "Said", "Seen", "Shown", "Thing", "Told", "Way", "Whose",
+    ];
+    let mut found: std::collections::BTreeMap<String, Vec<String>> =
+        std::collections::BTreeMap::new();
+    for room in fs::read_dir(crates()).unwrap() {
+        for path in rust_files(&room.unwrap().path().join("src")) {
+            let text = fs::read_to_string(&path).unwrap();
+            for name in text.lines().filter_map(declared_type) {
+                let files = found.entry(name.to_owned()).or_default();
+                files.push(path.display().to_string());
+            }
+        }
+    }
+    assert!(found.len() > 500, "{} public types", found.len());
+    for (name, files) in &found {
+        let chosen = CHOSEN_BY_FEATURE.contains(&name.as_str());
+        assert!(files.len() == 1 || chosen, "`{name}` stands in {files:?}");
+        assert!(
+            !VAGUE.contains(&name.as_str()),
+            "`{name}` in {files:?} says nothing"
+        );
+    }
+}
