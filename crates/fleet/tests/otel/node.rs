@@ -41,9 +41,7 @@ impl World {
 
     /// A command, with nothing of this machine's environment.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let (repo, home) = ["repo", "home"]
-            .map(|name| self.folder.path().join(name))
-            .into();
+        let [repo, home] = ["repo", "home"].map(|name| self.folder.path().join(name));
         let mut command = sealed(env!("CARGO_BIN_EXE_fleet"), &repo, &home);
         command.args(arguments);
         command
