@@ -275,8 +275,8 @@ fn fleet_checkpoints_show() {
             Active Locks (0):
 
             Pending Messages (2):
-              From: flightline  To: Dispatch  Subject: "srt-22cdf264 is at 100 %: User model"
-              From: flightline  To: Dispatch  Subject: "srt-2b816efe is at 100 %: Authentication"
+              From: flightline  To: Dispatch  Subject: "Progress of srt-22cdf264: User model"
+              From: flightline  To: Dispatch  Subject: "Progress of srt-2b816efe: Authentication"
 
             Recovery Context:
               Last Action: Specialist-2 completed "Authentication"

@@ -22,7 +22,7 @@ fn a_recovered_assignment_says_what_is_left() {
               Next steps: Complete "API routes"
               Blockers: none
               Files: src/api/routes.ts
-              Locked src/api/routes.ts (fence 79)
+              Locked src/api/routes.ts (fence 77)
         "#]]);
     let again = world.line(&format!("sorties claim {routes} --json"));
     let again = again.agent("Specialist-3").run().json();

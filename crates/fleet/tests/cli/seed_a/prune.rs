@@ -61,7 +61,7 @@ fn fleet_checkpoints_prune() {
           chk-166f  msn-fc55  2026-01-04  error
 
         Total: 3 checkpoints (SIZE)
-        Journal: 42 old values (14.8 kB)
+        Journal: 40 old values (14.0 kB)
         Expired, but kept: 2 the last of an unfinished mission, 4 among the newest that stay
     "#]]
     .assert_eq(&sized(&plan.text()));
@@ -80,9 +80,9 @@ fn fleet_checkpoints_prune() {
           chk-27d6  msn-fc55  2026-01-04  manual
 
         Total: 7 checkpoints (SIZE)
-        Journal: 42 old values (14.8 kB)
+        Journal: 40 old values (14.0 kB)
         Expired, but kept: 2 the last of an unfinished mission
-        error: this would delete 7 checkpoints and thin the journal by 42 old values (14.8 kB), and needs confirmation
+        error: this would delete 7 checkpoints and thin the journal by 40 old values (14.0 kB), and needs confirmation
 
         hint: nothing was changed; run `fleet checkpoints prune --older-than 3 --keep 1 -y`
     "#]]
@@ -106,7 +106,7 @@ fn fleet_checkpoints_prune() {
           chk-166f  msn-fc55  2026-01-04  error
 
         Total: 3 checkpoints (SIZE)
-        Journal: 42 old values (14.8 kB); the store uses that space again
+        Journal: 40 old values (14.0 kB); the store uses that space again
         Expired, but kept: 2 the last of an unfinished mission, 4 among the newest that stay
     "#]]
     .assert_eq(&sized(&done.text()));
