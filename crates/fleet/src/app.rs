@@ -135,7 +135,7 @@ impl App {
         }
     }
 
-    /// Whether a server looks after what is written. One that pretends, in tests, leaves it to commands.
+    /// Whether a server looks after what is written. A server in test mode leaves it to commands.
     pub fn has_keeper(&self) -> bool {
         self.server.is_some() && self.env.test_now.is_none()
     }

@@ -236,6 +236,9 @@ pub fn is_switchable(reason: Reason) -> bool {
     )
 }
 
+// A set of reasons has a bit for each.
+const _: () = assert!(Reason::ALL.len() <= 32);
+
 fn bit(reason: Reason) -> u32 {
     let at = Reason::ALL.iter().position(|known| *known == reason);
     at.map_or(0, |at| 1 << at)

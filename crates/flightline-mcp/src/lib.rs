@@ -1,4 +1,4 @@
-//! The door over MCP to the registry of operations ([`flightline::registry`]).
+//! The registry of operations over MCP ([`flightline::registry`]).
 //!
 //! A tool (`tool`), a resource (`resource`) and a prompt (`prompt`) are rows of tables: each maps its arguments to
 //! one operation, and tells what came of it in few tokens. None of them holds a rule. Who runs the operation is a

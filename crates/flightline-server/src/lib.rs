@@ -1,4 +1,4 @@
-//! The HTTP door to the registry of operations ([`flightline::registry`]).
+//! The registry of operations over HTTP ([`flightline::registry`]).
 //!
 //! [`serve`] puts HTTP in front of it. This is
 //! the only async crate, and the async part only carries requests and answers: operations run on threads of

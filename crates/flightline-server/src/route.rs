@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) hosts: Vec<String>,
     /// What this end speaks.
     pub(crate) api: u32,
-    /// In tests: what is pretended.
+    /// In test mode: the clock and the ids to use.
     pub(crate) test_mode: Option<TestMode>,
     /// Where ids of requests come from.
     pub(crate) ids: IdSource,

@@ -11,7 +11,7 @@ use flightline::token::TokenView;
 
 use crate::route::HandlerResult;
 
-/// Asks for a server that pretends. Only builds for tests can be asked.
+/// Asks for a server in test mode. Only builds for tests have it.
 #[derive(Clone, Debug)]
 pub struct TestMode {
     /// The token that opens the door without being in the store, where a token of its own would be seen.

@@ -1,5 +1,5 @@
 //! Background jobs on two threads, one for quick jobs and one for long ones, each with a connection of its own. Every
-//! job is on the board: its last outcome, and when it is due again. A failed job is tried again later and later, and
+//! job has a status: its last outcome, and when it is due again. A failed job is tried again later and later, and
 //! delays no other job.
 
 pub(crate) mod job;
@@ -263,7 +263,7 @@ fn work(
     worked
 }
 
-/// The outcome of a job, as the board has it.
+/// The outcome of a job, as its status has it.
 fn noted(
     job: &Job,
     deps: &UpkeepDeps,

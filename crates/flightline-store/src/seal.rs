@@ -1,8 +1,9 @@
-//! Hashes of whole rows. The seal of an event covers all its columns and its predecessor's seal, so that events are a
+//! Hashes of whole rows. The seal of an event covers its columns and its predecessor's seal, so that events are a
 //! chain: every event that is changed, lost or put between them shows. Rows beside the journal have sums of their own.
 //!
 //! A seal covers the hash of a value, not its text, and takes a thinned value for one that is there: thinning and mending
-//! leave the chain as it is. It does not cover the project: a restore may give a journal to another one.
+//! leave the chain as it is. Nor does it cover `base`, whose damage the hash of the value shows, and the project: a restore
+//! may give a journal to another one.
 //!
 //! A seal is half of a SHA-256. It tells damage, and two events that a program could write from one another; it is no
 //! signature, because a program that can write the tables can write seals. Each event carries two, its own and the one

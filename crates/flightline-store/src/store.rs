@@ -419,7 +419,7 @@ impl Store {
         }
     }
 
-    /// Memory is as good as what was committed, and no better.
+    /// The write cache is as good as the last commit, and no better.
     fn remember(&mut self, committed: bool, project: &ProjectRow) {
         if committed && project.rev > 0 {
             self.acknowledge(project);

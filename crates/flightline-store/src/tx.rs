@@ -69,7 +69,7 @@ pub struct Savepoint {
     /// The seal of the last event before it.
     seal: String,
     actor: Actor,
-    /// Where memory goes back to.
+    /// The place in the write cache to go back to.
     mark: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The board of jobs: when each ran, how long it took, its outcome, and when it is due again.
+//! The status of each job: when it ran, how long it took, its outcome, and when it is due again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -25,7 +25,7 @@ pub(super) struct Group {
     trace: Trace,
     /// Whether the place is marked that the next member can come back to.
     marked: bool,
-    /// Where memory goes back to when the next member is dropped.
+    /// The place in the write cache to go back to when the next member is dropped.
     mark: usize,
     /// The transaction is gone, or in doubt: nothing of it may be committed.
     lost: bool,

@@ -101,7 +101,7 @@ impl Tx<'_> {
                 format_args!("{} {find:?}", S::KIND),
             )?;
         }
-        // One that is damaged is nothing that memory could tell of.
+        // The cache holds no damaged value.
         let mut damaged = false;
         let mut is_wanted = |entry: &CachedSubject| match entry.value::<S>() {
             Some(value) => fits(value),

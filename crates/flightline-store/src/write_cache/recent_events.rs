@@ -37,7 +37,7 @@ struct Recent {
     whole: bool,
 }
 
-/// What memory knows of an event that was looked for.
+/// What the cache knows of an event that was looked for.
 pub(crate) enum RecentLookup<'a> {
     /// This is it.
     It(&'a Event),
