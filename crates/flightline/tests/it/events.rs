@@ -94,7 +94,6 @@ both_engines! {
                 ],
                 vec![
                     "sortie_completed",
-                    "message_updated",
                     "milestone_reached",
                     "milestone_reached",
                     "fleet_checkpointed"
