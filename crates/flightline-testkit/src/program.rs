@@ -25,9 +25,9 @@ pub fn sealed(program: impl AsRef<OsStr>, folder: &Path, home: &Path) -> Command
 }
 
 /// A process that ends with this value at the latest.
-pub struct Ended(Option<Child>);
+pub struct ChildGuard(Option<Child>);
 
-impl Ended {
+impl ChildGuard {
     /// Starts a command.
     ///
     /// # Panics
@@ -61,7 +61,7 @@ impl Ended {
     }
 }
 
-impl Deref for Ended {
+impl Deref for ChildGuard {
     type Target = Child;
 
     fn deref(&self) -> &Child {
@@ -69,13 +69,13 @@ impl Deref for Ended {
     }
 }
 
-impl DerefMut for Ended {
+impl DerefMut for ChildGuard {
     fn deref_mut(&mut self) -> &mut Child {
         self.0.as_mut().expect("a process")
     }
 }
 
-impl Drop for Ended {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         self.end();
     }

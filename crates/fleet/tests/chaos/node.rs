@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flightline_testkit::program::{Ended, sealed};
+use flightline_testkit::program::{ChildGuard, sealed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -138,7 +138,7 @@ pub struct Node {
 
 #[derive(Default)]
 struct Running {
-    child: Option<Ended>,
+    child: Option<ChildGuard>,
     url: String,
 }
 
@@ -152,7 +152,7 @@ impl Node {
     pub fn start(&self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let mut child = Ended::spawn(&mut self.command.lock().unwrap());
+            let mut child = ChildGuard::spawn(&mut self.command.lock().unwrap());
             let mut line = String::new();
             let mut said = BufReader::new(child.stdout.take().unwrap());
             let _ = said.read_line(&mut line);

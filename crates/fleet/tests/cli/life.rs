@@ -1,7 +1,7 @@
 //! One judgement of life for all commands: who is there, who is dead, and what is no sign of life.
 
 use expect_test::expect;
-use flightline_testkit::program::Ended;
+use flightline_testkit::program::ChildGuard;
 
 use crate::world::World;
 
@@ -11,7 +11,7 @@ fn with_a_dead_agent(preset: &str) -> (World, u32) {
     world.ok(&format!("init --preset {preset}"));
     world.ok("agents register lead --role dispatch");
     world.ok("missions create Work --dispatch lead --sortie Model --sortie Tests");
-    let mut process = Ended::sleeper();
+    let mut process = ChildGuard::sleeper();
     let pid = process.id();
     world.ok(&format!("agents register ada --pid {pid}"));
     let model = world.sortie("Model");
@@ -111,7 +111,7 @@ fn one_that_is_silent_is_found_while_another_goes_on() {
 #[test]
 fn an_effect_that_somebody_is_doing_is_not_begun_again() {
     let world = World::with_sorties(&["Deploy"]);
-    let mut process = Ended::sleeper();
+    let mut process = ChildGuard::sleeper();
     world.ok(&format!("agents register ada --pid {}", process.id()));
     world.agent_ok("ada", "effect begin deploy");
     let under_way = expect![[r#"

@@ -1,7 +1,7 @@
 //! Locks over time: waiting for them, giving them back, and holders that are gone.
 
 use expect_test::expect;
-use flightline_testkit::program::Ended;
+use flightline_testkit::program::ChildGuard;
 
 use crate::running::until;
 use crate::world::World;
@@ -71,7 +71,7 @@ fn waiting_ends_when_the_time_to_live_of_a_silent_holder_is_over() {
 #[test]
 fn a_lock_of_a_process_that_ended_is_taken_at_once() {
     let world = World::new();
-    let mut process = Ended::sleeper();
+    let mut process = ChildGuard::sleeper();
     let pid = process.id();
     world.ok(&format!("agents register ada --pid {pid}"));
     world.agent_ok("ada", "locks acquire src/a.rs");

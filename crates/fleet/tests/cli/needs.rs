@@ -1,6 +1,6 @@
 //! What needs a person: `status` and `doctor` name each thing with the command that settles it, and that command does.
 
-use flightline_testkit::program::Ended;
+use flightline_testkit::program::ChildGuard;
 
 use crate::running::Ran;
 use crate::world::World;
@@ -54,7 +54,7 @@ fn nothing_needs_a_person_where_nothing_does() {
 #[test]
 fn an_effect_in_doubt_is_named_until_somebody_says_what_became_of_it() {
     let world = World::with_sorties(&["Model"]).local_only("its process is on this machine");
-    let mut process = Ended::sleeper();
+    let mut process = ChildGuard::sleeper();
     world.ok(&format!("agents register ada --pid {}", process.id()));
     world.agent_ok("ada", "effect begin deploy");
     assert_eq!(needs(&world), [], "ada is at it");
@@ -104,7 +104,7 @@ fn a_context_that_is_almost_full_is_named_until_its_session_ends() {
 #[test]
 fn mail_for_a_dead_agent_is_named() {
     let world = World::with_sorties(&["Model"]).local_only("its process is on this machine");
-    let mut process = Ended::sleeper();
+    let mut process = ChildGuard::sleeper();
     world.ok(&format!("agents register ada --pid {}", process.id()));
     world.ok("mail send --to ada --subject Hello");
     assert_eq!(needs(&world), [], "ada will read it");

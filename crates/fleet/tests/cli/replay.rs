@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
-use flightline_testkit::program::Ended;
+use flightline_testkit::program::ChildGuard;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -373,7 +373,7 @@ fn a_checkpoint_that_is_not_there_is_said_before_anything_is_asked() {
 
 /// A command at a terminal of its own.
 struct Seat {
-    child: Ended,
+    child: ChildGuard,
     keys: fs::File,
     said: Arc<Mutex<Vec<u8>>>,
     terminal: OwnedFd,
@@ -388,7 +388,7 @@ impl Seat {
         let terminal = open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let end = || Stdio::from(terminal.try_clone().unwrap());
         let mut command = world.line(typed).command;
-        let child = Ended::spawn(command.stdin(end()).stdout(end()).stderr(end()));
+        let child = ChildGuard::spawn(command.stdin(end()).stdout(end()).stderr(end()));
         let keys = fs::File::from(master);
         let (said, mut screen) = (Arc::new(Mutex::new(Vec::new())), keys.try_clone().unwrap());
         let kept = Arc::clone(&said);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use flightline_testkit::program::{self, Ended};
+use flightline_testkit::program::{self, ChildGuard};
 use serde_json::Value;
 
 use crate::world::World;
@@ -80,7 +80,7 @@ impl<'w> Fleet<'w> {
                 None => Stdio::null(),
             })
             .stderr(Stdio::piped());
-        let mut child = Ended::spawn(&mut self.command);
+        let mut child = ChildGuard::spawn(&mut self.command);
         if let (Some(mut stdin), Some(input)) = (child.stdin.take(), self.input.take()) {
             // A command that refuses early does not read to the end: that is its right.
             std::thread::spawn(move || drop(stdin.write_all(&input)));
@@ -104,7 +104,7 @@ impl<'w> Fleet<'w> {
 /// A command that is running. It ends with the test at the latest.
 pub struct Running<'w> {
     world: &'w World,
-    child: Ended,
+    child: ChildGuard,
     out: Stream,
     err: Stream,
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use flightline_testkit::program::{Ended, first_line};
+use flightline_testkit::program::{ChildGuard, first_line};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that ends with the test.
 pub struct Server {
-    child: Ended,
+    child: ChildGuard,
     pub url: String,
 }
 
@@ -43,7 +43,7 @@ impl Server {
     /// The same, unless it refuses to start.
     pub fn try_spawn(mut command: Command) -> Option<Self> {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = Ended::spawn(command);
+        let mut child = ChildGuard::spawn(command);
         let line = first_line(child.stdout.take().expect("a pipe"), PATIENCE);
         let ready: Value = serde_json::from_str(&line).unwrap_or_default();
         let url = ready["url"].as_str()?.to_owned();

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flightline_testkit::Engine;
-use flightline_testkit::program::Ended;
+use flightline_testkit::program::ChildGuard;
 use tempfile::TempDir;
 
 use crate::journal::{self, texts};
@@ -155,7 +155,7 @@ impl Drop for Ends<'_> {
 
 /// A `sqlite3` that is in the middle of a write. It ends with this value.
 struct Holder {
-    child: Ended,
+    child: ChildGuard,
 }
 
 impl Holder {
@@ -164,7 +164,7 @@ impl Holder {
         command.arg("-batch").arg(world.database());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut holder = Self {
-            child: Ended::spawn(&mut command),
+            child: ChildGuard::spawn(&mut command),
         };
         holder.type_in("BEGIN IMMEDIATE;\nSELECT 'holding';\n");
         let out = holder.child.stdout.as_mut().unwrap();

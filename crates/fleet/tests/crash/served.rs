@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flightline_testkit::Engine;
-use flightline_testkit::program::{Ended, first_line};
+use flightline_testkit::program::{ChildGuard, first_line};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// A server that ends with the test, and what it acknowledged.
 struct Served<'w> {
     world: &'w World,
-    child: Ended,
+    child: ChildGuard,
     url: String,
     token: String,
     agent: ureq::Agent,
@@ -37,7 +37,7 @@ impl<'w> Served<'w> {
         let script = "trap '' XFSZ; exec \"$0\" serve --addr 127.0.0.1:0 --json";
         let mut serve = world.sealed("sh");
         serve.args(["-c", script, env!("CARGO_BIN_EXE_fleet")]);
-        let mut child = Ended::spawn(serve.stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut child = ChildGuard::spawn(serve.stdout(Stdio::piped()).stderr(Stdio::null()));
         let line = first_line(child.stdout.take().unwrap(), PATIENCE);
         let ready: Value = serde_json::from_str(&line).unwrap();
         let config = ureq::Agent::config_builder()

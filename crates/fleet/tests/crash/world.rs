@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
-use flightline_testkit::program::{self, Ended, sealed};
+use flightline_testkit::program::{self, ChildGuard, sealed};
 use flightline_testkit::{Engine, postgres_url};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -222,7 +222,7 @@ impl Run {
     pub fn starts(mut self) -> Running {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Running {
-            child: Ended::spawn(&mut self.command),
+            child: ChildGuard::spawn(&mut self.command),
         }
     }
 }
@@ -262,7 +262,7 @@ impl std::fmt::Display for Answer {
 
 /// A command that runs. It ends with this value at the latest.
 pub struct Running {
-    child: Ended,
+    child: ChildGuard,
 }
 
 impl Running {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use flightline_testkit::program::{Ended, first_line, sealed};
+use flightline_testkit::program::{ChildGuard, first_line, sealed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -57,7 +57,7 @@ impl World {
 
 /// A server that ends with the test.
 pub struct Node {
-    child: Ended,
+    child: ChildGuard,
     /// What it says, read as it comes: a full pipe would stop it.
     said: Arc<(Mutex<String>, Condvar)>,
     reader: Option<JoinHandle<()>>,
@@ -79,7 +79,7 @@ impl Node {
         ];
         let mut command = world.command(&serve);
         command.envs(variables.iter().copied());
-        let mut child = Ended::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        let mut child = ChildGuard::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let stdout = child.stdout.take().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let heard: Arc<(Mutex<String>, Condvar)> = Arc::default();

@@ -184,7 +184,7 @@ fn a_reader_goes_on_reading_what_it_saw() {
     store
         .write(|tx| tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({})))
         .unwrap();
-    drop(store);
+    store.fold_log(true).unwrap();
     assert!(
         file_size(&world) < 500_000,
         "and whoever folds the log in next gives it back"

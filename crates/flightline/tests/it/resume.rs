@@ -426,7 +426,7 @@ both_engines! {
               sortie "Docs" in_progress ada
             agent control epoch 2
             lock docs ada
-            mail flightline "Model is at 100 %: Model"
+            mail flightline "Progress of Model: Model"
               to control pending
               to tower pending
             mail flightline "dispatch_changed: tower now coordinates Add login"
