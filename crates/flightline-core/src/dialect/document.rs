@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use serde::{Deserialize, Serialize};
 
 use super::json::Json;
-use super::shape::Form;
+use super::shape::FieldForm;
 use super::unreadable::{Path, Unreadable, check_version};
 use super::{epic, orchestrator, recovery, sitebuilder};
 
@@ -50,7 +50,7 @@ impl Dialect {
         Self::ALL.into_iter().find(|it| it.as_str() == word)
     }
 
-    const fn shape(self) -> &'static Form {
+    const fn shape(self) -> &'static FieldForm {
         match self {
             Self::Sitebuilder => &sitebuilder::CHECKPOINT,
             Self::Epic => &epic::CHECKPOINT,

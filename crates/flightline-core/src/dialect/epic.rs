@@ -5,7 +5,7 @@ mod monitor;
 mod texts;
 
 use super::json::Json;
-use super::shape::Form::{self, Bool, List, Object, Text, Time, Whole};
+use super::shape::FieldForm::{self, Bool, List, Object, Text, Time, Whole};
 use super::shape::Need::{Must, Out};
 use crate::time::Millis;
 
@@ -21,7 +21,7 @@ pub use self::texts::{
 const MINUTE: Millis = 60_000;
 
 /// An agent's checkpoint.
-pub(super) const CHECKPOINT: Form = Object(&[
+pub(super) const CHECKPOINT: FieldForm = Object(&[
     // `Agent-Primary`, `Secondary-A`.
     ("agent_id", Must, Text),
     // `primary` or `secondary`.
@@ -46,7 +46,7 @@ pub(super) const CHECKPOINT: Form = Object(&[
 ]);
 
 /// When an agent last looked at what it shares with others.
-const COORDINATION: Form = Object(&[
+const COORDINATION: FieldForm = Object(&[
     ("last_inbox_check", Out, Time),
     ("unread_messages", Out, Whole),
     ("last_epic_readme_update", Out, Time),

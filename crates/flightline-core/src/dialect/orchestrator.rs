@@ -9,7 +9,7 @@ mod store;
 mod trigger;
 
 use super::json::Json;
-use super::shape::Form::{
+use super::shape::FieldForm::{
     self, Any, Bool, List, Named, Number, Object, Text, Time, Uuid, Whole, Word,
 };
 use super::shape::Need::{May, Must};
@@ -28,7 +28,7 @@ pub const VERSION: &str = "1.0.0";
 pub const RETRY_LIMIT: u64 = 3;
 
 /// A checkpoint.
-pub(super) const CHECKPOINT: Form = Object(&[
+pub(super) const CHECKPOINT: FieldForm = Object(&[
     ("id", Must, Uuid),
     ("version", Must, Text),
     ("createdAt", Must, Time),
@@ -47,7 +47,7 @@ pub(super) const CHECKPOINT: Form = Object(&[
 const STATUSES: &[&str] = &["creating", "valid", "corrupted", "expired", "archived"];
 
 /// Where the workflow was.
-const WORKFLOW: Form = Object(&[
+const WORKFLOW: FieldForm = Object(&[
     ("currentState", Must, Text),
     ("previousState", May, Text),
     ("stateHistory", Must, List(&STATE_ENTRY)),
@@ -55,7 +55,7 @@ const WORKFLOW: Form = Object(&[
 ]);
 
 /// A state the workflow was in, and what led to it.
-const STATE_ENTRY: Form = Object(&[
+const STATE_ENTRY: FieldForm = Object(&[
     ("state", Must, Text),
     ("enteredAt", Must, Time),
     ("exitedAt", May, Time),
@@ -63,7 +63,7 @@ const STATE_ENTRY: Form = Object(&[
 ]);
 
 /// What the agents were at.
-const AGENTS: Form = List(&Object(&[
+const AGENTS: FieldForm = List(&Object(&[
     ("agentId", Must, Text),
     (
         "status",
@@ -84,7 +84,7 @@ const AGENTS: Form = List(&Object(&[
 ]));
 
 /// What the agents knew.
-const CONTEXT: Form = Object(&[
+const CONTEXT: FieldForm = Object(&[
     ("projectId", Must, Text),
     ("sessionId", Must, Text),
     ("taskDescription", Must, Text),
@@ -95,7 +95,7 @@ const CONTEXT: Form = Object(&[
 ]);
 
 /// Something that was made.
-const ARTIFACT: Form = Object(&[
+const ARTIFACT: FieldForm = Object(&[
     ("id", Must, Text),
     ("type", Must, Text),
     ("path", Must, Text),
@@ -103,7 +103,7 @@ const ARTIFACT: Form = Object(&[
 ]);
 
 /// Something that was decided.
-const DECISION: Form = Object(&[
+const DECISION: FieldForm = Object(&[
     ("id", Must, Text),
     ("decision", Must, Text),
     ("rationale", Must, Text),
@@ -111,7 +111,7 @@ const DECISION: Form = Object(&[
 ]);
 
 /// What had become of files, and what git said.
-const FILE_SYSTEM: Form = Object(&[
+const FILE_SYSTEM: FieldForm = Object(&[
     ("modifiedFiles", Must, List(&MODIFIED_FILE)),
     ("createdFiles", Must, List(&Text)),
     ("deletedFiles", Must, List(&Text)),
@@ -119,7 +119,7 @@ const FILE_SYSTEM: Form = Object(&[
 ]);
 
 /// A file that was changed.
-const MODIFIED_FILE: Form = Object(&[
+const MODIFIED_FILE: FieldForm = Object(&[
     ("path", Must, Text),
     ("checksum", Must, Text),
     ("size", Must, Number),
@@ -127,7 +127,7 @@ const MODIFIED_FILE: Form = Object(&[
 ]);
 
 /// What git said.
-const GIT_STATUS: Form = Object(&[
+const GIT_STATUS: FieldForm = Object(&[
     ("branch", Must, Text),
     ("commitHash", Must, Text),
     ("isDirty", Must, Bool),
@@ -136,7 +136,7 @@ const GIT_STATUS: Form = Object(&[
 ]);
 
 /// About the document itself.
-const METADATA: Form = Object(&[
+const METADATA: FieldForm = Object(&[
     ("orchestratorVersion", Must, Text),
     // The seed writes 0; we write the length of the text before it is compressed.
     ("checkpointSize", Must, Number),
@@ -150,7 +150,7 @@ const METADATA: Form = Object(&[
 ]);
 
 /// What a checkpoint's sections hash to.
-const CHECKSUMS: Form = Object(&[
+const CHECKSUMS: FieldForm = Object(&[
     ("workflow", Must, Text),
     ("agents", Must, Text),
     ("context", Must, Text),
@@ -159,7 +159,7 @@ const CHECKSUMS: Form = Object(&[
 ]);
 
 /// Whether work can go on from a checkpoint, with which agent and in which state.
-const RECOVERY: Form = Object(&[
+const RECOVERY: FieldForm = Object(&[
     ("canResume", Must, Bool),
     ("resumeFromAgent", May, Text),
     ("resumeFromState", May, Text),

@@ -7,7 +7,7 @@ mod start;
 
 use super::json::Json;
 use super::one_line;
-use super::shape::Form::{self, Any, List, MaybeTime, Number, Object, Tasks, Text, TextOr};
+use super::shape::FieldForm::{self, Any, List, MaybeTime, Number, Object, Tasks, Text, TextOr};
 use super::shape::Need::{Must, Out};
 use crate::checkpoint::Reason;
 
@@ -34,7 +34,7 @@ pub(super) const ONE_LINE: &[&str] = &[
 ];
 
 /// A checkpoint.
-pub(super) const CHECKPOINT: Form = Object(&[
+pub(super) const CHECKPOINT: FieldForm = Object(&[
     ("version", Out, Text),
     // When it was taken; none when there is none to resume from.
     ("timestamp", Must, MaybeTime),
@@ -49,14 +49,14 @@ pub(super) const CHECKPOINT: Form = Object(&[
 ]);
 
 /// How full the context was, and which mode this led to.
-const TOKEN_USAGE: Form = Object(&[
+const TOKEN_USAGE: FieldForm = Object(&[
     ("total", Out, Number),
     ("percentage", Out, Number),
     ("mode", Out, Text),
 ]);
 
 /// Where the work stood. Of tasks in progress the seed's text has a list, its example one task.
-const STATE: Form = Object(&[
+const STATE: FieldForm = Object(&[
     ("completedTasks", Out, List(&Text)),
     ("inProgress", Out, Tasks),
     ("backlogSnapshot", Out, List(&TextOr(&BACKLOG_TASK))),
@@ -65,10 +65,10 @@ const STATE: Form = Object(&[
 ]);
 
 /// A task of the backlog: the example has objects, and an id alone will do.
-const BACKLOG_TASK: Form = Object(&[("id", Must, Text), ("title", Out, Text)]);
+const BACKLOG_TASK: FieldForm = Object(&[("id", Must, Text), ("title", Out, Text)]);
 
 /// What the work was about.
-const CONTEXT: Form = Object(&[
+const CONTEXT: FieldForm = Object(&[
     ("STACK_ID", Out, Text),
     ("currentSprint", Out, Text),
     ("activeObjective", Out, Text),

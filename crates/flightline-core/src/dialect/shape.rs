@@ -10,7 +10,7 @@ use super::unreadable::{DocumentFault, Path, Unreadable};
 use crate::time::{NotATime, Time};
 
 /// The fields of an object that a seed knows, in its order.
-pub(super) type FieldReader = &'static [(&'static str, Need, Form)];
+pub(super) type FieldReader = &'static [(&'static str, Need, FieldForm)];
 
 /// Whether a field must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) enum Need {
 
 /// The values that may stand in a place.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum FieldForm {
     Any,
     Text,
     Bool,
@@ -47,15 +47,15 @@ pub(super) enum Form {
     Word(&'static [&'static str]),
     /// The id of a task, or a list of ids.
     Tasks,
-    List(&'static Form),
+    List(&'static FieldForm),
     /// An object whose keys the file chooses.
-    Named(&'static Form),
+    Named(&'static FieldForm),
     Object(FieldReader),
     /// Text, or else this.
-    TextOr(&'static Form),
+    TextOr(&'static FieldForm),
 }
 
-impl Form {
+impl FieldForm {
     /// Refuses a value of another form; the error says where.
     pub(super) fn check(&self, json: &Json, at: &Path<'_>) -> Result<(), Unreadable> {
         let malformed = |text: String, expected: &'static str| {
@@ -176,7 +176,7 @@ impl Form {
     }
 }
 
-fn check_all(form: &Form, items: &[Json], at: &Path<'_>) -> Result<(), Unreadable> {
+fn check_all(form: &FieldForm, items: &[Json], at: &Path<'_>) -> Result<(), Unreadable> {
     let mut items = items.iter().enumerate();
     items.try_for_each(|(index, item)| form.check(item, &at.index(index)))
 }
@@ -185,7 +185,7 @@ fn check_field(
     json: &Json,
     key: &'static str,
     need: Need,
-    form: &Form,
+    form: &FieldForm,
     at: &Path<'_>,
 ) -> Result<(), Unreadable> {
     match (json.get(key), need) {

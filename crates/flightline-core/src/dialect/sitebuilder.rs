@@ -6,7 +6,7 @@ mod rules;
 mod status;
 
 use super::json::Json;
-use super::shape::Form::{
+use super::shape::FieldForm::{
     self, Bool, List, Named, Object, Percent, Score, Text, Time as Stamp, Whole,
 };
 use super::shape::Need::{Must, Null};
@@ -31,7 +31,7 @@ pub const STATUS_FILE: &str = "progress/STATUS.md";
 const ARCHIVED: &str = "-complete";
 
 /// A task's checkpoint.
-pub(super) const CHECKPOINT: Form = Object(&[
+pub(super) const CHECKPOINT: FieldForm = Object(&[
     // Agent, task and the time it began, as one word.
     ("checkpoint_id", Must, Text),
     // The kind of agent, and the name of the agent.
@@ -59,7 +59,7 @@ pub(super) const CHECKPOINT: Form = Object(&[
 ]);
 
 /// The parts of a task. Not all of them need be listed: the counts are of all.
-const SUBTASKS: Form = Object(&[
+const SUBTASKS: FieldForm = Object(&[
     ("total", Null, Whole),
     ("completed", Null, Whole),
     ("failed", Null, Whole),
@@ -67,14 +67,14 @@ const SUBTASKS: Form = Object(&[
 ]);
 
 /// One part of a task: `pending`, `in_progress`, `complete` or `failed`, with its result, often a path.
-const ITEM: Form = Object(&[
+const ITEM: FieldForm = Object(&[
     ("id", Must, Text),
     ("status", Null, Text),
     ("output", Null, Text),
 ]);
 
 /// Something that went wrong.
-const ERROR: Form = Object(&[
+const ERROR: FieldForm = Object(&[
     ("type", Null, Text),
     ("message", Must, Text),
     ("timestamp", Null, Stamp),
@@ -82,14 +82,14 @@ const ERROR: Form = Object(&[
 ]);
 
 /// Where the agent is in its run.
-const CONTEXT: Form = Object(&[
+const CONTEXT: FieldForm = Object(&[
     ("last_processed", Null, Text),
     ("next_to_process", Null, Text),
     ("notes", Null, Text),
 ]);
 
 /// A sign of life.
-const HEARTBEAT: Form = Object(&[
+const HEARTBEAT: FieldForm = Object(&[
     ("last_beat", Must, Stamp),
     ("interval_seconds", Null, Whole),
     ("status", Null, Text),
@@ -193,7 +193,7 @@ pub fn apply(checkpoint: &mut Json, part: Json) -> Result<(), Refusal> {
                 replace(CONTEXT, CHECKPOINT.slot(checkpoint, &key), newer);
             }
             ("acceptance_criteria_met" | "review_scores", Json::Object(newer)) => {
-                replace(Form::Any, CHECKPOINT.slot(checkpoint, &key), newer);
+                replace(FieldForm::Any, CHECKPOINT.slot(checkpoint, &key), newer);
             }
             // That there are none of these does not take back what is known.
             (
@@ -229,7 +229,7 @@ fn apply_subtasks(subtasks: &mut Json, mut newer: Vec<(String, Json)>) {
 }
 
 /// Sets each of these fields of an object.
-fn replace(form: Form, object: &mut Json, newer: Vec<(String, Json)>) {
+fn replace(form: FieldForm, object: &mut Json, newer: Vec<(String, Json)>) {
     if !matches!(object, Json::Object(_)) {
         *object = Json::Object(Vec::new());
     }

@@ -1,12 +1,12 @@
 //! The seed's short checksums: 16 hexadecimal digits of SHA-256 over what `JSON.stringify` makes of a
 //! section. Flightline's own checkpoints carry whole ones; these are for files that the seed reads.
 
-use super::{AGENTS, CHECKSUMS, CONTEXT, FILE_SYSTEM, Form, Json, WORKFLOW};
+use super::{AGENTS, CHECKSUMS, CONTEXT, FILE_SYSTEM, FieldForm, Json, WORKFLOW};
 use crate::dialect::document::DialectDocument;
 use crate::event::sha256_hex;
 
 /// The parts of a checkpoint that have a checksum.
-const SECTIONS: [(&str, Form); 4] = [
+const SECTIONS: [(&str, FieldForm); 4] = [
     ("workflow", WORKFLOW),
     ("agents", AGENTS),
     ("context", CONTEXT),

@@ -1,6 +1,6 @@
 //! The seed's store: names of files, and the index.
 
-use super::{Bool, Form, Json, List, Must, Number, Object, STATUSES, Text, Time, Uuid, Word};
+use super::{Bool, FieldForm, Json, List, Must, Number, Object, STATUSES, Text, Time, Uuid, Word};
 use crate::dialect::compress::Compression;
 use crate::dialect::document::DialectDocument;
 use crate::dialect::shape::is_uuid;
@@ -15,7 +15,7 @@ pub const FOLDER: &str = ".flightline/orchestrator";
 pub const ARCHIVE: &str = "archive";
 
 /// What the index says of each checkpoint.
-const INDEX: Form = List(&Object(&[
+const INDEX: FieldForm = List(&Object(&[
     ("id", Must, Uuid),
     ("createdAt", Must, Time),
     ("trigger", Must, Text),
