@@ -113,7 +113,7 @@ both_engines! {
     }
 
     fn a_rehearsal_leaves_no_trace(world: &World) {
-        let mut store = world.store();
+        let mut store = world.open(OpenOptions { rehearse: true, ..world.options() });
         let mut runs = Vec::new();
         store
             .write(|tx| {
