@@ -16,8 +16,8 @@ use crate::error::StoreError;
 /// How large the log may be when a command ends.
 const LOG_BOUND: u64 = 512 * 1024;
 
-/// How many pages the log of a keeper has when it is folded and begins anew: 16 MB, or 32 MB of the larger pages that stores of 0.1.0 have.
-const FOLDED_AT: u64 = 4_096;
+/// How many pages the log of a keeper has when it is folded and begins anew: 16 MB.
+const FOLDED_AT: u64 = 2_048;
 /// How long a keeper waits for its turn to have the log begin anew, and then for those who read its last pages. The next
 /// 16 MB give it another chance.
 const TURN_WAIT: Duration = Duration::from_secs(1);

@@ -26,7 +26,7 @@ use crate::error::StoreError;
 const LONGEST_VALUE: i32 = 64 * 1024 * 1024;
 
 /// The pages of a new store.
-pub(super) const PAGE_SIZE: u32 = 4096;
+pub(super) const PAGE_SIZE: u32 = 8192;
 
 /// `FLTL`: says that a SQLite file is ours.
 const APPLICATION_ID: i64 = 0x464C_544C;
@@ -194,7 +194,7 @@ impl Sqlite {
         batch(match self.keeper {
             Some(_) => "PRAGMA cache_size = -64000; PRAGMA wal_autocheckpoint = 0; COMMIT",
             // Larger than a log that a server keeps: a command beside one leaves it alone.
-            None => "PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 8192; COMMIT",
+            None => "PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 4096; COMMIT",
         })?;
         // What a savepoint keeps to come back to would else be written to a file.
         batch(
@@ -243,7 +243,7 @@ impl Sqlite {
             }
             false => None,
         };
-        // Only a file without tables takes it: a change touches few rows of many pages.
+        // Only a file without tables takes it: records of checkpoints fill larger pages better.
         self.connection
             .pragma_update(None, "page_size", PAGE_SIZE)
             .map_err(said)?;
