@@ -17,9 +17,12 @@ pub(super) fn surplus_of_next(
     reason: Reason,
 ) -> Result<Option<Vec<Checkpoint>>> {
     let policy = ctx.policy.retention;
-    // The target of the rewind may be the oldest; the next checkpoint makes up for it.
-    if policy.surplus == Surplus::Delete && reason == Reason::BeforeRestore {
-        return Ok(Some(Vec::new()));
+    match (policy.surplus, reason) {
+        // Planned as pruning plans it, with the new one.
+        (Surplus::Archive, _) => return Ok(None),
+        // The target of the rewind may be the oldest; the next checkpoint makes up for it.
+        (Surplus::Delete, Reason::BeforeRestore) => return Ok(Some(Vec::new())),
+        (Surplus::Delete, _) => {}
     }
     let counts = ctx.tx.counts(Kind::Checkpoint, Find::Mission(mission.id))?;
     let archived = CheckpointStatus::Archived.as_str();
@@ -35,7 +38,7 @@ pub(super) fn surplus_of_next(
     if surplus == 0 {
         return Ok(Some(Vec::new()));
     }
-    if policy.surplus == Surplus::Archive || policy.emergencies_apart {
+    if policy.emergencies_apart {
         return Ok(None);
     }
     let oldest = ctx
