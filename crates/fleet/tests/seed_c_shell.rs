@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const FUNCTIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/seed_c.sh");
 
-const FIRST: &str = include_str!("../../flightline-core/tests/dialects/data/epic_first.json");
+const FIRST: &str = include_str!("../../flightline-core/tests/it/dialects/data/epic_first.json");
 
 /// A repository under the preset `epic`. Its clock is the machine's, which the functions ask too, or one that the test
 /// moves.

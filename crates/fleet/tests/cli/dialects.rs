@@ -10,7 +10,7 @@ use crate::world::World;
 macro_rules! data {
     ($name:literal) => {
         include_str!(concat!(
-            "../../../flightline-core/tests/dialects/data/",
+            "../../../flightline-core/tests/it/dialects/data/",
             $name
         ))
     };

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 const TASK: &str =
-    include_str!("../../../flightline-core/tests/dialects/data/sitebuilder_schema.json");
+    include_str!("../../../flightline-core/tests/it/dialects/data/sitebuilder_schema.json");
 const RUNNING: &str =
-    include_str!("../../../flightline-core/tests/dialects/data/orchestrator_running.json");
-const FIRST: &str = include_str!("../../../flightline-core/tests/dialects/data/epic_first.json");
+    include_str!("../../../flightline-core/tests/it/dialects/data/orchestrator_running.json");
+const FIRST: &str = include_str!("../../../flightline-core/tests/it/dialects/data/epic_first.json");
 
 fn at(text: &str) -> Time {
     text.parse().unwrap()

@@ -364,7 +364,7 @@ fn the_table_of_status_md() {
 
 /// The seed's own example of a task, as a file.
 const EXAMPLE: &str =
-    include_str!("../../../flightline-core/tests/dialects/data/sitebuilder_schema.json");
+    include_str!("../../../flightline-core/tests/it/dialects/data/sitebuilder_schema.json");
 
 fn file(world: &World, name: &str) -> serde_json::Value {
     let path = world.repo().join("progress/checkpoints").join(name);

@@ -9,13 +9,13 @@ use flightline::core::dialect::{Dialect, DialectDocument, Json, orchestrator};
 use crate::world::World;
 
 const RUNNING: &str =
-    include_str!("../../../flightline-core/tests/dialects/data/orchestrator_running.json");
+    include_str!("../../../flightline-core/tests/it/dialects/data/orchestrator_running.json");
 const RUNNING_GZ: &[u8] =
-    include_bytes!("../../../flightline-core/tests/dialects/data/orchestrator_running.json.gz");
+    include_bytes!("../../../flightline-core/tests/it/dialects/data/orchestrator_running.json.gz");
 const ERROR: &str =
-    include_str!("../../../flightline-core/tests/dialects/data/orchestrator_error.json");
+    include_str!("../../../flightline-core/tests/it/dialects/data/orchestrator_error.json");
 const INDEX: &str =
-    include_str!("../../../flightline-core/tests/dialects/data/orchestrator_index.json");
+    include_str!("../../../flightline-core/tests/it/dialects/data/orchestrator_index.json");
 const FIRST: &str = "6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e01";
 const SECOND: &str = "6f9f6b52-6f55-4b38-8f0a-6c1c2b1f6e02";
 

@@ -364,7 +364,7 @@ fn a_checkpoint_that_does_not_fit_is_kept_and_told_of() {
 /// The seed's own example, as a session that nobody knows wrote it a minute ago.
 fn example() -> String {
     let example =
-        include_str!("../../../flightline-core/tests/dialects/data/recovery_example.json");
+        include_str!("../../../flightline-core/tests/it/dialects/data/recovery_example.json");
     let fresh = example.replace("2025-10-30T15:30:00Z", "2026-01-04T11:59:00Z");
     assert_ne!(fresh, example);
     fresh

@@ -34,7 +34,7 @@ impl Stage {
         world.write("README.md", "# Read me\n");
         world.write(
             "secondary.json",
-            include_str!("../../../flightline-core/tests/dialects/data/epic_first.json"),
+            include_str!("../../../flightline-core/tests/it/dialects/data/epic_first.json"),
         );
         let mut names = BTreeMap::new();
         for line in [

@@ -10,7 +10,7 @@ use flightline_testkit::prelude::*;
 
 /// The seed's schema example.
 const SCHEMA: &str =
-    include_str!("../../../flightline-core/tests/dialects/data/sitebuilder_schema.json");
+    include_str!("../../../flightline-core/tests/it/dialects/data/sitebuilder_schema.json");
 
 const TASK: &str = "Convert Nature Trail PDFs to Markdown";
 /// Riley, who migrates, has begun T060; nobody has begun T061.

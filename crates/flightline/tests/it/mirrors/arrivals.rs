@@ -8,12 +8,13 @@ use super::{Mirror, import, json};
 
 const TASK: &str = "progress/checkpoints/migration-T060.json";
 const SCHEMA: &str =
-    include_str!("../../../../flightline-core/tests/dialects/data/sitebuilder_schema.json");
+    include_str!("../../../../flightline-core/tests/it/dialects/data/sitebuilder_schema.json");
 const AGENT: &str = "agent_checkpoints/secondary_a.json";
-const FIRST: &str = include_str!("../../../../flightline-core/tests/dialects/data/epic_first.json");
+const FIRST: &str =
+    include_str!("../../../../flightline-core/tests/it/dialects/data/epic_first.json");
 const LATEST: &str = "checkpoints/latest.json";
 const EXAMPLE: &str =
-    include_str!("../../../../flightline-core/tests/dialects/data/recovery_example.json");
+    include_str!("../../../../flightline-core/tests/it/dialects/data/recovery_example.json");
 
 fn task(story: &Story<'_>) -> SortieView {
     let sortie = story.sortie_id("Convert Nature Trail PDFs to Markdown");

@@ -10,10 +10,11 @@ use flightline_testkit::prelude::*;
 use super::{Mirror, export, import, json};
 
 const FORMAT: &str =
-    include_str!("../../../../flightline-core/tests/dialects/data/epic_format.json");
-const FIRST: &str = include_str!("../../../../flightline-core/tests/dialects/data/epic_first.json");
+    include_str!("../../../../flightline-core/tests/it/dialects/data/epic_format.json");
+const FIRST: &str =
+    include_str!("../../../../flightline-core/tests/it/dialects/data/epic_first.json");
 const UPDATE: &str =
-    include_str!("../../../../flightline-core/tests/dialects/data/epic_update.json");
+    include_str!("../../../../flightline-core/tests/it/dialects/data/epic_update.json");
 
 fn step(story: &Story<'_>, agent: &str, step: &str) {
     let update = UpdateAgent {

@@ -10,21 +10,25 @@ use super::{Mirror, export, import, json, try_import};
 
 const FILE: &str = "progress/checkpoints/migration-T060.json";
 const SCHEMA: &str =
-    include_str!("../../../../flightline-core/tests/dialects/data/sitebuilder_schema.json");
+    include_str!("../../../../flightline-core/tests/it/dialects/data/sitebuilder_schema.json");
 const START: &str =
-    include_str!("../../../../flightline-core/tests/dialects/data/sitebuilder_start.json");
+    include_str!("../../../../flightline-core/tests/it/dialects/data/sitebuilder_start.json");
 /// The seed's own partial documents, in the order of a task's life.
 const UPDATES: [&str; 6] = [
-    include_str!("../../../../flightline-core/tests/dialects/data/sitebuilder_update_start.json"),
-    include_str!("../../../../flightline-core/tests/dialects/data/sitebuilder_update_mid.json"),
     include_str!(
-        "../../../../flightline-core/tests/dialects/data/sitebuilder_update_progress.json"
+        "../../../../flightline-core/tests/it/dialects/data/sitebuilder_update_start.json"
     ),
-    include_str!("../../../../flightline-core/tests/dialects/data/sitebuilder_update_blocked.json"),
+    include_str!("../../../../flightline-core/tests/it/dialects/data/sitebuilder_update_mid.json"),
     include_str!(
-        "../../../../flightline-core/tests/dialects/data/sitebuilder_update_complete.json"
+        "../../../../flightline-core/tests/it/dialects/data/sitebuilder_update_progress.json"
     ),
-    include_str!("../../../../flightline-core/tests/dialects/data/sitebuilder_update_done.json"),
+    include_str!(
+        "../../../../flightline-core/tests/it/dialects/data/sitebuilder_update_blocked.json"
+    ),
+    include_str!(
+        "../../../../flightline-core/tests/it/dialects/data/sitebuilder_update_complete.json"
+    ),
+    include_str!("../../../../flightline-core/tests/it/dialects/data/sitebuilder_update_done.json"),
 ];
 
 fn task(story: &Story<'_>, named: &str) -> SortieView {

@@ -8,7 +8,7 @@ use super::{Mirror, export, import, json};
 
 const LATEST: &str = "checkpoints/latest.json";
 const EXAMPLE: &str =
-    include_str!("../../../../flightline-core/tests/dialects/data/recovery_example.json");
+    include_str!("../../../../flightline-core/tests/it/dialects/data/recovery_example.json");
 
 fn status(story: &Story<'_>, named: &str) -> SortieStatus {
     let sortie = story.sortie_id(named);

@@ -15,8 +15,9 @@ use super::{
     working,
 };
 
-const RUNNING_GZ: &[u8] =
-    include_bytes!("../../../../flightline-core/tests/dialects/data/orchestrator_running.json.gz");
+const RUNNING_GZ: &[u8] = include_bytes!(
+    "../../../../flightline-core/tests/it/dialects/data/orchestrator_running.json.gz"
+);
 
 /// The mirror, in the world's own folder.
 struct Mirror<'s, 'w> {

@@ -6,8 +6,8 @@ use flightline_core::dialect::orchestrator::*;
 use flightline_core::dialect::{Dialect, DialectDocument, Json, text_of};
 use proptest::prelude::*;
 
-use crate::corpus::{self, check_bad_files, check_refused, check_round_trip};
-use crate::random;
+use crate::dialects::corpus::{self, check_bad_files, check_refused, check_round_trip};
+use crate::dialects::random;
 
 /// Written by the seed's own code: an agent at work, and a workflow in `ERROR`.
 const RUNNING: &str = include_str!("data/orchestrator_running.json");

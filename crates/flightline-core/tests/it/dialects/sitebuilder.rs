@@ -6,8 +6,8 @@ use flightline_core::dialect::{Dialect, DialectDocument, Json};
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
-use crate::corpus::{self, check_bad_files, check_refused, check_round_trip, time};
-use crate::random;
+use crate::dialects::corpus::{self, check_bad_files, check_refused, check_round_trip, time};
+use crate::dialects::random;
 
 /// More silence than this, and a session is over.
 const SESSION_TIMEOUT: u64 = 10 * MINUTE;

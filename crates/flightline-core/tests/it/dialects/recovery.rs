@@ -8,8 +8,8 @@ use flightline_core::dialect::{Dialect, DialectDocument, Json};
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
-use crate::corpus::{self, check_bad_files, check_refused, check_round_trip, time};
-use crate::random;
+use crate::dialects::corpus::{self, check_bad_files, check_refused, check_round_trip, time};
+use crate::dialects::random;
 
 const EXAMPLE: &str = include_str!("data/recovery_example.json");
 const NONCE: &str = "k7q2x9fd";

@@ -4,7 +4,7 @@
 use flightline_core::dialect::Json;
 use proptest::prelude::*;
 
-use crate::corpus::{Need, flag, json, list, named, object, stamp, text, whole, word};
+use crate::dialects::corpus::{Need, flag, json, list, named, object, stamp, text, whole, word};
 use Need::{May, Must, Null};
 
 pub fn sitebuilder() -> BoxedStrategy<Json> {

@@ -7,8 +7,8 @@ use flightline_core::policy::Preset;
 use flightline_core::time::Time;
 use proptest::prelude::*;
 
-use crate::corpus::{check_bad_files, check_refused, check_round_trip, read, time};
-use crate::random;
+use crate::dialects::corpus::{check_bad_files, check_refused, check_round_trip, read, time};
+use crate::dialects::random;
 
 const FORMAT: &str = include_str!("data/epic_format.json");
 /// What the seed's first heredoc writes, and its second.

@@ -1,5 +1,4 @@
 //! What holds for every briefing, whatever anybody wrote.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
 //! What is left of a task, what has changed, and our checkpoints as seed E's documents.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use expect_test::expect;
 use flightline_core::agent::Agent;

@@ -1,5 +1,4 @@
 //! The files of the four other systems: read, written, refused, and their rules.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod compress;
 mod corpus;
