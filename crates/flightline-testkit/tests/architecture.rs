@@ -362,10 +362,10 @@ fn files_are_reached_through_one_door() {
 /// Where the tests are that a page names: `it::rewind::notes_are_kept`.
 const RINGS: [(&str, &str); 9] = [
     ("it", "flightline/tests/it"),
-    ("cli", "fleet/tests/cli"),
-    ("crash", "fleet/tests/crash"),
-    ("chaos", "fleet/tests/chaos"),
-    ("shell", "fleet/tests/seed_c_shell.rs"),
+    ("cli", "fleet/tests/it/cli"),
+    ("crash", "fleet/tests/it/crash"),
+    ("chaos", "fleet/tests/it/chaos"),
+    ("shell", "fleet/tests/it/seed_c_shell.rs"),
     ("http", "flightline-server/tests/http"),
     ("store", "flightline-store/tests/it"),
     ("tree", "flightline-workspace/tests/tree"),
