@@ -27,10 +27,6 @@ use crate::config::Environment;
 use crate::hint::Repeated;
 use crate::ui::Ui;
 
-/// A server spends a fifth of its time on small texts that come and go.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // Answers the shell and ends, when it is the shell that asks.
     clap_complete::CompleteEnv::with_factory(Cli::command)
