@@ -117,10 +117,8 @@ const CLIENT_FOLDERS: [&str; 4] = [
 ];
 
 impl Environment {
-    /// Reads the environment.
-    ///
-    /// # Errors
-    /// When a variable of ours is not UTF-8: taken for absent, an agent would pass for a person.
+    /// Reads the environment. Refuses a variable of ours that is not UTF-8: taken for absent, an agent would pass for a
+    /// person.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is where the environment is read"

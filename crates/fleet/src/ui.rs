@@ -65,10 +65,8 @@ impl Ui {
         }
     }
 
-    /// Gives the answer: as JSON when asked for, else as the text that `say` writes.
-    ///
-    /// # Errors
-    /// When a field was asked for that the answer does not have, or stdout is gone.
+    /// Gives the answer: as JSON when asked for, else as the text that `say` writes. Refuses a field that the answer does
+    /// not have.
     pub fn answer<T: Serialize>(
         &self,
         outcome: &T,
@@ -155,9 +153,6 @@ impl Ui {
 
     /// One look of several at something that changes: on a terminal it takes the place of the one before,
     /// elsewhere it follows it.
-    ///
-    /// # Errors
-    /// As [`Ui::answer`].
     pub fn look<T: Serialize>(
         &self,
         outcome: &T,
@@ -173,10 +168,8 @@ impl Ui {
         self.answer(outcome, say)
     }
 
-    /// One element of a stream, such as an event in `events tail`: JSON when asked for, else `line`.
-    ///
-    /// # Errors
-    /// When a field was asked for that the element does not have, or stdout is gone.
+    /// One element of a stream, such as an event in `events tail`: JSON when asked for, else `line`. Refuses a field that
+    /// the element does not have.
     pub fn element<T: Serialize>(&self, element: &T, line: impl Display) -> Result<(), Refusal> {
         match (self.json, self.quiet) {
             (true, _) => self.print(&self.document(element)?),
@@ -209,9 +202,6 @@ impl Ui {
     }
 
     /// An outcome as JSON, with all its fields.
-    ///
-    /// # Errors
-    /// When it cannot be written as JSON.
     pub fn text_of<T: Serialize>(&self, outcome: &T) -> Result<String, Refusal> {
         serde_json::to_string(outcome).map_err(|error| cannot_write(&error))
     }
@@ -318,18 +308,13 @@ impl Ui {
         let _ = writeln!(anstream::stderr(), "{}", visible(&text));
     }
 
-    /// Asks on the terminal whether to go on with `act`, such as "delete everything".
-    ///
-    /// # Errors
-    /// When there is no terminal to ask on, or the answer is no; `command` is what to run instead.
+    /// Asks on the terminal whether to go on with `act`, such as "delete everything". Refuses when there is no terminal to
+    /// ask on, or the answer is no; `command` is what to run instead.
     pub fn confirm(&self, act: &str, command: &str, ask: Prompting) -> Result<(), Refusal> {
         self.agree(&format!("This will {act}. Continue?"), act, command, ask)
     }
 
     /// Like [`Ui::confirm`], with a question of the caller's, which has already shown what will happen.
-    ///
-    /// # Errors
-    /// As [`Ui::confirm`].
     pub fn agree(
         &self,
         question: &str,

@@ -81,9 +81,6 @@ pub struct ContextUsage {
 
 impl ContextUsage {
     /// What a client says: a percentage, tokens, both or nothing. A percentage that is given counts.
-    ///
-    /// # Errors
-    /// When it is not how full something can be.
     pub fn read(percent: Option<u8>, tokens: Option<(u64, u64)>) -> Result<Option<Self>, Refusal> {
         if percent.is_some_and(|percent| percent > 100) {
             return Err(Refusal::invalid("a context is at most 100 % full")

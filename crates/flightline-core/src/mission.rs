@@ -89,10 +89,7 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Whether the workflow may move to `to`.
-    ///
-    /// # Errors
-    /// When `to` is not declared, or may not follow the current state; says which may.
+    /// Whether the workflow may move to `to`. The refusal says which states may follow.
     pub fn check(&self, to: &Name) -> Result<(), Refusal> {
         if self.states.is_empty() {
             return Ok(());
@@ -128,10 +125,8 @@ impl Workflow {
 
 impl Workflow {
     /// Whether the workflow may be set back to `to`: a declared state, or one of those it `was_in` where
-    /// none is declared. What may follow what does not count: it is a decision, not a move.
-    ///
-    /// # Errors
-    /// When it is neither; says which there are.
+    /// none is declared. What may follow what does not count: it is a decision, not a move. The refusal says which there
+    /// are.
     pub fn check_reset(&self, to: &Name, was_in: &[String]) -> Result<(), Refusal> {
         let (mut known, what) = match self.states.is_empty() {
             true => (was_in.to_vec(), "a state that the workflow was in"),

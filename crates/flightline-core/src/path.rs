@@ -39,10 +39,8 @@ impl schemars::JsonSchema for RepoPath {
 }
 
 impl RepoPath {
-    /// Normalises `raw`, which is relative to the repository's root.
-    ///
-    /// # Errors
-    /// When it is empty, absolute, leads outside, is too long, or holds a control character.
+    /// Normalises `raw`, which is relative to the repository's root. Refuses a path that is empty, absolute, leads outside,
+    /// is too long, or holds a control character.
     pub fn parse(raw: &str) -> Result<Self, Refusal> {
         let refuse = |why: &str| {
             Refusal::invalid(format!("`{}` cannot be used as a path: {why}", shown(raw)))

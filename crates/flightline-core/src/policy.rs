@@ -245,10 +245,7 @@ fn bit(reason: Reason) -> u32 {
 }
 
 impl Policy {
-    /// Whether the numbers make sense together.
-    ///
-    /// # Errors
-    /// A sentence that says which two do not.
+    /// Whether the numbers make sense together. The error says which two do not.
     pub fn check(&self) -> Result<(), String> {
         if self.quiet_ms > self.warning_ms || self.warning_ms >= self.stalled_ms {
             return Err(

@@ -210,9 +210,6 @@ pub trait Subject: Serialize + DeserializeOwned + Clone + Send + Sync + 'static 
 }
 
 /// What a subject of this kind is found by, read from the exact text of its document.
-///
-/// # Errors
-/// When the text is no document of that kind.
 pub fn keys_of(kind: Kind, text: &str) -> Result<Keys, serde_json::Error> {
     fn read<S: Subject>(text: &str) -> Result<Keys, serde_json::Error> {
         serde_json::from_str::<S>(text).map(|subject| subject.keys())

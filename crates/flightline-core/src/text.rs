@@ -71,10 +71,8 @@ fn differences(a: &[char], b: &[char]) -> usize {
 pub struct Text<const MAX: usize>(String);
 
 impl<const MAX: usize> Text<MAX> {
-    /// Cleans and checks `raw`; `what` names the field in errors.
-    ///
-    /// # Errors
-    /// When nothing is left after cleaning, or it is longer than `MAX` bytes.
+    /// Cleans and checks `raw`; `what` names the field in errors. Refuses a text of which nothing is left, or that is
+    /// longer than `MAX` bytes.
     pub fn parse(what: &str, raw: &str) -> Result<Self, Refusal> {
         // Measured before redaction too: a 10 MB text is refused, not searched.
         if raw.len() > MAX.saturating_mul(2) {
@@ -145,9 +143,6 @@ thread_local! {
 
 /// Reads a document that the store holds and whose hash was checked. Its texts came through this door when they were
 /// written, and are taken as they are: looking through all of them again would be most of what a checkpoint costs.
-///
-/// # Errors
-/// When it is not what it should be.
 pub fn read_stored<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     struct Before(bool);
     impl Drop for Before {
@@ -217,10 +212,7 @@ impl schemars::JsonSchema for Name {
 }
 
 impl Name {
-    /// Checks `raw`; `what` names the field in errors.
-    ///
-    /// # Errors
-    /// When a character is not allowed, the length is wrong, or it holds a secret.
+    /// Checks `raw`; `what` names the field in errors. Refuses a text that holds a secret.
     pub fn parse(what: &str, raw: &str) -> Result<Self, Refusal> {
         let name = Self::parse_shape(what, raw)?;
         if contains_secret(raw) {
@@ -251,10 +243,7 @@ impl Name {
 
 impl Name {
     /// The name that stands for a text: its words in lower case with dashes between, and where that cannot tell it from others,
-    /// because it is long or has other letters, a few digits of its hash.
-    ///
-    /// # Errors
-    /// When the text looks like it holds a secret.
+    /// because it is long or has other letters, a few digits of its hash. Refuses a text that looks like it holds a secret.
     pub fn of_text(what: &str, text: &str) -> Result<Self, Refusal> {
         const LONGEST: usize = 48;
         let lower = text.to_lowercase();
@@ -314,18 +303,12 @@ impl JsonData {
     /// How deep data may be nested.
     pub const MAX_DEPTH: usize = 32;
 
-    /// Cleans and checks `raw`.
-    ///
-    /// # Errors
-    /// When it is nested deeper than [`JsonData::MAX_DEPTH`].
+    /// Cleans and checks `raw`. Refuses what is nested deeper than [`JsonData::MAX_DEPTH`].
     pub fn new(raw: serde_json::Value) -> Result<Self, Refusal> {
         clean_data(raw, Self::MAX_DEPTH).map(Self)
     }
 
     /// Reads JSON text.
-    ///
-    /// # Errors
-    /// When it is not JSON, or nested too deep.
     pub fn parse(what: &str, text: &str) -> Result<Self, Refusal> {
         let raw = serde_json::from_str(text)
             .map_err(|error| Refusal::invalid(format!("the {what} is not JSON: {error}")))?;

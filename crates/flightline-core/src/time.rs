@@ -190,9 +190,6 @@ pub fn human_span(span: Millis) -> String {
 }
 
 /// Reads a span such as `90s`, `15m`, `12h`, `7d` or `250ms`; a bare number counts `default_unit`s.
-///
-/// # Errors
-/// When the text is not a number with one of those units, or does not fit.
 pub fn parse_span(text: &str, default_unit: &str) -> Result<Millis, String> {
     let wrong = || format!("`{text}` is not a duration: write `90s`, `15m`, `12h` or `7d`");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

@@ -140,9 +140,6 @@ impl Token {
     /// Refuses a caller without its secret, and one that comes too late. Only a caller with the secret is told more
     /// than that the token is not known. (Hashes of random secrets can be compared like any text: the time that it
     /// takes tells nothing of the secret.)
-    ///
-    /// # Errors
-    /// When it opens nothing.
     pub fn admit(&self, presented: &Presented, now: Time) -> Result<(), Refusal> {
         let because = |why: &str| {
             Err(
@@ -179,9 +176,6 @@ pub struct Presented {
 
 impl Presented {
     /// Reads a token.
-    ///
-    /// # Errors
-    /// When it is none of ours.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let parts: Vec<&str> = match text.strip_prefix(BEGINNING) {
             Some(rest) => rest.split('_').collect(),

@@ -67,9 +67,6 @@ pub(crate) struct TokenLookups {
 
 impl TokenLookups {
     /// Waits for a turn, unless too many do.
-    ///
-    /// # Errors
-    /// When too many wait.
     pub(crate) async fn turn(&self) -> Result<[SemaphorePermit<'_>; 2], Refusal> {
         let too_many = || {
             let message = "too many tokens that are not known yet are being looked up";

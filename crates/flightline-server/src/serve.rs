@@ -182,9 +182,6 @@ impl Stop {
 
 /// Serves until it is told to end: by a signal, by `stop`, or by the clock. Every request that was taken
 /// on is answered before this returns, and every mission under way has its checkpoint.
-///
-/// # Errors
-/// When the store does not open, or the address cannot be listened at.
 pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     allow_files();
     let store_config = Arc::new(StoreConfig {

@@ -132,10 +132,7 @@ impl Tx<'_> {
     }
 
     /// The revisions of the values that a checkpoint of `mission` at exactly `rev` names and of which the
-    /// store has no sound copy.
-    ///
-    /// # Errors
-    /// When the store fails, or a value that is needed was thinned away.
+    /// store has no sound copy. Fails when a value that is needed was thinned away.
     pub fn damaged_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<u64>, StoreError> {
         let mut damaged = Vec::new();
         let found = event::values_at(self.driver, &self.project.id, rev, mission)?;

@@ -49,10 +49,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store that exists.
-    ///
-    /// # Errors
-    /// When there is none, it is not ours, from a newer version, or cannot be reached.
+    /// Opens a store that exists. Refuses one that is not ours, or from a newer version.
     pub fn open(
         location: &Location,
         project: &str,
@@ -61,10 +58,8 @@ impl Store {
         Self::connect(location, project, options, false)
     }
 
-    /// Creates the store where it is missing, and the project in it. Harmless when both exist.
-    ///
-    /// # Errors
-    /// When it cannot be created, or what is there is not ours.
+    /// Creates the store where it is missing, and the project in it. Harmless when both exist. Refuses a store that is not
+    /// ours.
     pub fn create(
         location: &Location,
         id: &str,
@@ -91,10 +86,7 @@ impl Store {
     }
 
     /// Creates the store where it is missing, and no project in it: that one comes whole, with
-    /// [`Store::restore`].
-    ///
-    /// # Errors
-    /// When it cannot be created, or what is there is not ours.
+    /// [`Store::restore`]. Refuses a store that is not ours.
     pub fn create_empty(
         location: &Location,
         id: &str,
@@ -251,9 +243,6 @@ impl Store {
     }
 
     /// Runs `f` on one snapshot of the store.
-    ///
-    /// # Errors
-    /// What `f` returns, or when the store fails.
     pub fn read<T, E: From<StoreError>>(
         &mut self,
         f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
@@ -283,9 +272,6 @@ impl Store {
     /// Runs `f` and commits what it wrote. When this returns `Ok`, what was written is durable and has
     /// been read back; when it returns `Err`, nothing was written, unless the error is
     /// [`StoreError::CommitUnknown`]. `f` may run more than once.
-    ///
-    /// # Errors
-    /// What `f` returns, or when the store fails.
     pub fn write<T, E: From<StoreError> + AsStoreError>(
         &mut self,
         f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
@@ -332,9 +318,6 @@ impl Store {
     }
 
     /// Runs `f` and drops what it wrote: shows what a write would do.
-    ///
-    /// # Errors
-    /// What `f` returns, or when the store fails.
     pub fn rehearse<T, E: From<StoreError>>(
         &mut self,
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
@@ -354,9 +337,6 @@ impl Store {
 
     /// Runs `f`, which notes signs of life and nothing else. What it wrote survives every process, but
     /// a power cut may take it.
-    ///
-    /// # Errors
-    /// What `f` returns, or when the store fails.
     pub fn pulse<T, E: From<StoreError> + AsStoreError>(
         &mut self,
         f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
@@ -394,9 +374,6 @@ impl Store {
     }
 
     /// Refuses to write to a store that is not trusted, or to take its word for anything.
-    ///
-    /// # Errors
-    /// When it is not trusted.
     pub fn check_trust(&self) -> Result<(), StoreError> {
         match self.options.trusted {
             true => Ok(()),
@@ -508,9 +485,6 @@ impl Store {
     }
 
     /// Prepares a statement without running it.
-    ///
-    /// # Errors
-    /// When the engine does not take it.
     pub fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError> {
         self.driver.prepare(sql)
     }

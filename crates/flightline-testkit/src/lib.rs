@@ -249,9 +249,6 @@ fn rehearses() -> bool {
 }
 
 /// Reads the file of a checkpoint, wherever it is, and checks everything in it.
-///
-/// # Errors
-/// As [`flightline::checkpoint::files::read`].
 pub fn read_checkpoint(
     file: &std::path::Path,
 ) -> Result<flightline::checkpoint::CheckpointDocument, flightline::core::Refusal> {

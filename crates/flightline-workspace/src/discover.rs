@@ -25,10 +25,7 @@ pub struct Home {
 
 /// Finds the state folder from `here` upwards, and through git's common folder, so that all work trees
 /// of one repository share a fleet. Goes no further than the repository, the user's home and the file system
-/// that `here` is in: what lies above belongs to others.
-///
-/// # Errors
-/// When the state folder belongs to another user.
+/// that `here` is in: what lies above belongs to others. Refuses a state folder that belongs to another user.
 pub fn discover(here: &Path, home: Option<&Path>) -> Result<Option<Home>, Refusal> {
     let device = device_of(here);
     for folder in here.ancestors() {

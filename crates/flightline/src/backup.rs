@@ -61,10 +61,7 @@ pub struct Restored {
 }
 
 /// Copies the whole store, as of one moment, to a new file. When this returns `Ok`, the copy has been
-/// verified.
-///
-/// # Errors
-/// When the file exists or cannot be written, or the store fails.
+/// verified. Refuses a file that exists.
 pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
     let copied = fleet.store()?.back_up(file)?;
     Ok(BackedUp {
@@ -78,9 +75,6 @@ pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
 
 /// A name in the folder `backups` of a state folder that is free yet, for a copy of the store. Makes the folder,
 /// private, when need be.
-///
-/// # Errors
-/// When the folder cannot be made.
 pub fn free_file(state: &Path, stem: &str) -> Result<PathBuf> {
     let place = state.join("backups");
     let cannot = |error: std::io::Error| {
@@ -108,10 +102,7 @@ pub fn free_file(state: &Path, stem: &str) -> Result<PathBuf> {
 }
 
 /// Replaces the store's content by a backup's, after copying what is there to `keep`. Every session,
-/// lock and cursor of before is void afterwards.
-///
-/// # Errors
-/// When the file is not a sound backup, `keep` exists, or the store fails; then nothing has changed.
+/// lock and cursor of before is void afterwards. Refuses a `keep` that exists. When this fails, nothing has changed.
 pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> Result<Restored> {
     let actor = fleet.store()?.read(|tx| {
         let agent = op_context::find_acting(tx, caller)?;

@@ -90,9 +90,6 @@ pub enum Answered<T> {
 
 impl<T> Answered<T> {
     /// What was done; refuses where it was not done yet.
-    ///
-    /// # Errors
-    /// When it was not done yet.
     pub fn now(self) -> std::result::Result<Done<T>, Refusal> {
         match self {
             Self::Now(done) => Ok(done),
@@ -342,17 +339,11 @@ impl Fleet {
 
     /// Runs an operation for `caller`. When a write returns `Ok`, its outcome is durable and has been
     /// read back; when it returns `Err`, nothing was written but that its caller is alive.
-    ///
-    /// # Errors
-    /// When it will not be done, the caller is fenced, or the store fails.
     pub fn run<O: Registered>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
         self.run_fully(operation, caller).map(|done| done.outcome)
     }
 
     /// Runs an operation like [`Fleet::run`], and says how it went, too.
-    ///
-    /// # Errors
-    /// As [`Fleet::run`].
     pub fn run_fully<O: Registered>(
         &mut self,
         operation: &O,
@@ -363,9 +354,6 @@ impl Fleet {
 
     /// Runs an operation like [`Fleet::run`]; where the store is elsewhere and cannot be reached, one that may wait is kept until
     /// it can.
-    ///
-    /// # Errors
-    /// As [`Fleet::run`].
     pub fn run_or_keep<O: Registered>(
         &mut self,
         operation: &O,
@@ -730,10 +718,7 @@ impl Fleet {
         })
     }
 
-    /// The store, for what works on all of it at once.
-    ///
-    /// # Errors
-    /// When it is elsewhere.
+    /// The store, for what works on all of it at once. Refuses when the store is elsewhere.
     pub fn store(&mut self) -> Result<&mut Store> {
         match &mut self.place {
             Backend::Here(store) => Ok(store),

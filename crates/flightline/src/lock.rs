@@ -361,10 +361,8 @@ impl Operation for CheckLocks {
 }
 
 /// Takes locks, and waits for them when others hold them: at most `wait`, calling `pause` between tries. Looks for the
-/// processes of holders on this machine, so that a dead holder keeps no agent waiting.
-///
-/// # Errors
-/// When they are still held in the end, or the store fails.
+/// processes of holders on this machine, so that a dead holder keeps no agent waiting. Refuses when they are still held in
+/// the end.
 pub fn acquire(
     fleet: &mut Fleet,
     request: &AcquireLocks,

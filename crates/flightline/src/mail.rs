@@ -432,10 +432,8 @@ impl Operation for RequeueMail {
     }
 }
 
-/// Sends a message; one that cannot be delivered leaves an error checkpoint behind.
-///
-/// # Errors
-/// When a recipient is unknown or retired, or the store fails.
+/// Sends a message; one that cannot be delivered leaves an error checkpoint behind. Refuses a recipient that is unknown or
+/// retired.
 pub fn send(fleet: &mut Fleet, request: &SendMail, caller: &Caller) -> Result<MessageView> {
     let sent = fleet.run(request, caller);
     if let Err(crate::Error::Refused(refusal)) = &sent

@@ -74,9 +74,6 @@ pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<
 }
 
 /// The files that were put aside, and what each says otherwise than the file in its place.
-///
-/// # Errors
-/// When a mirror cannot be looked at.
 pub fn conflicts(mirrors: &Mirrors) -> Result<Vec<Conflict>> {
     let mut all = Vec::new();
     for dialect in &mirrors.dialects {
@@ -88,9 +85,6 @@ pub fn conflicts(mirrors: &Mirrors) -> Result<Vec<Conflict>> {
 }
 
 /// Takes a file in that was put aside, though it is older than the store's knowledge: the caller has decided that it holds.
-///
-/// # Errors
-/// When there is no such file, or it cannot be taken in for another reason.
 pub fn take_conflict(
     fleet: &mut Fleet,
     mirrors: &Mirrors,
@@ -109,9 +103,6 @@ pub fn take_conflict(
 }
 
 /// Deletes a file that was put aside.
-///
-/// # Errors
-/// When there is no such file, or it cannot be deleted.
 pub fn drop_conflict(mirrors: &Mirrors, file: &str) -> Result<()> {
     for dialect in &mirrors.dialects {
         let folder =

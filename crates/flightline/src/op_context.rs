@@ -80,9 +80,6 @@ impl OpContext<'_, '_> {
 
     /// Tries something whose failure must not fail the rest: what it wrote is dropped then. The outer
     /// error is for what concerns the whole transaction, such as a collision.
-    ///
-    /// # Errors
-    /// When the store fails in a way that the whole transaction must know of.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<Result<T>> {
         let savepoint = self.tx.savepoint()?;
         let tried = f(self).and_then(|value| {
@@ -132,10 +129,7 @@ impl OpContext<'_, '_> {
         self.agent.as_ref().map(|agent| agent.id)
     }
 
-    /// The agent that acts.
-    ///
-    /// # Errors
-    /// When the caller names no agent.
+    /// The agent that acts. Refuses a caller that names no agent.
     pub fn acting(&self) -> Result<&Agent> {
         self.agent.as_ref().ok_or_else(|| {
             Refusal::invalid("this command needs an acting agent")
@@ -159,10 +153,7 @@ impl OpContext<'_, '_> {
             .is_none_or(|agent| agent.role == Role::Dispatch)
     }
 
-    /// The mission with this id or beginning; the current one when none is given.
-    ///
-    /// # Errors
-    /// When there is none, or several fit.
+    /// The mission with this id or beginning; the current one when none is given. Refuses when several fit.
     pub fn mission(&mut self, reference: Option<&str>) -> Result<Mission> {
         let reference = reference
             .map(str::to_owned)
@@ -236,9 +227,6 @@ impl OpContext<'_, '_> {
     }
 
     /// The mission with this id, which a record names.
-    ///
-    /// # Errors
-    /// When it is not there, or the store fails.
     pub fn mission_of(&mut self, id: MissionId) -> Result<Mission> {
         let id = id.to_string();
         match self.tx.get::<Mission>(&id)? {
@@ -247,10 +235,7 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// The sortie with this id, beginning of an id or task id.
-    ///
-    /// # Errors
-    /// When there is none, or several fit.
+    /// The sortie with this id, beginning of an id or task id. Refuses when several fit.
     pub fn sortie(&mut self, reference: &str) -> Result<Sortie> {
         if reference.starts_with(SortieId::PREFIX) {
             return self.by_id::<Sortie>(reference, SortieId::PREFIX);
@@ -292,10 +277,7 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// The agent with this name, id or beginning of an id.
-    ///
-    /// # Errors
-    /// When there is none, or several fit.
+    /// The agent with this name, id or beginning of an id. Refuses when several fit.
     pub fn find_agent(&mut self, reference: &str) -> Result<Agent> {
         if let Some(agent) = agent_named(self.tx, reference)? {
             return Ok(agent);
@@ -306,10 +288,7 @@ impl OpContext<'_, '_> {
         Err(unknown_agent(self.tx, reference)?.into())
     }
 
-    /// The thing of a kind with this id or beginning of an id.
-    ///
-    /// # Errors
-    /// When there is none, or several fit.
+    /// The thing of a kind with this id or beginning of an id. Refuses when several fit.
     pub fn by_id<S: Subject>(&mut self, reference: &str, prefix: &str) -> Result<S> {
         let typed = Typed::parse(reference, prefix)?;
         let found = self

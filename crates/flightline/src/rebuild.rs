@@ -78,10 +78,8 @@ pub struct Rebuild<'a> {
 /// It needs nothing of the store that was there. An intact store takes the new content in one transaction, after a copy
 /// of it was made. Any other gives way, with all its files, which are kept; its readable part tells how high the new
 /// counters must be, and other projects in it come along. A process that dies on the way leaves the old store, the new
-/// one, or one that the next rebuild puts in place.
-///
-/// # Errors
-/// When no file is sound, or the new store cannot be written; then the old one is as it was.
+/// one, or one that the next rebuild puts in place. When no file is sound or the new store cannot be written, the old one
+/// is as it was.
 pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
     if let Some(done) = swap::complete(request)? {
         write_files(request, caller)?;

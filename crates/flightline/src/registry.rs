@@ -123,9 +123,6 @@ pub enum Spoken {
 
 impl Spoken {
     /// The outcome; refuses where there is none yet.
-    ///
-    /// # Errors
-    /// When it was not done yet.
     pub fn now(self) -> Result<Box<RawValue>, Refusal> {
         match self {
             Self::Outcome(outcome) => Ok(outcome),
@@ -135,9 +132,6 @@ impl Spoken {
 }
 
 /// Reads an outcome to look into it.
-///
-/// # Errors
-/// When its text is no JSON.
 pub fn value_of(outcome: &RawValue) -> Result<Value, Refusal> {
     serde_json::from_str(outcome.get())
         .map_err(|error| Refusal::new(Code::Failed, format!("cannot read the outcome: {error}")))
@@ -171,9 +165,6 @@ pub struct OperationEntry {
 
 impl OperationEntry {
     /// Reads a request for it, and cleans every text in it: the only time that its JSON is read.
-    ///
-    /// # Errors
-    /// When it is not JSON, or does not fit.
     pub fn read(&self, request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
         (self.reader)(request)
     }
@@ -191,9 +182,6 @@ impl OperationEntry {
 /// be compiled anew in every crate that runs operations.
 pub trait Registered: Operation {
     /// Runs it. See [`Fleet::run`].
-    ///
-    /// # Errors
-    /// When it will not be done, the caller is fenced, or the store fails.
     fn run_in(
         &self,
         fleet: &mut Fleet,
@@ -202,9 +190,6 @@ pub trait Registered: Operation {
     ) -> crate::Result<Answered<Self::Outcome>>;
 
     /// Runs or rehearses it for a door that wants the text of its outcome.
-    ///
-    /// # Errors
-    /// As [`Registered::run_in`].
     fn run_for_door(
         &self,
         fleet: &mut Fleet,
@@ -419,10 +404,6 @@ pub fn call(fleet: &mut Fleet, name: &str, request: &str, ask: &CallContext<'_>)
 }
 
 /// The operation of this name.
-///
-/// # Errors
-///
-/// When there is no operation of this name.
 pub fn find(name: &str) -> Result<OperationEntry, Refusal> {
     let found = OPERATIONS.iter().find(|known| known.name == name);
     found.copied().ok_or_else(|| {

@@ -304,10 +304,8 @@ pub struct TaskDocument {
 
 impl TaskFacts {
     /// The task as the seed's document; none while work on it has not begun, or when its agent is not known. A
-    /// heartbeat brings it up to date when it is due, so that a reader of the file does not take silence for death.
-    ///
-    /// # Errors
-    /// When agent or task cannot be part of a file's name.
+    /// heartbeat brings it up to date when it is due, so that a reader of the file does not take silence for death. Refuses
+    /// an agent or task that cannot be part of a file's name.
     pub fn document(&self) -> std::result::Result<Option<TaskDocument>, Refusal> {
         let sortie = &self.view.sortie;
         let (Some(status), Some(agent)) = (standing(sortie), &self.agent) else {

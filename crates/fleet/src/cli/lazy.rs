@@ -16,10 +16,7 @@ thread_local! {
 }
 
 /// Reads a command line. Only the command that is named in it is described: clap copies the options that every command takes into
-/// each one it knows.
-///
-/// # Errors
-/// What clap says of the whole of the command line, when it cannot be read.
+/// each one it knows. An error is what clap says of the whole command line.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, Error> {
     reading(|| match alone(arguments) {
         Ok(cli) => Ok(cli),

@@ -11,10 +11,7 @@ use flightline::core::redact::shown;
 pub struct Address(String);
 
 impl Address {
-    /// Reads one.
-    ///
-    /// # Errors
-    /// When it is none, or holds what does not belong there, such as a password.
+    /// Reads one. Refuses anything that does not belong there, such as a password.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let wrong = |why: &str| {
             Refusal::invalid(format!(

@@ -107,10 +107,7 @@ struct Problem {
 }
 
 impl ServerClient {
-    /// Sets up; asks nothing yet.
-    ///
-    /// # Errors
-    /// When it is not known whom to trust.
+    /// Sets up; asks nothing yet. Fails when it is not known whom to trust.
     pub fn new(client_config: ClientConfig) -> Result<Self, Refusal> {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)

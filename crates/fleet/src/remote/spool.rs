@@ -176,9 +176,6 @@ impl Spool {
     }
 
     /// Refuses a folder that is not the user's own, and theirs alone. One that is not there yet is well.
-    ///
-    /// # Errors
-    /// When it is not.
     pub fn check(&self) -> Result<(), Refusal> {
         let Some(folder) = &self.folder else {
             return Ok(());
@@ -260,9 +257,6 @@ impl Spool {
 
     /// Puts every request into the queue of the server it is for: in older versions, one queue was for all. Those of `asking`
     /// are waited for.
-    ///
-    /// # Errors
-    /// When the queues of `asking` cannot be had, or a file cannot be read or written.
     pub fn sort(&self, asking: &str) -> Result<(), Refusal> {
         let Some(folder) = self.folder() else {
             return Ok(());
@@ -310,17 +304,11 @@ impl Spool {
     }
 
     /// Takes a queue, when it is this command's turn.
-    ///
-    /// # Errors
-    /// When another command has it for too long, or the folder cannot be used.
     pub fn take(&self, name: &str) -> Result<SpoolQueue, Refusal> {
         self.take_within(name, PATIENCE)
     }
 
     /// Like [`Spool::take`], waiting so long for the lock.
-    ///
-    /// # Errors
-    /// As [`Spool::take`].
     pub fn take_within(&self, name: &str, patience: Duration) -> Result<SpoolQueue, Refusal> {
         let folder = self.make()?;
         let lock = folder.join(format!("{name}.lock"));
@@ -428,9 +416,6 @@ impl SpoolQueue {
     }
 
     /// What waits. Lines that cannot be read are put aside first: the name of their file is given with it.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or the lines not be put aside.
     pub fn kept(&self) -> io::Result<(Kept, Option<PathBuf>)> {
         let kept = read(&self.file, self.largest)?;
         if kept.damaged.is_empty() {
@@ -451,10 +436,7 @@ impl SpoolQueue {
         Ok(aside)
     }
 
-    /// Keeps one more. When this returns, it is on the disk.
-    ///
-    /// # Errors
-    /// When it is not, or the queue would become too large to be read again.
+    /// Keeps one more. When this returns, it is on the disk. Refuses a queue that would become too large to be read again.
     pub fn push(&self, entry: &SpooledRequest) -> io::Result<usize> {
         let (kept, _) = self.kept()?;
         let line = serde_json::to_string(entry).map_err(io::Error::other)?;
@@ -471,10 +453,8 @@ impl SpoolQueue {
         Ok(kept.entries.len() + kept.rest.len() + 1)
     }
 
-    /// Keeps these and no others: those before them were answered.
-    ///
-    /// # Errors
-    /// When it cannot be written: they are asked for again, with the same keys.
+    /// Keeps these and no others: those before them were answered. When this fails, the requests are sent again with the
+    /// same keys.
     pub fn replace(&self, entries: &[SpooledRequest], rest: &[String]) -> io::Result<()> {
         if entries.is_empty() && rest.is_empty() {
             let (folder, name) = place(&self.file)?;

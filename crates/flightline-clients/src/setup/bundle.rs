@@ -23,10 +23,6 @@ pub struct PluginFile {
 
 /// The files of a folder that a client installs our plugin from; none when the client installs no plugins. The hooks run `fleet` from
 /// the PATH, because the folder may be handed to others.
-///
-/// # Errors
-///
-/// Never, as long as the hooks can be written into an empty file.
 pub fn plugin_files(client: Client, version: &str) -> Result<Option<Vec<PluginFile>>, SetupError> {
     let (manifest, marketplace) = match client {
         Client::Claude => (

@@ -22,10 +22,6 @@ pub struct RegisteredHook {
 }
 
 /// The hooks of ours in a settings file. A file without any has none of our hooks, whatever else of ours is in it.
-///
-/// # Errors
-///
-/// When the file cannot be read as its kind.
 pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, SetupError> {
     let client = place.client;
     let of = |event: &str, command: String| {

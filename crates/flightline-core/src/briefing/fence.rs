@@ -28,10 +28,7 @@ pub fn strip_data(text: &str, nonce: &str) -> String {
 }
 
 /// Whether a constraint can be put into a briefing word for word. The operation that writes a constraint asks, so that no
-/// briefing fails later.
-///
-/// # Errors
-/// When it holds a character that cannot be seen, unless that makes an emoji of its neighbours.
+/// briefing fails later. Refuses a character that cannot be seen, unless that makes an emoji of its neighbours.
 pub fn check_constraint(text: &str) -> Result<(), Refusal> {
     let mut before = None;
     let mut chars = text.chars().enumerate().peekable();

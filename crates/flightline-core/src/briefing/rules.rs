@@ -40,9 +40,6 @@ impl ConstraintRoom {
     }
 
     /// Refuses a constraint for which there is no room: briefings would have to cut it.
-    ///
-    /// # Errors
-    /// When it does not fit.
     pub fn check(self) -> Result<(), Refusal> {
         let Self {
             limit,

@@ -102,10 +102,7 @@ impl Compression {
         }
     }
 
-    /// Compresses. The same bytes give the same bytes.
-    ///
-    /// # Errors
-    /// When a compressor gives up, for want of memory.
+    /// Compresses. The same bytes give the same bytes. Fails when the compressor runs out of memory.
     pub fn pack(self, bytes: &[u8]) -> Result<Vec<u8>, CompressError> {
         let packed = || -> io::Result<Vec<u8>> {
             match self {
@@ -135,10 +132,7 @@ impl Compression {
         packed().map_err(|cause| self.damaged(cause))
     }
 
-    /// Unfolds at most `max` bytes.
-    ///
-    /// # Errors
-    /// When there are more, or the bytes are damaged, cut short, or followed by others.
+    /// Unfolds at most `max` bytes. Refuses more than that, and bytes that are damaged, cut short, or followed by others.
     pub fn unpack(self, bytes: &[u8], max: usize) -> Result<Vec<u8>, CompressError> {
         match self {
             Self::None => all_of(bytes, max),
@@ -185,9 +179,6 @@ impl Compression {
 }
 
 /// The text in a document's file, compressed or not: what its bytes say counts, not its name.
-///
-/// # Errors
-/// When they are damaged, unfold into more than a document may have, or are not UTF-8.
 pub fn unfolded(bytes: &[u8], file: &str) -> Result<String, Refusal> {
     let refused = |error: CompressError| {
         let code = match &error {

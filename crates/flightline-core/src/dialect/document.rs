@@ -72,9 +72,6 @@ pub struct DialectDocument {
 
 impl DialectDocument {
     /// Reads a document. Whether the checksums of one of seed D are right is for [`orchestrator::verify`] to say.
-    ///
-    /// # Errors
-    /// When the text is not one of that dialect, or of a newer version; the error says why and where.
     pub fn read(dialect: Dialect, text: &str) -> Result<Self, Unreadable> {
         let json = Json::parse(text)?;
         if matches!(dialect, Dialect::Orchestrator | Dialect::Recovery) {

@@ -96,9 +96,6 @@ const HEARTBEAT: FieldForm = Object(&[
 ]);
 
 /// Reads a part of a checkpoint.
-///
-/// # Errors
-/// When the text is not one; the error says why and where.
 pub fn read_part(text: &str) -> Result<Json, Unreadable> {
     let part = Json::parse(text)?;
     CHECKPOINT.check_part(&part)?;
@@ -108,18 +105,12 @@ pub fn read_part(text: &str) -> Result<Json, Unreadable> {
 /// The file of a task that is being worked on: `migration-T060.json`.
 ///
 /// Two pairs can have the same file (`a-b` with `c`, and `a` with `b-c`), so what is in it decides whose
-/// it is.
-///
-/// # Errors
-/// When agent or task cannot be part of a file's name, or the name would be that of an archive.
+/// it is. Refuses an agent or task that cannot be part of a file's name, and a name that would be that of an archive.
 pub fn file_name(agent: &str, task: &str) -> Result<String, Refusal> {
     Ok(format!("{}.json", stem(agent, task)?))
 }
 
 /// The file of a task that is complete: `migration-T060-complete.json`.
-///
-/// # Errors
-/// As [`file_name`].
 pub fn archive_name(agent: &str, task: &str) -> Result<String, Refusal> {
     Ok(format!("{}{ARCHIVED}.json", stem(agent, task)?))
 }
@@ -132,9 +123,6 @@ pub fn is_archive(file: &str) -> bool {
 }
 
 /// A checkpoint's id: `migration-T060-20251208-143025`.
-///
-/// # Errors
-/// As [`file_name`].
 pub fn checkpoint_id(agent: &str, task: &str, started: Time) -> Result<String, Refusal> {
     let stem = stem(agent, task)?;
     Ok(format!("{stem}-{}", stamped(started, "%Y%m%d-%H%M%S")))
@@ -152,10 +140,8 @@ fn stem(agent: &str, task: &str) -> Result<String, Refusal> {
 }
 
 /// Takes over what a part says. What it does not say stays: files are added, parts of the task are known by their id,
-/// criteria, scores and the context by their keys; everything else is replaced.
-///
-/// # Errors
-/// When it names another checkpoint, agent or task; then nothing is changed.
+/// criteria, scores and the context by their keys; everything else is replaced. A part that names another checkpoint, agent
+/// or task is refused, and nothing is changed.
 pub fn apply(checkpoint: &mut Json, part: Json) -> Result<(), Refusal> {
     for (what, key) in [
         ("checkpoint", "checkpoint_id"),

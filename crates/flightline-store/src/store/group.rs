@@ -202,11 +202,8 @@ impl Store {
     }
 
     /// Commits what the members wrote. When this returns `Ok`, every one of them is durable and has been
-    /// read back.
-    ///
-    /// # Errors
-    /// [`StoreError::Collision`] when nothing was written and all of them may be run again; others as with
-    /// [`Store::write`].
+    /// read back. After [`StoreError::Collision`] nothing was written and all of them may be run again; other errors are as
+    /// with [`Store::write`].
     pub fn commit_group(&mut self) -> Result<(), StoreError> {
         let Some(group) = self.group.take() else {
             return Ok(());

@@ -23,10 +23,7 @@ impl Store {
 
     /// Finds out whether a commit was made: over a new connection, by taking the project's row first, which
     /// waits for whatever is left of the old one, and then by looking for what was written. `Ok` when it was
-    /// made.
-    ///
-    /// # Errors
-    /// [`StoreError::Collision`] when it was not made, so that everything may be run again;
+    /// made. [`StoreError::Collision`] when it was not made, so that everything may be run again;
     /// [`StoreError::CommitUnknown`] when the store cannot be reached in time.
     pub(super) fn settle(&mut self, trace: &Trace, cause: &str) -> Result<(), StoreError> {
         let deadline = Instant::now() + self.options.patience;

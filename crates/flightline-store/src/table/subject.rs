@@ -145,10 +145,7 @@ pub struct SubjectRow {
 }
 
 impl SubjectRow {
-    /// Its id, as the type it was once.
-    ///
-    /// # Errors
-    /// When it is none any more: then the row is damaged.
+    /// Its id, as the type it was once. An id that cannot be read says that the row is damaged.
     pub fn typed_id<T: FromStr>(&self) -> Result<T, StoreError> {
         self.id
             .parse()

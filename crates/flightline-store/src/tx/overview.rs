@@ -119,9 +119,6 @@ impl Tx<'_> {
 
     /// The subjects that fit, oldest first, of those whose stored text does not hold `text`: which says that they do not.
     /// For what has no index. A text that is damaged may hold it no more; what it was is read from the journal.
-    ///
-    /// # Errors
-    /// When the store fails or both copies of a document are damaged.
     pub fn find_without<S: Subject>(
         &mut self,
         text: &str,

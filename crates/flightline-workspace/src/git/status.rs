@@ -66,9 +66,6 @@ pub struct Malformed {
 }
 
 /// Reads what git printed. A last record without its end is left out, and said.
-///
-/// # Errors
-/// When it is not what git prints.
 pub fn parse(text: &[u8]) -> Result<RepositoryStatus, Malformed> {
     let mut status = RepositoryStatus::default();
     let mut rest = text;

@@ -166,10 +166,8 @@ impl Pruned {
         self
     }
 
-    /// Refuses a plan that rests on a clock which nothing confirms.
-    ///
-    /// # Errors
-    /// When the clock is far ahead, and that decides what goes.
+    /// Refuses a plan that rests on a clock which nothing confirms. Only a clock that is far ahead, and decides which
+    /// checkpoints go, is refused.
     pub fn check_clock(&self) -> Result<()> {
         match &self.clock {
             Some(ahead) => Err(ahead.refusal()),
@@ -574,9 +572,6 @@ fn told(plan: &RetentionPlan, candidate: &RetentionCandidate) -> PrunedCheckpoin
 }
 
 /// Plans which checkpoints go, and which values leave the journal with them. Changes nothing.
-///
-/// # Errors
-/// When the mission is not known, or the store fails.
 pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Result<Pruned> {
     let plan = fleet.run(request, caller)?;
     let thinning = PlanThinning {
@@ -588,10 +583,7 @@ pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Resu
 }
 
 /// Deletes what a plan names, if it may still go, thins the journal, and gives the space back when that
-/// is worth it: the caller removes the files.
-///
-/// # Errors
-/// When the store fails. What was deleted until then is gone.
+/// is worth it: the caller removes the files. When this fails, the checkpoints deleted until then are gone.
 pub fn apply_all(
     fleet: &mut Fleet,
     caller: &Caller,

@@ -183,9 +183,6 @@ fn would(said: String) -> String {
 
 /// Mends checkpoints in the store from files in `folder`, as far as they are damaged and the files fit.
 /// Returns what was said.
-///
-/// # Errors
-/// When the store fails, or what is wanted is not there.
 pub fn mend(
     fleet: &mut Fleet,
     folder: &Path,

@@ -37,9 +37,6 @@ pub struct DocumentExtras<'a> {
 }
 
 /// The document of a whole checkpoint, complete and sealed.
-///
-/// # Errors
-/// When a value of the checkpoint cannot be read, or its mission is not in it.
 pub fn orchestrator_document(
     state: &BackedUpState,
     beside: &DocumentExtras<'_>,

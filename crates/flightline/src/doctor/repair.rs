@@ -32,9 +32,6 @@ pub struct Repaired {
 /// Repairs the store as far as a sound copy of what is damaged is found in it or in the files of checkpoints;
 /// a checkpoint that no copy can mend is quarantined. Touches nothing when all is well, and nothing before
 /// a copy of everything is in `folder`.
-///
-/// # Errors
-/// When the store cannot be read or copied.
 pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired> {
     let examined = verify::examine(fleet.store()?, &mut |_, _| {})?;
     let rows = fleet

@@ -20,9 +20,6 @@ pub fn read_so_far() -> u64 {
 }
 
 /// Reads a JSON object as this type; `what` begins the sentence when it is none.
-///
-/// # Errors
-/// When it is none, or does not fit.
 pub fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
     #[cfg(debug_assertions)]
     READ.set(READ.get() + 1);

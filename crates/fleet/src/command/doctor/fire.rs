@@ -39,9 +39,6 @@ pub enum Fired {
 }
 
 /// Runs a hook in a folder.
-///
-/// # Errors
-/// When it cannot be started.
 pub fn fire(
     what: &Firing<'_>,
     folder: &Path,

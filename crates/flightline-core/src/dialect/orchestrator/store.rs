@@ -53,9 +53,6 @@ pub fn is_document(file: &str) -> bool {
 }
 
 /// Reads the index.
-///
-/// # Errors
-/// When the text is not one; the error says why and where.
 pub fn read_index(text: &str) -> Result<Vec<Json>, Unreadable> {
     let index = Json::parse(text)?;
     INDEX.check(&index, &Path::ROOT)?;

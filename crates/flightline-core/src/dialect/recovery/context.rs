@@ -37,10 +37,8 @@ pub struct ResumeText {
 }
 
 /// Writes the recovery context of a checkpoint. `task` is what is known of the current task; what the
-/// checkpoint says stands between `<NONCE checkpoint>` and `</NONCE>`, as in a briefing.
-///
-/// # Errors
-/// When the nonce is malformed, or not even our own words fit into `max_tokens`.
+/// checkpoint says stands between `<NONCE checkpoint>` and `</NONCE>`, as in a briefing. Refuses when not even our own
+/// words fit into `max_tokens`.
 pub fn recovery_context(
     checkpoint: &Json,
     task: Option<&str>,

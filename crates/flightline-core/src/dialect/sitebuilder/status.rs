@@ -71,10 +71,8 @@ fn cell(text: &str) -> String {
 }
 
 /// `existing` with our block replaced by `block`, or with `block` at its end when it has none. Everything
-/// outside the block stays as it is, byte for byte; the block takes over the file's line ends.
-///
-/// # Errors
-/// When the marks are not one begin and one end after it: then it is not known which part is ours.
+/// outside the block stays as it is, byte for byte; the block takes over the file's line ends. Refuses marks that are not
+/// one begin and one end after it: then it is not known which part is ours.
 pub fn place_in_status(existing: &str, block: &str) -> Result<String, Refusal> {
     let block = if existing.contains("\r\n") {
         block.replace('\n', "\r\n")

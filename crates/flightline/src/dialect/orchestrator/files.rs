@@ -204,18 +204,12 @@ pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Re
 }
 
 /// The bytes of a document's file. How it is compressed is in its name.
-///
-/// # Errors
-/// When a compressor gives up.
 pub fn packed(document: &Outgoing) -> std::result::Result<Vec<u8>, CompressError> {
     Compression::named(&document.file).pack(document.text.as_bytes())
 }
 
 /// The index of a folder: of the files that were written there, and of those that were in it before and
 /// still are.
-///
-/// # Errors
-/// When a document cannot be read.
 pub fn index(
     written: &[(&Outgoing, u64)],
     before: &[Json],
