@@ -42,7 +42,6 @@ use crate::ui::{Prompting, Ui};
 /// The warning about a fleet that came from elsewhere.
 const UNTRUSTED: &str = "this fleet was neither created nor trusted on this machine: it is shown, but nothing in it takes effect (`fleet trust` changes that)";
 
-/// What a command works with.
 pub struct App {
     pub globals: Globals,
     pub ui: Ui,
@@ -155,7 +154,6 @@ impl App {
         self.settings.take();
     }
 
-    /// Where the fleet lives.
     pub fn home(&self) -> Result<&Home, Refusal> {
         self.home.as_ref().ok_or_else(|| {
             Refusal::new(
@@ -186,7 +184,6 @@ impl App {
         }
     }
 
-    /// How a store is opened by this command.
     pub fn open_options(&self, config: &Config) -> Result<OpenOptions, Refusal> {
         let clock = match &self.env.test_now {
             Some(text) => Clock::fixed(match text.parse() {
@@ -226,7 +223,6 @@ impl App {
         Ok(CrashPoints::new(crash_at, freeze_at))
     }
 
-    /// What this user trusts on this machine.
     pub fn trust(&self) -> Trust {
         Trust::of(self.env.user_state.as_deref())
     }
@@ -290,7 +286,6 @@ impl App {
         }
     }
 
-    /// Trusts the fleet here from now on.
     pub fn trust_it(&self) -> Result<(), Refusal> {
         let trust = self.trust();
         if let Some(fingerprint) = self.fingerprint(&self.config()?)?
@@ -307,7 +302,6 @@ impl App {
         Ok(())
     }
 
-    /// The work tree around the fleet.
     pub fn work_tree(&self) -> Result<WorkTree, Refusal> {
         let (root, around) = (&self.home()?.root, self.env.surroundings.clone());
         Ok(WorkTree::new(root, around, Bounds::default()).without(self.mirrored()?))
@@ -324,7 +318,6 @@ impl App {
         })
     }
 
-    /// Refuses a project that the store does not have.
     pub fn must_have_project(&self, project: &str) -> Result<(), Refusal> {
         self.must_be_local()?;
         let (config, state) = (self.config()?, self.home()?.state.clone());
@@ -426,7 +419,6 @@ impl App {
         ))
     }
 
-    /// A server, with a token.
     pub fn client(&self, address: Address, token: Secret) -> Result<ServerClient, Refusal> {
         if address.is_open() {
             self.ui.warn(format_args!(
@@ -481,7 +473,6 @@ impl App {
         Sessions::of(self.env.user_state.as_deref(), &self.root(), &fleet)
     }
 
-    /// Whose token opens the server, when there is one.
     pub fn token_owner(&self) -> Option<TokenOwner> {
         let token = self.token_for(self.server.as_ref()?).ok()?;
         TokenOwner::of(&token)
@@ -498,7 +489,6 @@ impl App {
         Ok(api.map_or(API, |api| u32::try_from(api).unwrap_or(u32::MAX)))
     }
 
-    /// The caller of this command's operations.
     pub fn caller(&self) -> Result<Caller, Refusal> {
         let named = self.globals.agent.as_ref().or(self.env.agent.as_ref());
         let client = match named {
@@ -544,7 +534,6 @@ impl App {
         let _ = self.client_agent.set(None);
     }
 
-    /// Whether a question may be asked.
     pub fn asking(&self) -> Prompting {
         if self.globals.no_input {
             Prompting::Forbidden
@@ -743,7 +732,6 @@ impl App {
         self.with_mirrors(flightline::mirror::take_in)
     }
 
-    /// Brings the mirrors up to date.
     pub fn write_mirrors(&mut self) -> Result<(), Refusal> {
         self.with_mirrors(flightline::mirror::write_out)
     }
@@ -783,7 +771,6 @@ impl App {
         Ok(look(self.fleet()?, &caller, claims))
     }
 
-    /// The store's time.
     pub fn now(&mut self) -> Result<Time, Refusal> {
         self.fleet()?.now().map_err(flightline::Error::into_refusal)
     }
@@ -822,7 +809,6 @@ impl App {
         Dir::towards(root, path)
     }
 
-    /// A typed path, as the repository knows it.
     pub fn path(&self, typed: &str) -> Result<RepoPath, Refusal> {
         // As it was typed: put in order, the password of a URL would not be recognised any more.
         if contains_secret(typed) {
@@ -849,7 +835,6 @@ impl App {
         typed.iter().map(|path| self.lockable(path)).collect()
     }
 
-    /// Several typed paths.
     pub fn paths(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
         typed.iter().map(|path| self.path(path)).collect()
     }

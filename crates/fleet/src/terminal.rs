@@ -13,7 +13,6 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::command::replay::{Decoder, Key};
 
-/// The terminal while keys are read from it.
 pub struct KeyReader {
     before: Termios,
     decoder: Decoder,

@@ -20,7 +20,6 @@ use crate::cli::ColorWhen;
 use crate::hint::Repeated;
 pub use page::{Cell, Page};
 
-/// How to speak.
 #[derive(Clone, Debug)]
 pub struct Ui {
     /// One JSON document on stdout, and nothing else there.
@@ -29,7 +28,6 @@ pub struct Ui {
     pub fields: Vec<String>,
     /// Nothing but errors.
     pub quiet: bool,
-    /// Whether stdout is a terminal.
     pub terminal: bool,
     /// Something was written to the store: an answer that cannot be shown must not pass for a refusal.
     pub written: bool,
@@ -37,7 +35,6 @@ pub struct Ui {
     pub repeated: Repeated,
     /// What shows a text that is longer than the screen; none when there is to be none.
     pub pager: Option<String>,
-    /// The user has settings for the pager.
     pub pager_has_settings: bool,
 }
 
@@ -190,7 +187,6 @@ impl Ui {
         let _ = write!(out, "\r{blank}\r{line}").and_then(|()| out.flush());
     }
 
-    /// Prints a text and ends the line.
     pub fn print(&self, text: &str) -> Result<(), Refusal> {
         let mut out = anstream::stdout().lock();
         writeln!(out, "{}", visible(text))
@@ -262,7 +258,6 @@ impl Ui {
         }
     }
 
-    /// Prints a warning on stderr.
     pub fn warn(&self, text: impl Display) {
         self.talk(format_args!(
             "{}warning:{} {text}",
@@ -345,7 +340,6 @@ impl Ui {
     }
 }
 
-/// Whether a question may be asked.
 #[derive(Clone, Copy, Debug)]
 pub enum Prompting {
     Allowed,

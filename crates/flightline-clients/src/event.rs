@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use crate::Client;
 
-/// What a client's hook told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookEvent {
     /// The client that called: not always the one its hook was installed for.
@@ -15,27 +14,22 @@ pub struct HookEvent {
     pub cwd: Option<PathBuf>,
     /// The client's own record of the session.
     pub transcript: Option<PathBuf>,
-    /// The subagent that it is about.
     pub subagent: Option<Subagent>,
     /// How full the context is, where the payload says so.
     pub gauge: Option<ContextFill>,
-    /// The subject of the event.
     pub happening: Happening,
 }
 
 /// A subagent, as its client names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subagent {
-    /// The subagent's id.
     pub id: String,
     /// What kind of agent it is; empty where the client does not say.
     pub kind: String,
 }
 
-/// How full a context is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextFill {
-    /// The tokens that are used.
     pub used: u64,
     /// The tokens that there is room for.
     pub total: u64,
@@ -53,16 +47,12 @@ pub enum Happening {
     },
     /// A person said something.
     Prompt {
-        /// The text of the prompt.
         text: String,
     },
     /// A tool is about to be used: the client waits for the answer.
     BeforeTool(ToolCall),
-    /// A tool was used.
     AfterTool {
-        /// The tool that is used.
         tool: ToolCall,
-        /// Why it failed, when it failed.
         failed: Option<String>,
     },
     /// The client may be about to compact the context.
@@ -71,17 +61,12 @@ pub enum Happening {
     AfterCompaction,
     /// The agent ended its turn.
     Stop {
-        /// What it said last.
         said: Option<String>,
     },
-    /// A subagent begins.
     SubagentStart,
-    /// A subagent is done.
     SubagentStop {
-        /// What it said last.
         said: Option<String>,
     },
-    /// The session ends.
     End {
         /// Why, in the client's word.
         reason: String,
@@ -97,13 +82,10 @@ pub enum Happening {
 /// Why a session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// It is new.
     Startup,
     /// It goes on where it was left.
     Resume,
-    /// The person cleared it.
     Clear,
-    /// Its context was compacted.
     Compact,
 }
 
@@ -128,7 +110,6 @@ pub enum ToolUse {
     },
     /// It runs a shell command.
     Shell {
-        /// The command line.
         command: String,
     },
     /// It replaces the client's own task list.
@@ -142,7 +123,6 @@ pub enum ToolUse {
         /// How far it is, where the tool says it.
         status: Option<ClientTaskStatus>,
     },
-    /// A use of any other tool.
     Other,
 }
 
@@ -151,24 +131,19 @@ pub enum ToolUse {
 pub struct ClientTask {
     /// The work to be done.
     pub title: String,
-    /// How far it is.
     pub status: ClientTaskStatus,
 }
 
 /// How far a task of a client's own list is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientTaskStatus {
-    /// The task has not begun.
     Pending,
     /// The task is under way.
     InProgress,
-    /// The task is done.
     Completed,
-    /// The task was given up.
     Cancelled,
 }
 
-/// The answer to a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookReply {
     /// A text for the model's context.

@@ -190,7 +190,6 @@ pub enum FileMark {
 }
 
 impl FileMark {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -33,7 +33,6 @@ pub enum VersionMatch {
     Foreign,
 }
 
-/// How a version stands to ours.
 #[must_use]
 pub fn standing(version: &str) -> VersionMatch {
     let parse = |version: &str| {
@@ -242,7 +241,6 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -327,7 +325,6 @@ reasons! {
 }
 
 impl Reason {
-    /// The reason this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL
@@ -384,7 +381,6 @@ impl CheckpointStatus {
         }
     }
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -37,7 +37,6 @@ pub enum ContextMode {
 }
 
 impl ContextMode {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -132,7 +131,6 @@ pub struct ContextGauge {
 }
 
 impl ContextGauge {
-    /// Where an agent's is kept.
     #[must_use]
     pub fn key_of(agent: AgentId) -> String {
         format!("gauge/{agent}")

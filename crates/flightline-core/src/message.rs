@@ -124,7 +124,6 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -201,7 +200,6 @@ pub enum DeliveryState {
 }
 
 impl DeliveryState {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

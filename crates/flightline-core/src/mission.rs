@@ -65,7 +65,6 @@ pub enum Pinning {
 }
 
 impl Pinning {
-    /// Whether everybody may.
     #[must_use]
     pub fn is_everyone(&self) -> bool {
         *self == Self::Everyone
@@ -196,13 +195,11 @@ impl MissionStatus {
         Self::Archived,
     ];
 
-    /// The status this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -215,7 +212,6 @@ impl MissionStatus {
         }
     }
 
-    /// What may follow.
     #[must_use]
     pub const fn next(self) -> &'static [Self] {
         use MissionStatus::{Archived, Completed, Failed, InProgress, Paused};

@@ -27,7 +27,6 @@ impl std::fmt::Debug for Narrator<'_> {
     }
 }
 
-/// What an event says of itself.
 struct Told<'a> {
     event: &'a Event,
     kind: Option<EventType>,
@@ -120,7 +119,6 @@ impl Narrator<'_> {
         }
     }
 
-    /// An agent by its name.
     fn agent_name(&self, id: &str) -> String {
         self.names
             .get(id)

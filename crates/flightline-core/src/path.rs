@@ -12,7 +12,6 @@ use crate::error::Refusal;
 use crate::redact::{contains_secret, shown};
 use crate::text::is_stored;
 
-/// The longest path, in bytes.
 pub const MAX_PATH: usize = 1024;
 
 /// A path relative to the repository's root: `/` between parts, no `.` or `..`, no trailing `/`.

@@ -18,7 +18,6 @@ use crate::redact::{contains_secret, redact, shown};
 pub type Title = Text<500>;
 /// Texts of at most this many bytes are one line: a line break in them becomes a space.
 const ONE_LINE: usize = 500;
-/// The body of a message.
 pub type Body = Text<65_536>;
 /// A note, a description, a step.
 pub type NoteText = Text<8_192>;
@@ -91,13 +90,11 @@ impl<const MAX: usize> Text<MAX> {
         }
     }
 
-    /// The text as a string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, owned.
     #[must_use]
     pub fn into_string(self) -> String {
         self.0
@@ -234,7 +231,6 @@ impl Name {
         Ok(Self(raw.to_owned()))
     }
 
-    /// The name as a string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -300,7 +296,6 @@ impl<'de> Deserialize<'de> for Name {
 pub struct JsonData(serde_json::Value);
 
 impl JsonData {
-    /// How deep data may be nested.
     pub const MAX_DEPTH: usize = 32;
 
     /// Cleans and checks `raw`. Refuses what is nested deeper than [`JsonData::MAX_DEPTH`].
@@ -308,7 +303,6 @@ impl JsonData {
         clean_data(raw, Self::MAX_DEPTH).map(Self)
     }
 
-    /// Reads JSON text.
     pub fn parse(what: &str, text: &str) -> Result<Self, Refusal> {
         let raw = serde_json::from_str(text)
             .map_err(|error| Refusal::invalid(format!("the {what} is not JSON: {error}")))?;

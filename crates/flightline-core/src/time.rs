@@ -44,7 +44,6 @@ impl Uptime {
 /// The text was not a point in time that is let in.
 #[derive(Debug, thiserror::Error)]
 pub enum NotATime {
-    /// It is no time at all.
     #[error("`{0}` is not a time: write it as 2026-01-04T15:30:00Z")]
     Malformed(String),
     /// Nothing that concerns a fleet happened then, or will.

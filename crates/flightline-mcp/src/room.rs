@@ -12,10 +12,8 @@ const AROUND: usize = 100;
 /// A text is cut only when it is longer.
 const LONG: usize = 400;
 
-/// An object's fields.
 pub(crate) type FieldMap = Map<String, Value>;
 
-/// About how many tokens a value is.
 pub(crate) fn tokens(value: &Value) -> usize {
     estimate_tokens(&value.to_string())
 }

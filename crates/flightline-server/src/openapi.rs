@@ -100,11 +100,9 @@ struct Described<'a> {
     scope: &'a str,
     operation: Option<&'a str>,
     asked: RequestShape,
-    /// The schema of the answer.
     answer: Value,
     /// What the answer is written in.
     written: &'a str,
-    /// Whether an answer has a tag.
     tagged: bool,
     /// Whether it is about one thing, which must not have changed if the caller says so.
     target: bool,

@@ -25,7 +25,6 @@ struct What {
     test_ids: Option<HeaderValue>,
 }
 
-/// The status of a refusal.
 pub(crate) const fn status(code: Code) -> StatusCode {
     match code {
         Code::InvalidInput | Code::ConfirmationNeeded => StatusCode::BAD_REQUEST,
@@ -79,7 +78,6 @@ impl From<Refusal> for Problem {
 }
 
 impl Problem {
-    /// A problem that only a transport knows.
     pub(crate) fn of_transport(
         status: StatusCode,
         code: &str,
@@ -124,7 +122,6 @@ impl Problem {
         &self.0.code
     }
 
-    /// The answer to the request of this id.
     pub(crate) fn response(&self, request_id: &str) -> Response {
         let clean = |text: &str| flightline::core::redact::redact(text).into_owned();
         let mut body = json!({

@@ -49,7 +49,6 @@ pub(crate) struct TestHeaders {
 }
 
 impl TestHeaders {
-    /// What these headers say.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let now = text(header::TEST_NOW).map(str::parse::<Time>).transpose();

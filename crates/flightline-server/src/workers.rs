@@ -29,9 +29,7 @@ use task::{ConnectionTask, WaitingRequest};
 const WRITES_WAITING: usize = 256;
 /// How many threads write where projects do not wait for one another. SQLite has one writer at a time.
 const WRITERS: usize = 4;
-/// How many may wait for those that read.
 const READS_WAITING: usize = 1_024;
-/// How many threads read.
 const READERS: usize = 4;
 
 /// Where the fleets are that are served.
@@ -85,11 +83,9 @@ impl StoreConfig {
     }
 }
 
-/// A message to a thread.
 enum WorkerMessage {
     /// A request to run.
     Do(QueuedWork),
-    /// The thread is to end.
     End,
 }
 

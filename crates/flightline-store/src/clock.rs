@@ -101,10 +101,8 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where new ids come from.
 #[derive(Clone, Debug, Default)]
 pub enum IdSource {
-    /// Random UUIDs.
     #[default]
     Random,
     /// UUIDs that count up from a seed, for tests that show them.
@@ -127,7 +125,6 @@ impl IdSource {
         }
     }
 
-    /// The next one.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the source of ids")]
     pub fn next(&self) -> Uuid {

@@ -44,18 +44,14 @@ statements! {
     CLEAR_BACKUPS = "DELETE FROM backup WHERE project = ?1";
 }
 
-/// What a copy holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// The project it came from.
     pub project: String,
     /// The unbroken journal that it holds.
     pub history: String,
     /// Its last revision.
     pub rev: u64,
-    /// How many events.
     pub events: u64,
-    /// How many subjects.
     pub subjects: u64,
 }
 

@@ -11,13 +11,9 @@ use crate::verify::{self, Examination};
 /// Something that is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedValue {
-    /// The kind of thing.
     pub kind: Kind,
-    /// The id of the subject.
     pub id: String,
-    /// The revision of the value.
     pub rev: u64,
-    /// The kind of damage.
     pub what: DamageKind,
 }
 
@@ -44,10 +40,8 @@ pub enum DamageKind {
     Unreadable,
 }
 
-/// The other copy of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherCopy {
-    /// It is sound.
     Sound,
     /// It is damaged too, or is another value.
     None,

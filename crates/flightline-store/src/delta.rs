@@ -23,7 +23,6 @@ const LONGEST: usize = 1024 * 1024;
 pub(crate) struct Base {
     pub(crate) rev: u64,
     pub(crate) text: Arc<str>,
-    /// How many deltas there are against it.
     pub(crate) deltas: u64,
 }
 
@@ -215,7 +214,6 @@ fn fields(text: &str) -> Vec<Range<usize>> {
     fields
 }
 
-/// The name of a field.
 fn name(field: &str) -> Option<&str> {
     field.split('"').nth(1)
 }

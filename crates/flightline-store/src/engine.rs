@@ -123,7 +123,6 @@ impl Acknowledged {
 pub(crate) struct Footing {
     /// As [`Driver::take_project`] gives it.
     pub(crate) row: Row,
-    /// The engine's own time.
     pub(crate) now: Time,
 }
 
@@ -201,7 +200,6 @@ pub(crate) trait Driver: Send {
     /// Runs a statement; says how many rows it changed.
     fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, StoreError>;
 
-    /// Runs a query.
     fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, StoreError>;
 
     /// Runs a query for rows that this write has not touched: what waits to be written cannot concern it.

@@ -5,10 +5,8 @@ use flightline_core::{Code, Refusal, Time};
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no store there.
     #[error("there is no store at {0}")]
     Missing(String),
-    /// The project is not in the store.
     #[error("the project {0} is not in this store")]
     UnknownProject(String),
     /// Another process is writing, and did not finish in time.
@@ -17,7 +15,6 @@ pub enum StoreError {
     /// The transaction collided with another and may be run again. Callers never see it.
     #[error("the transaction collided with another: {0}")]
     Collision(String),
-    /// The disk is full.
     #[error("the disk is full: {0}")]
     Full(String),
     /// The folder or file cannot be written.
@@ -47,7 +44,6 @@ pub enum StoreError {
     /// A value in the journal was thinned away.
     #[error("the value of {subject} at revision {rev} has been thinned away")]
     Thinned {
-        /// The subject whose value was thinned.
         subject: String,
         /// The revision asked for.
         rev: u64,
@@ -74,7 +70,6 @@ pub enum StoreError {
     /// A document is larger than its kind allows.
     #[error("the {kind} would take {size} bytes, and at most {max} are allowed")]
     TooLarge {
-        /// The kind of thing.
         kind: &'static str,
         /// The size of the document in bytes.
         size: usize,
@@ -92,12 +87,7 @@ pub enum StoreError {
     Location(String),
     /// Anything else the engine or the file system said.
     #[error("{act}: {cause}")]
-    Engine {
-        /// The act that failed.
-        act: &'static str,
-        /// The message of the engine.
-        cause: String,
-    },
+    Engine { act: &'static str, cause: String },
 }
 
 impl From<StoreError> for Refusal {

@@ -27,7 +27,6 @@ statements! {
 pub struct Notable {
     /// Its place in the journal.
     pub rev: u64,
-    /// The kind of the event.
     pub kind: String,
     /// What else is known of it.
     pub data: Json,
@@ -54,7 +53,6 @@ impl Tx<'_> {
             .collect()
     }
 
-    /// How many missions there are of each status.
     pub fn missions_by_status(&mut self) -> Result<Vec<(String, u64)>, StoreError> {
         let project = self.project.id.as_str();
         counted(&self.driver.query(MISSIONS, params![project])?)

@@ -150,7 +150,6 @@ impl Store {
         }
     }
 
-    /// What a project's row shows to be lost.
     fn losses_of(&self, project: &ProjectRow) -> Vec<Loss> {
         let mut losses = Vec::new();
         if !project.intact {
@@ -188,13 +187,11 @@ impl Store {
         self.driver.name()
     }
 
-    /// Where it is.
     #[must_use]
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// The id of the project.
     #[must_use]
     pub fn project(&self) -> &str {
         &self.project
@@ -218,7 +215,6 @@ impl Store {
         }
     }
 
-    /// The projects in this store.
     pub fn projects(&mut self) -> Result<Vec<String>, StoreError> {
         project::list(self.driver.as_mut())
     }
@@ -490,14 +486,11 @@ impl Store {
     }
 }
 
-/// What a transaction may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TxAccess {
-    /// Read, and nothing else.
     Read,
     /// Note signs of life.
     Pulse,
-    /// Change the state.
     Write,
 }
 
@@ -510,12 +503,9 @@ enum Ending {
 /// What a transaction is run for. It may run more than once.
 type Work<'a> = dyn FnMut(&mut Tx<'_>) -> Verdict + 'a;
 
-/// What becomes of what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It is committed.
     Keep,
-    /// It is rolled back.
     Drop,
     /// It is rolled back, and tried again: it collided with another.
     Again,
@@ -562,7 +552,6 @@ fn drive(
 
 /// An error that may be the store's: a write runs again when it says so.
 pub trait AsStoreError {
-    /// The store's error, when it is one.
     fn as_store_error(&self) -> Option<&StoreError>;
 }
 

@@ -73,7 +73,6 @@ pub struct Savepoint {
     mark: usize,
 }
 
-/// Who acts in a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// An agent's name, `user:NAME`, or `flightline`.
@@ -119,7 +118,6 @@ impl Tx<'_> {
         std::mem::replace(&mut self.happened, at)
     }
 
-    /// A new UUID.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
         let uuid = self.ids.next();
@@ -127,7 +125,6 @@ impl Tx<'_> {
         uuid
     }
 
-    /// Whether an id was made in this transaction.
     fn is_drawn(&self, id: &str) -> bool {
         let drawn = self.drawn.borrow();
         let mut drawn = drawn.iter();
@@ -138,19 +135,16 @@ impl Tx<'_> {
         })
     }
 
-    /// The project's name.
     #[must_use]
     pub fn project_name(&self) -> &str {
         &self.project.name
     }
 
-    /// The id of the project.
     #[must_use]
     pub fn project_id(&self) -> &str {
         &self.project.id
     }
 
-    /// When the project was created.
     #[must_use]
     pub fn project_created_at(&self) -> Time {
         self.project.created_at
@@ -168,7 +162,6 @@ impl Tx<'_> {
         self.project.rev
     }
 
-    /// The revision the next event will have.
     #[must_use]
     pub fn next_rev(&self) -> u64 {
         self.project.rev + 1
@@ -597,7 +590,6 @@ impl Tx<'_> {
         event::rev_at(self.driver, &self.project.id, at)
     }
 
-    /// Whether anything happened from one time to another.
     pub fn has_events_between(&mut self, from: Time, to: Time) -> Result<bool, StoreError> {
         event::any_between(self.driver, &self.project.id, from, to)
     }
@@ -613,7 +605,6 @@ impl Tx<'_> {
         event::between(self.driver, project, first, self.project.rev)
     }
 
-    /// How many events the journal holds.
     pub fn event_count(&mut self) -> Result<u64, StoreError> {
         event::count(self.driver, &self.project.id)
     }

@@ -23,12 +23,9 @@ pub const COLUMNS: &str = "search columns match the documents";
 /// So many of one kind are told one by one.
 const TOLD: usize = 10;
 
-/// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckFinding {
-    /// The name of the check.
     pub check: &'static str,
-    /// The problems; none when all is well.
     pub problems: Vec<String>,
     /// Earlier problems that cannot be mended and were set aside: reported, with nothing more to be done about them.
     pub known: Vec<String>,
@@ -41,14 +38,10 @@ impl CheckFinding {
     }
 }
 
-/// Everything that an examination found.
 #[derive(Clone, Debug, Default)]
 pub struct Examination {
-    /// Each check and its findings.
     pub findings: Vec<CheckFinding>,
-    /// The damage of values, one by one.
     pub damaged_values: Vec<DamagedValue>,
-    /// The damage of events.
     pub troubles: Vec<JournalFault>,
     /// The damage beside the journal.
     pub stale: Vec<Stale>,
@@ -58,18 +51,15 @@ pub struct Examination {
     pub schema: bool,
     /// Whether the database is behind what was acknowledged, or that cannot be read.
     pub behind: bool,
-    /// How long each part took.
     pub parts: Vec<(VerifyPart, Duration)>,
 }
 
-/// A part of an examination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerifyPart {
     /// The engine's own check of its files.
     Engine,
     /// Whether tables, indexes and views are there.
     Schema,
-    /// The events, one after the other.
     Journal,
     /// The subjects, against their events.
     State,

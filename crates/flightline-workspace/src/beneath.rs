@@ -166,7 +166,6 @@ impl Dir {
         Ok(Some(bytes))
     }
 
-    /// The text of a plain file, when there is one.
     pub fn read_text(&self, file: impl AsRef<Path>, most: usize) -> io::Result<Option<String>> {
         let text = self.read(file, most)?.map(String::from_utf8).transpose();
         text.map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
@@ -424,7 +423,6 @@ impl Dir {
         }
     }
 
-    /// The names in this folder, in order.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Listing::read_from(&self.handle)? {

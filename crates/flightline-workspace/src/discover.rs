@@ -8,16 +8,13 @@ use flightline_core::{Code, Refusal};
 
 use crate::beneath::Dir;
 
-/// The folder that holds a fleet's state.
 pub const STATE_FOLDER: &str = ".flightline";
 
 /// A path and little else stands in the files by which git links work trees.
 const LONGEST: usize = 8 * 1024;
 
-/// Where a fleet lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// The state folder.
     pub state: PathBuf,
     /// The root that paths are relative to: of the work tree the caller is in.
     pub root: PathBuf,

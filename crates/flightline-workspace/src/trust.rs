@@ -57,7 +57,6 @@ impl Fingerprint {
     }
 }
 
-/// What this user trusts.
 #[derive(Clone, Debug)]
 pub struct Trust {
     user_state: Option<PathBuf>,
@@ -72,7 +71,6 @@ impl Trust {
         }
     }
 
-    /// Whether a fleet is trusted.
     pub fn covers(&self, fleet: &Fingerprint) -> io::Result<bool> {
         let kept = match self.folder(false) {
             Ok(Some(folder)) => folder.read(fleet.name(), LONGEST),

@@ -229,7 +229,6 @@ impl Contents {
         sections(lines.collect(), digest)
     }
 
-    /// The values of one kind.
     pub(crate) fn of<S: Subject>(&self) -> Result<Vec<S>> {
         Ok(self.shared::<S>()?.to_vec())
     }
@@ -393,7 +392,6 @@ pub(crate) fn load(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Resu
     Ok(contents)
 }
 
-/// The document of a checkpoint for a reader.
 pub(crate) fn document(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,

@@ -192,7 +192,6 @@ fn examine_repository(fleet: &Fleet) -> Vec<DoctorCheck> {
 pub enum Care {
     /// Examines, and changes nothing.
     Look,
-    /// Repairs what is safe to repair.
     Repair,
 }
 

@@ -47,7 +47,6 @@ pub struct Fleet {
 /// The outcome of an operation, and how it came about.
 #[derive(Clone, Debug)]
 pub struct Done<T> {
-    /// The outcome of the operation.
     pub outcome: T,
     /// Whether it is that of an earlier request with the same key: nothing was done this time.
     pub replayed: bool,
@@ -82,7 +81,6 @@ impl<T> Done<T> {
 /// the request.
 #[derive(Debug)]
 pub enum Answered<T> {
-    /// It was done.
     Now(Done<T>),
     /// It was kept on this machine, or dropped because the next one says what it says. Nothing failed.
     Later(Deferred),
@@ -101,7 +99,6 @@ impl<T> Answered<T> {
 /// When something is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Now, or it is refused.
     Now,
     /// Now; or, where the operation may wait and the store cannot be reached, later.
     NowOrLater,
@@ -123,7 +120,6 @@ impl Went {
     }
 }
 
-/// Where the store is.
 enum Backend {
     Here(Box<Store>),
     There(Box<dyn Remote>),
@@ -133,7 +129,6 @@ enum Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     ToDo,
-    /// To show what it would do.
     ToShow,
 }
 
@@ -196,7 +191,6 @@ pub enum Access {
 /// What becomes of a write when the disk is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is refused.
     Refused,
     /// It ends trouble, or takes little and means much: it may use the room that is kept for that.
     UsesReserve,
@@ -227,7 +221,6 @@ impl<T> HasSchema for T {}
 pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     /// Its name: on the wire, in logs, and for those who wait for it.
     const NAME: &'static str;
-    /// What it does to the store.
     const ACCESS: Access;
     /// The narrowest token that may ask for it.
     const SCOPE: Scope;
@@ -242,7 +235,6 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     const OFFLINE: Offline = Offline::Refused;
     /// What becomes of it when the disk is full.
     const WHEN_FULL: WhenFull = WhenFull::Refused;
-    /// The type of its outcome.
     type Outcome: Serialize + DeserializeOwned + HasSchema + Send + 'static;
 
     /// On whose behalf it is asked for, beside the caller's own: a token that does not coordinate is held to it.
@@ -270,13 +262,10 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
 
 /// Something that is done where the store is, with the files beside it: more than one transaction.
 pub trait StoreJob: Serialize + DeserializeOwned + Send + 'static {
-    /// Its name on the wire.
     const NAME: &'static str;
-    /// What it does to the store.
     const ACCESS: Access;
     /// The narrowest token that may ask for it.
     const SCOPE: Scope;
-    /// The type of its outcome.
     type Outcome: Serialize + DeserializeOwned + Send + 'static;
 
     /// Does it, with the state folder beside the store.
@@ -290,7 +279,6 @@ impl Fleet {
         Self::at(Backend::Here(Box::new(store)), policy)
     }
 
-    /// The fleet whose store is elsewhere.
     #[must_use]
     pub fn elsewhere(remote: Box<dyn Remote>, policy: Policy) -> Self {
         Self::at(Backend::There(remote), policy)
@@ -306,7 +294,6 @@ impl Fleet {
         }
     }
 
-    /// Whether the store is elsewhere.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         matches!(self.place, Backend::There(_))
@@ -331,7 +318,6 @@ impl Fleet {
         }
     }
 
-    /// The work tree it is run in.
     #[must_use]
     pub fn work_tree(&self) -> Option<&WorkTree> {
         self.work_tree.as_ref()
@@ -754,13 +740,11 @@ impl Fleet {
         }
     }
 
-    /// The policy that the fleet is run by.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The store's time.
     pub fn now(&mut self) -> Result<Time> {
         match &mut self.place {
             Backend::Here(store) => Ok(store.now()?),

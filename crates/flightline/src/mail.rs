@@ -459,7 +459,6 @@ fn undeliverable(error: crate::Error) -> crate::Error {
     }
 }
 
-/// The new mark of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Delivered,

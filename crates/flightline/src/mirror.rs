@@ -30,22 +30,17 @@ pub use folder::conflict::Conflict;
 /// Something worth knowing of a mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MirrorNotice {
-    /// It was done.
     Done(String),
-    /// It was not.
     Trouble(String),
 }
 
-/// Which mirrors are kept, and where.
 #[derive(Clone, Debug)]
 pub struct Mirrors {
-    /// The root of the repository.
     pub root: PathBuf,
     /// The folder in the repository that holds them; empty when it is the repository itself.
     pub inside: PathBuf,
     /// The state folder: what we last saw is remembered there.
     pub state: PathBuf,
-    /// The dialects that are mirrored.
     pub dialects: Vec<Dialect>,
 }
 

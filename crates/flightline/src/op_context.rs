@@ -34,18 +34,15 @@ const NAMED_ONE_BY_ONE: usize = 16;
 pub struct OpContext<'a, 'tx> {
     /// The transaction in which it decides.
     pub tx: &'a mut Tx<'tx>,
-    /// The caller of the operation.
     pub caller: &'a Caller,
     /// How far the caller goes: all the way, where it came without a token.
     pub scope: Scope,
     /// The numbers to decide by.
     pub policy: &'a Policy,
-    /// The agent that acts, when one does.
     pub agent: Option<Agent>,
 }
 
 impl OpContext<'_, '_> {
-    /// The time of this transaction.
     #[must_use]
     pub fn now(&self) -> Time {
         self.tx.now()
@@ -123,7 +120,6 @@ impl OpContext<'_, '_> {
         agent.unwrap_or_else(|| self.caller.person())
     }
 
-    /// The id of the agent that acts.
     #[must_use]
     pub fn agent_id(&self) -> Option<AgentId> {
         self.agent.as_ref().map(|agent| agent.id)
@@ -335,7 +331,6 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// How far a mission is.
     pub fn progress(&mut self, mission: MissionId) -> Result<Progress> {
         let counts = self.tx.counts(Kind::Sortie, Find::Mission(mission))?;
         let completed = counts
@@ -426,7 +421,6 @@ impl OpContext<'_, '_> {
         Ok(names)
     }
 
-    /// What to call an agent.
     pub fn agent_name(&mut self, id: AgentId) -> Result<String> {
         Ok(self
             .tx
@@ -499,7 +493,6 @@ pub(crate) fn agent_named(tx: &mut Tx<'_>, name: &str) -> Result<Option<Agent>> 
     Ok(tx.find::<Agent>(Find::AgentName(name))?.pop())
 }
 
-/// The agent the caller acts as, when it is known.
 pub(crate) fn find_acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> {
     let Some(reference) = &caller.agent else {
         return Ok(None);
@@ -528,7 +521,6 @@ fn unknown_agent(tx: &mut Tx<'_>, reference: &str) -> Result<Refusal> {
     })
 }
 
-/// The agent with this id, in full.
 pub(crate) fn find_agent_by_id(tx: &mut Tx<'_>, reference: &str) -> Result<Option<Agent>> {
     match reference.parse::<AgentId>() {
         Ok(id) => Ok(tx.get::<Agent>(&id.to_string())?),
@@ -707,7 +699,6 @@ fn session_of(caller: &Caller) -> Result<Option<Title>> {
         .transpose()?)
 }
 
-/// Refuses an agent that was retired.
 pub(crate) fn retired(agent: &Agent) -> Error {
     Refusal::new(Code::Fenced, format!("{} was retired", agent.name))
         .hint(format!(

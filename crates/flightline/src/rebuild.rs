@@ -55,17 +55,12 @@ pub struct Rebuilt {
     pub set_aside: Vec<PathBuf>,
 }
 
-/// What a rebuild is given.
 pub struct Rebuild<'a> {
-    /// The state folder.
     pub state: &'a Path,
     /// The project's id and name.
     pub project: &'a str,
-    /// The project's name.
     pub name: &'a str,
-    /// Where the store is.
     pub location: &'a Location,
-    /// How it is opened.
     pub options: OpenOptions,
     /// A word for names of files that are set aside, such as the time.
     pub stamp: &'a str,

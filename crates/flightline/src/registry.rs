@@ -50,24 +50,20 @@ type Decider = fn(&str, &mut OpContext<'_, '_>) -> crate::Result<Value>;
 /// How something is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct CallContext<'a> {
-    /// The caller of the operation.
     pub caller: &'a Caller,
     /// The state folder beside the store.
     pub folder: &'a Path,
-    /// Whether it is only to be shown what it would do.
     pub rehearse: bool,
 }
 
 /// A request that was read and cleaned, without its type. It can be run on another thread than the one that read it, and more
 /// than once.
 pub trait ErasedRequest: Send {
-    /// Runs the request.
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult;
 }
 
 /// The result of a request that was run. Nothing of it is JSON yet.
 pub struct RunResult {
-    /// The outcome, or why it was refused.
     pub outcome: Result<Answered<Box<dyn ErasedOutcome>>, Refusal>,
     /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
@@ -115,7 +111,6 @@ impl From<Result<Box<RawValue>, Refusal>> for Called {
 /// What a door says of a request that was not refused.
 #[derive(Debug)]
 pub enum Spoken {
-    /// Its outcome.
     Outcome(Box<RawValue>),
     /// It was not done yet, and nothing failed.
     Later(Deferred),
@@ -140,18 +135,14 @@ pub fn value_of(outcome: &RawValue) -> Result<Value, Refusal> {
 /// An operation, as doors know it.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationEntry {
-    /// The operation's name on the wire.
     pub name: &'static str,
-    /// What it does to the store.
     pub access: Access,
     /// The narrowest token that may ask for it over a network.
     pub scope: Scope,
     /// Whether it may share a commit with others.
     pub commit: Commit,
-    /// The schema of its request.
     #[cfg(feature = "schema")]
     pub request: fn(&mut SchemaGenerator) -> Schema,
-    /// The schema of its outcome.
     #[cfg(feature = "schema")]
     pub outcome: fn(&mut SchemaGenerator) -> Schema,
     /// The largest request over a network.
@@ -368,13 +359,11 @@ register! {
     }
 }
 
-/// Every operation there is.
 #[must_use]
 pub fn operations() -> &'static [OperationEntry] {
     OPERATIONS
 }
 
-/// The names of all operations.
 #[must_use]
 pub fn operation_names() -> Vec<&'static str> {
     OPERATIONS.iter().map(|entry| entry.name).collect()
@@ -403,7 +392,6 @@ pub fn call(fleet: &mut Fleet, name: &str, request: &str, ask: &CallContext<'_>)
     }
 }
 
-/// The operation of this name.
 pub fn find(name: &str) -> Result<OperationEntry, Refusal> {
     let found = OPERATIONS.iter().find(|known| known.name == name);
     found.copied().ok_or_else(|| {

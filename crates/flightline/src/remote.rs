@@ -10,20 +10,15 @@ use crate::fleet::{Access, Caller};
 /// What both ends speak. It grows when an operation's request or outcome changes in a way that the other
 /// end would misread.
 pub const API: u32 = 1;
-/// The oldest that is still understood.
 pub const OLDEST_API: u32 = 1;
-/// The version of Flightline.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The headers of requests and answers that both ends know.
 pub mod header {
-    /// The agent that acts.
     pub const AGENT: &str = "fleet-agent";
     /// The incarnation it believes it is.
     pub const EPOCH: &str = "fleet-epoch";
-    /// The session it acts in.
     pub const SESSION: &str = "fleet-session";
-    /// The mission it works on.
     pub const MISSION: &str = "fleet-mission";
     /// The token that it was said with, when that is over and another brings it.
     pub const INSTEAD_OF: &str = "fleet-instead-of";
@@ -61,21 +56,16 @@ pub enum Offline {
 pub struct RemoteCall<'a> {
     /// The operation's name on the wire.
     pub operation: &'a str,
-    /// What it does to the store.
     pub access: Access,
-    /// Whether it is only to be shown what it would do.
     pub rehearse: bool,
     /// What becomes of it when the store cannot be reached.
     pub offline: Offline,
-    /// The request as JSON.
     pub request: String,
     /// The request as it is queued until the store can be reached, asked for at that time.
     pub later: &'a dyn Fn(Time) -> Result<String>,
-    /// The caller of the operation.
     pub caller: &'a Caller,
 }
 
-/// The answer of a server.
 #[derive(Debug)]
 pub struct ServerAnswer {
     /// The outcome as JSON, or what becomes of the request.
@@ -103,7 +93,6 @@ pub enum ServerReply {
 pub struct Deferred {
     /// What becomes of it, in a sentence.
     pub message: String,
-    /// What programs are told of it.
     pub details: serde_json::Value,
 }
 
@@ -134,7 +123,6 @@ pub trait Remote: Send {
     /// Asks for an operation.
     fn call(&mut self, call: &RemoteCall<'_>) -> ServerAnswer;
 
-    /// Where the store is.
     fn address(&self) -> &str;
 }
 

@@ -206,7 +206,6 @@ struct Point {
     rev: u64,
     /// The first revision of the request it belongs to.
     step: u64,
-    /// The mission of the checkpoint, when it is one.
     mission: Option<MissionId>,
 }
 
@@ -241,9 +240,7 @@ fn point(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Point> {
 struct Pages {
     mission: MissionId,
     limit: u64,
-    /// The first revision.
     first: u64,
-    /// The last one.
     last: u64,
 }
 
@@ -339,7 +336,6 @@ impl Pages {
         }
     }
 
-    /// A page with one step alone.
     fn alone(
         &self,
         ctx: &mut OpContext<'_, '_>,

@@ -29,7 +29,6 @@ pub struct AfterWrite {
     pub heartbeat: bool,
 }
 
-/// What followed a write.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AfterWriteOutcome {
     /// What people should know of new checkpoints.
@@ -157,7 +156,6 @@ impl StoreJob for GiveBack {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MendFromFiles {
-    /// The checkpoints to mend.
     pub wanted: CheckpointsToRead,
 }
 
@@ -176,7 +174,6 @@ impl StoreJob for MendFromFiles {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompareFiles {
-    /// What it found.
     pub found: Vec<Verification>,
 }
 

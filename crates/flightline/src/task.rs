@@ -91,7 +91,6 @@ pub struct TaskRow {
 /// Everything that the document of a task is made of.
 #[derive(Clone, Debug)]
 pub struct TaskFacts {
-    /// The sortie and its parts.
     pub view: SortieView,
     /// The agent that has it, or had it last.
     pub agent: Option<Agent>,
@@ -296,7 +295,6 @@ fn word_of(agent: &Agent) -> &str {
 /// A task's document, and what its file is called.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskDocument {
-    /// The name of the file.
     pub file: String,
     /// The content of the file.
     pub checkpoint: DialectDocument,
@@ -373,7 +371,6 @@ impl TaskFacts {
         Ok(Some(TaskDocument { file, checkpoint }))
     }
 
-    /// When it was last reported on.
     #[must_use]
     pub fn last_update(&self) -> Time {
         let view = &self.view;
@@ -399,7 +396,6 @@ impl TaskFacts {
         })
     }
 
-    /// The errors that are still open.
     fn errors(&self) -> Vec<Value> {
         let open = self.view.errors.iter();
         let open = open.filter(|error| error.cleared_at.is_none());

@@ -115,7 +115,6 @@ impl<T: Subcommand> Subcommand for Lazy<T> {
 mod tests {
     use super::*;
 
-    /// The words of every command.
     fn all(command: &Command, above: &[String], found: &mut Vec<Vec<String>>) {
         for below in command.get_subcommands() {
             let words = [above, &[below.get_name().to_owned()]].concat();

@@ -238,7 +238,6 @@ fn say_tasks(page: &mut Page, found: &[RecoveryCandidate]) {
     }
 }
 
-/// Nothing would be resumed, for programs.
 #[derive(Serialize)]
 struct NothingToResume {
     checkpoint_id: Option<String>,

@@ -12,7 +12,6 @@ use super::{
     Config, Environment, FILE, File, Files, MIRROR_ROOT, PRESET, mirror_root, project_text, read,
 };
 
-/// A setting that is to change.
 pub struct SettingChange<'a> {
     pub name: &'a str,
     pub value: &'a str,

@@ -63,13 +63,11 @@ impl Address {
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// The address of something there.
     #[must_use]
     pub fn of(&self, path: &str) -> String {
         format!("{}{path}", self.0)
     }
 
-    /// As it is written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -32,7 +32,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The address, the token and the limits of a client.
 #[derive(Debug)]
 pub struct ClientConfig {
-    /// Where it is.
     pub address: Address,
     /// What opens its door.
     pub token: Secret,
@@ -47,7 +46,6 @@ pub struct ClientConfig {
     pub test_ids: Option<u64>,
 }
 
-/// A client of one server.
 pub struct ServerClient {
     agent: ureq::Agent,
     client_config: ClientConfig,
@@ -55,9 +53,7 @@ pub struct ServerClient {
 
 /// The result of a request over the wire.
 pub enum Sent {
-    /// The server answered.
     Answered(ServerAnswer),
-    /// None, and why.
     Unreachable {
         unreachable: Unreachable,
         /// Whether it may have been done all the same: the same key will tell.
@@ -65,7 +61,6 @@ pub enum Sent {
     },
 }
 
-/// How one attempt ended.
 enum Attempt {
     Answered(ServerAnswer),
     /// It may have been done or not, and is worth asking again, after so long if the server said.
@@ -78,7 +73,6 @@ enum Attempt {
     Distrusted(Unreachable),
 }
 
-/// An answer with its warnings.
 #[derive(Deserialize)]
 struct Whole<'a> {
     #[serde(borrow)]
@@ -172,7 +166,6 @@ impl ServerClient {
         }
     }
 
-    /// Where it asks.
     pub fn address(&self) -> &Address {
         &self.client_config.address
     }

@@ -37,7 +37,6 @@ const PRIVATE: u32 = 0o600;
 /// The longest name of an agent that is the name of a file.
 const LONGEST: usize = 120;
 
-/// The queues of a repository.
 #[derive(Clone, Debug)]
 pub struct Spool {
     /// None where the user has no folder.
@@ -45,7 +44,6 @@ pub struct Spool {
     largest: usize,
 }
 
-/// The content of a queue.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// What can be brought, oldest first.
@@ -55,25 +53,21 @@ pub struct Kept {
     damaged: Vec<String>,
 }
 
-/// A request that is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpooledRequest {
     v: u32,
     /// The key that makes it happen once.
     pub key: String,
-    /// The server it is for.
     pub server: String,
     /// The project that the token opened, and the token's id.
     pub project: String,
     pub token: String,
     /// When it was asked for, by this machine's clock.
     pub at: Time,
-    /// The name of the operation.
     pub operation: String,
     /// The request, without secrets.
     pub request: Value,
-    /// The agent that asked.
     pub agent: Option<String>,
     pub epoch: Option<u64>,
     pub session: Option<String>,
@@ -81,7 +75,6 @@ pub struct SpooledRequest {
 }
 
 impl SpooledRequest {
-    /// A request as it is kept.
     pub fn new(
         key: &str,
         (server, token_owner): (&str, &TokenOwner),
@@ -143,7 +136,6 @@ impl SpooledRequest {
         NoteId::new(uuid::Builder::from_u128(number).into_uuid())
     }
 
-    /// Who asked, as the server is told.
     pub fn caller(&self, token_owner: &TokenOwner) -> Caller {
         Caller {
             on_behalf_of_token: self.on_behalf_of_token(token_owner),
@@ -339,7 +331,6 @@ impl Spool {
         })
     }
 
-    /// Makes the folder.
     fn make(&self) -> Result<&Path, Refusal> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             Refusal::new(
@@ -410,7 +401,6 @@ impl Spool {
 }
 
 impl SpoolQueue {
-    /// Where it is.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -482,7 +472,6 @@ fn trouble(act: &str, path: &Path, error: &io::Error) -> Refusal {
     .hint("nothing was queued: the request is lost unless you run it again")
 }
 
-/// The name of a queue for this server.
 fn at_server(whose: &str, server: &str) -> String {
     format!("{whose}@{}", &sha256_hex(server)[..12])
 }
@@ -520,7 +509,6 @@ fn changed_at(file: &Path) -> Time {
     Time::from_millis(seen.map_or(0, |seen| seen.modified.saturating_mul(1_000)))
 }
 
-/// The content of a file.
 fn read(file: &Path, most: usize) -> io::Result<Kept> {
     let bytes = bytes_of(file, most)?.unwrap_or_default();
     let mut kept = Kept::default();

@@ -28,7 +28,6 @@ enum Overlong {
 }
 
 impl Page {
-    /// An empty page.
     pub(super) fn new(repeated: Repeated, terminal: bool, width: Option<usize>) -> Self {
         Self {
             text: String::new(),
@@ -56,7 +55,6 @@ impl Page {
         text.lines().for_each(|line| self.hint(line));
     }
 
-    /// The text of the page.
     pub fn text(&self) -> &str {
         self.text.trim_end_matches('\n')
     }
@@ -170,7 +168,6 @@ impl Cell {
         }
     }
 
-    /// Text in a style.
     pub fn styled(text: impl Display, style: Style) -> Self {
         Self {
             style,
@@ -178,7 +175,6 @@ impl Cell {
         }
     }
 
-    /// Text that matters most.
     pub fn bold(text: impl Display) -> Self {
         Self::styled(text, BOLD)
     }
@@ -188,7 +184,6 @@ impl Cell {
         Self::styled(text, DIM)
     }
 
-    /// This page, indented.
     #[must_use]
     pub fn indent(mut self, by: usize) -> Self {
         self.indent += by;

@@ -55,7 +55,6 @@ fn trailing(text: &str) -> Option<&str> {
     without_newline(text, str::strip_suffix)
 }
 
-/// Where the block is.
 fn find(text: &str) -> Result<Option<(usize, usize)>, SetupError> {
     let Some(start) = text.find(BEGIN) else {
         return Ok(None);

@@ -12,12 +12,10 @@ use crate::Client;
 pub(super) const NAME: &str = "flightline";
 const ABOUT: &str = "Keeps the work of coding agents through compactions, crashes and new sessions";
 
-/// A file of a plugin's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginFile {
     /// Its path below the folder.
     pub path: String,
-    /// What it says.
     pub text: String,
 }
 
@@ -84,7 +82,6 @@ pub fn plugin_files(client: Client, version: &str) -> Result<Option<Vec<PluginFi
     ]))
 }
 
-/// The commands by which a client installs the plugin from a folder.
 #[must_use]
 pub fn plugin_commands(client: Client, folder: &str) -> Vec<String> {
     let add = if client == Client::Codex {

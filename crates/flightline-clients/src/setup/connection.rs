@@ -67,7 +67,6 @@ pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, 
 /// What keeps a client from running its hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookObstacle {
-    /// The obstacle, as a sentence.
     pub what: String,
     /// What a person does about it.
     pub remedy: String,
@@ -94,7 +93,6 @@ pub fn obstacles(
     }
 }
 
-/// A file that is only read.
 pub(super) fn file(
     client: Client,
     scope: SetupScope,

@@ -12,7 +12,6 @@ use super::setup_file::{SetupFile, SetupScope};
 use super::{JsonPart, SettingsFormat, tables};
 use crate::Client;
 
-/// Where the hooks are in a plugin.
 const HOOKS: &str = "hooks/hooks.json";
 
 /// Our plugin in a client that has it installed and switched on.
@@ -20,14 +19,11 @@ const HOOKS: &str = "hooks/hooks.json";
 pub struct InstalledPlugin {
     /// Its id, such as `flightline@flightline`: the name, and the marketplace that it came from.
     pub id: String,
-    /// Where its files are.
     pub files: PluginFolder,
 }
 
-/// Where the files of a plugin are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginFolder {
-    /// In this folder.
     At(PathBuf),
     /// In a folder of this one that is called by the version: [`newest_version`] says which.
     Versions(SetupFile),

@@ -264,7 +264,6 @@ pub fn script(program: &str, arguments: &[&str]) -> Option<String> {
     script.map(|it| (*it).to_owned())
 }
 
-/// Whether it is a shell.
 pub fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
 }

@@ -115,7 +115,6 @@ fn begins_tag(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '/' | '!' | '?')
 }
 
-/// An author as one word.
 pub(super) fn label(author: &str, nonce: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | ':' | '-' | '@' | '+');
     let word: String = author

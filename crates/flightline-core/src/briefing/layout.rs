@@ -40,7 +40,6 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Our own words.
     fn say(&mut self, words: &str) {
         self.text.push_str(words);
         self.template.push_str(words);
@@ -103,7 +102,6 @@ impl Commands {
         }
     }
 
-    /// What the agent does.
     fn act(&self, what: &str) -> String {
         format!("fleet {what}{}", self.agent)
     }

@@ -28,7 +28,6 @@ pub(super) enum Zone {
     Rest,
 }
 
-/// The heading over a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Heading {
     pub zone: Zone,
@@ -84,11 +83,9 @@ const MAIL: Heading = heading(Zone::Rest, "Unread Mail", "mail");
 pub(super) struct BriefingSection {
     pub heading: &'static Heading,
     content: Content,
-    /// The command that shows all of it.
     command: String,
     /// What it takes, at most, to say what is not shown.
     footer: Size,
-    /// What would be enough.
     need: Size,
     /// What it takes to say anything.
     floor: Size,
@@ -99,7 +96,6 @@ pub(super) enum Content {
     Files { files: Files, fence: Size },
 }
 
-/// What one author has to say.
 pub(super) struct Voice {
     label: String,
     /// What the fence around it costs.
@@ -135,7 +131,6 @@ impl Entry {
     }
 }
 
-/// As much of a section as fits.
 #[derive(Default)]
 pub(super) struct ShownSection {
     pub blocks: Vec<Block>,
@@ -144,13 +139,11 @@ pub(super) struct ShownSection {
     pub size: Size,
 }
 
-/// Lines of one author.
 pub(super) struct Block {
     pub label: String,
     pub lines: Vec<String>,
 }
 
-/// What of a list is not there.
 #[derive(Default)]
 struct Loss {
     /// How many files there are, when folders stand for them.
@@ -378,7 +371,6 @@ fn show_voices(voices: &[Voice], count: usize, room: Size) -> (Vec<Block>, Size,
     (blocks, size, loss)
 }
 
-/// An entry that is shown.
 struct Pick<'a> {
     voice: &'a Voice,
     place: usize,

@@ -18,7 +18,6 @@ const CONSTRAINTS: Heading = heading(Zone::Head, "Constraints", "constraints");
 /// How much of the room for constraints is used, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConstraintRoom {
-    /// What there is.
     pub limit: usize,
     /// What the constraints that hold already take.
     pub used: usize,

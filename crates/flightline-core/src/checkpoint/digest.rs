@@ -32,7 +32,6 @@ pub enum Digest {
 }
 
 impl Digest {
-    /// What new checkpoints have.
     pub const NEW: Self = Self::Buckets;
 
     /// As serde asks: that of the first ones is not written.
@@ -42,7 +41,6 @@ impl Digest {
     }
 }
 
-/// The section a kind of subject belongs to.
 #[must_use]
 pub const fn section_of(kind: Kind) -> Option<&'static str> {
     match kind {
@@ -68,13 +66,9 @@ pub const fn section_of(kind: Kind) -> Option<&'static str> {
 /// One line of a section: a value, named by its revision and hash.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DigestLine {
-    /// The kind of the subject.
     pub kind: Kind,
-    /// The id of the subject.
     pub id: String,
-    /// The revision of the value.
     pub rev: u64,
-    /// The SHA-256 of its text.
     pub sha: String,
 }
 
@@ -156,9 +150,7 @@ pub fn sections_of_kinds(
 /// Whether a value is there, after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It has a new value.
     There,
-    /// It is gone.
     Gone,
 }
 

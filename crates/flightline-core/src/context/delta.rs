@@ -54,7 +54,6 @@ pub enum DeltaFile {
 }
 
 impl DeltaChange {
-    /// This change as the dialect has it.
     #[must_use]
     pub fn to_delta(&self) -> Json {
         match self {
@@ -129,16 +128,12 @@ pub fn changes(before: &[Sortie], now: &[Sortie]) -> Vec<DeltaChange> {
 pub enum DeltaDecision<'a> {
     /// The sortie is put where the change says.
     Move {
-        /// The sortie that moves.
         sortie: &'a Sortie,
-        /// The status that it moves to.
         to: SortieStatus,
     },
-    /// It is there already.
     Already,
     /// Nothing: the change is kept as it is.
     Kept {
-        /// Why the change is not applied.
         why: String,
     },
 }
@@ -206,7 +201,6 @@ fn completed(sorties: &[Sortie]) -> u64 {
     sorties.iter().filter(done).count() as u64
 }
 
-/// Where a task of a column stands.
 fn status_of(column: &str) -> Option<SortieStatus> {
     let first = [
         SortieStatus::Pending,

@@ -41,7 +41,6 @@ impl DocumentArrival {
 }
 
 impl DialectDocument {
-    /// When it says that it was written; none when it does not say.
     #[must_use]
     pub fn written(&self) -> Option<Time> {
         match self.dialect() {

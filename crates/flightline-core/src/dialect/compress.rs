@@ -34,7 +34,6 @@ pub enum Compression {
 /// Bytes that cannot be packed or unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum CompressError {
-    /// The content is larger than allowed.
     #[error("it unfolds into more than {max} bytes")]
     TooLarge {
         /// The largest size that is allowed.
@@ -43,19 +42,15 @@ pub enum CompressError {
     /// They are not what they claim to be, or not all of it.
     #[error("its {} data is damaged: {cause}", .compression.as_str())]
     Damaged {
-        /// What they claim to be.
         compression: Compression,
-        /// The error of the decoder.
         #[source]
         cause: io::Error,
     },
 }
 
 impl Compression {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::None, Self::Gzip, Self::Lz4, Self::Zstd];
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -77,7 +72,6 @@ impl Compression {
         }
     }
 
-    /// The compression this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == word)

@@ -25,7 +25,6 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All of them.
     pub const ALL: [Self; 4] = [
         Self::Sitebuilder,
         Self::Epic,
@@ -44,7 +43,6 @@ impl Dialect {
         }
     }
 
-    /// The dialect this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == word)
@@ -100,7 +98,6 @@ impl DialectDocument {
         }
     }
 
-    /// The dialect that the document is in.
     #[must_use]
     pub const fn dialect(&self) -> Dialect {
         self.dialect

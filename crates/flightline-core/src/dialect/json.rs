@@ -21,11 +21,8 @@ pub enum Json {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number.
     Number(Number),
-    /// A string of text.
     Text(String),
-    /// A list.
     List(Vec<Json>),
     /// An object, its keys in their order; no key twice.
     Object(Vec<(String, Json)>),
@@ -151,7 +148,6 @@ impl Number {
         finite.then(|| Self(Repr::Written(text.into())))
     }
 
-    /// A whole number.
     #[must_use]
     pub const fn whole(value: i64) -> Self {
         Self(Repr::Whole(value))

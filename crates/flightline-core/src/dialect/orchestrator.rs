@@ -27,7 +27,6 @@ pub const VERSION: &str = "1.0.0";
 /// An agent that failed so often is not tried again.
 pub const RETRY_LIMIT: u64 = 3;
 
-/// A checkpoint.
 pub(super) const CHECKPOINT: FieldForm = Object(&[
     ("id", Must, Uuid),
     ("version", Must, Text),
@@ -43,10 +42,8 @@ pub(super) const CHECKPOINT: FieldForm = Object(&[
     ("recovery", Must, RECOVERY),
 ]);
 
-/// Where a checkpoint stands.
 const STATUSES: &[&str] = &["creating", "valid", "corrupted", "expired", "archived"];
 
-/// Where the workflow was.
 const WORKFLOW: FieldForm = Object(&[
     ("currentState", Must, Text),
     ("previousState", May, Text),
@@ -62,7 +59,6 @@ const STATE_ENTRY: FieldForm = Object(&[
     ("trigger", Must, Text),
 ]);
 
-/// What the agents were at.
 const AGENTS: FieldForm = List(&Object(&[
     ("agentId", Must, Text),
     (
@@ -83,7 +79,6 @@ const AGENTS: FieldForm = List(&Object(&[
     ),
 ]));
 
-/// What the agents knew.
 const CONTEXT: FieldForm = Object(&[
     ("projectId", Must, Text),
     ("sessionId", Must, Text),
@@ -94,7 +89,6 @@ const CONTEXT: FieldForm = Object(&[
     ("decisions", Must, List(&DECISION)),
 ]);
 
-/// Something that was made.
 const ARTIFACT: FieldForm = Object(&[
     ("id", Must, Text),
     ("type", Must, Text),
@@ -102,7 +96,6 @@ const ARTIFACT: FieldForm = Object(&[
     ("checksum", Must, Text),
 ]);
 
-/// Something that was decided.
 const DECISION: FieldForm = Object(&[
     ("id", Must, Text),
     ("decision", Must, Text),
@@ -110,7 +103,6 @@ const DECISION: FieldForm = Object(&[
     ("madeAt", Must, Time),
 ]);
 
-/// What had become of files, and what git said.
 const FILE_SYSTEM: FieldForm = Object(&[
     ("modifiedFiles", Must, List(&MODIFIED_FILE)),
     ("createdFiles", Must, List(&Text)),
@@ -118,7 +110,6 @@ const FILE_SYSTEM: FieldForm = Object(&[
     ("gitStatus", May, GIT_STATUS),
 ]);
 
-/// A file that was changed.
 const MODIFIED_FILE: FieldForm = Object(&[
     ("path", Must, Text),
     ("checksum", Must, Text),
@@ -126,7 +117,6 @@ const MODIFIED_FILE: FieldForm = Object(&[
     ("modifiedAt", Must, Time),
 ]);
 
-/// What git said.
 const GIT_STATUS: FieldForm = Object(&[
     ("branch", Must, Text),
     ("commitHash", Must, Text),
@@ -166,7 +156,6 @@ const RECOVERY: FieldForm = Object(&[
     ("blockers", Must, List(&Text)),
 ]);
 
-/// Whether a checkpoint says that it was archived.
 #[must_use]
 pub fn is_archived(checkpoint: &Json) -> bool {
     checkpoint.word("status") == "archived"

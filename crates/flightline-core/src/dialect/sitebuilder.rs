@@ -30,7 +30,6 @@ pub const STATUS_FILE: &str = "progress/STATUS.md";
 
 const ARCHIVED: &str = "-complete";
 
-/// A task's checkpoint.
 pub(super) const CHECKPOINT: FieldForm = Object(&[
     // Agent, task and the time it began, as one word.
     ("checkpoint_id", Must, Text),
@@ -81,21 +80,18 @@ const ERROR: FieldForm = Object(&[
     ("blocking", Null, Bool),
 ]);
 
-/// Where the agent is in its run.
 const CONTEXT: FieldForm = Object(&[
     ("last_processed", Null, Text),
     ("next_to_process", Null, Text),
     ("notes", Null, Text),
 ]);
 
-/// A sign of life.
 const HEARTBEAT: FieldForm = Object(&[
     ("last_beat", Must, Stamp),
     ("interval_seconds", Null, Whole),
     ("status", Null, Text),
 ]);
 
-/// Reads a part of a checkpoint.
 pub fn read_part(text: &str) -> Result<Json, Unreadable> {
     let part = Json::parse(text)?;
     CHECKPOINT.check_part(&part)?;
@@ -115,7 +111,6 @@ pub fn archive_name(agent: &str, task: &str) -> Result<String, Refusal> {
     Ok(format!("{}{ARCHIVED}.json", stem(agent, task)?))
 }
 
-/// Whether a file is an archive by its name.
 #[must_use]
 pub fn is_archive(file: &str) -> bool {
     file.strip_suffix(".json")
@@ -214,7 +209,6 @@ fn apply_subtasks(subtasks: &mut Json, mut newer: Vec<(String, Json)>) {
     }
 }
 
-/// Sets each of these fields of an object.
 fn replace(form: FieldForm, object: &mut Json, newer: Vec<(String, Json)>) {
     if !matches!(object, Json::Object(_)) {
         *object = Json::Object(Vec::new());

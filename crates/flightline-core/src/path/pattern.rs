@@ -97,7 +97,6 @@ fn parts(text: &str, read: fn(&str) -> Part) -> Vec<Part> {
     }
 }
 
-/// One part of a path.
 enum Part {
     /// `**`
     AnyDepth,
@@ -295,7 +294,6 @@ enum Letters {
 }
 
 impl Letters {
-    /// Whether there is a character in both.
     fn meet(&self, other: &Self) -> bool {
         match (self, other) {
             // A list cannot exclude all characters.

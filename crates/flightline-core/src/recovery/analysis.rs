@@ -15,20 +15,14 @@ const DEAD_ENDS: [&str; 2] = ["ERROR", "ABORTED"];
 /// A unit of work, as far as the rule looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit<'a> {
-    /// What it is called.
     pub name: &'a str,
-    /// Where it stands.
     pub standing: UnitStanding,
-    /// How often it was tried.
     pub attempts: u64,
 }
 
-/// Where a unit of work stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitStanding {
-    /// An agent works on it.
     Running,
-    /// It was not done.
     Failed,
     /// It waits, it is done, or it is left out.
     Settled,
@@ -92,22 +86,16 @@ pub struct Analysis {
     pub suggestions: Vec<String>,
 }
 
-/// What an analysis looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Analyzed<'a> {
-    /// The mission that is analysed.
     pub mission: &'a Mission,
-    /// Its sorties, in order.
     pub sorties: &'a [Sortie],
-    /// The agents of the project.
     pub agents: &'a [Agent],
-    /// When it is, or was, so.
     pub when: AnalysedAt<'a>,
     /// A sortie that failed after so many attempts is not tried again.
     pub retry_limit: u64,
 }
 
-/// When a mission is as it is analysed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnalysedAt<'a> {
     /// Now, and it is the current mission.
@@ -119,7 +107,6 @@ pub enum AnalysedAt<'a> {
 }
 
 impl AnalysedAt<'_> {
-    /// The command that resumes from there.
     fn command(self) -> String {
         match self {
             Self::Now => "fleet resume".to_owned(),

@@ -9,7 +9,6 @@ const DAY: Millis = 86_400_000;
 /// What shows which time it is, apart from the clock.
 #[derive(Clone, Debug)]
 pub struct ClockEvidence<'a> {
-    /// When the project was made.
     pub created: Time,
     /// The notes of the last retention.
     pub last: Option<&'a LastPrune>,
@@ -17,7 +16,6 @@ pub struct ClockEvidence<'a> {
     pub work_went_on: bool,
     /// How long this machine has been running.
     pub uptime: Option<&'a Uptime>,
-    /// What the clock says.
     pub now: Time,
 }
 

@@ -9,7 +9,6 @@ use super::checkpoints::{
 };
 use super::events::EventQuery;
 
-/// The schema of something.
 type Shape = fn(&mut SchemaGenerator) -> Schema;
 
 /// A route that is more than one operation, or an envelope of its own: what is to be said of it.
@@ -89,17 +88,14 @@ impl Special {
     }
 }
 
-/// The schema of any object.
 fn object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object" })
 }
 
-/// The schema of any value.
 fn anything(_: &mut SchemaGenerator) -> Schema {
     Schema::default()
 }
 
-/// Every one of them.
 #[rustfmt::skip]
 pub(crate) const SPECIAL: &[Special] = &[
     special("createCheckpoint", ("POST", "/api/v1/checkpoints"), "Take a checkpoint", (201, "agent")).takes(Create::json_schema).gives(CreatedCheckpoint::json_schema),

@@ -9,12 +9,9 @@ const FIRST_RETRY: Duration = Duration::from_secs(15);
 /// … but no later than this.
 pub(super) const LAST_RETRY: Duration = Duration::from_secs(15 * 60);
 
-/// The record of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobStatus {
-    /// When it ended last.
     pub(crate) at: Instant,
-    /// How long it took.
     pub(crate) took: Duration,
     /// What went wrong with all of it, if anything did.
     trouble: Option<Failure>,
@@ -22,9 +19,7 @@ pub(crate) struct JobStatus {
     troubles: BTreeMap<Arc<str>, Failure>,
     /// When it runs next, at the latest.
     pub(crate) due: Instant,
-    /// How often it ran.
     pub(crate) runs: u64,
-    /// How often it failed.
     pub(crate) failures: u64,
 }
 
@@ -40,13 +35,11 @@ struct Failure {
 /// What went wrong with a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobError {
-    /// The message of the error.
     pub(crate) message: String,
     /// It is tried again within this time.
     pub(crate) retry_within: Duration,
 }
 
-/// The outcome of a job.
 #[derive(Debug)]
 pub(crate) enum JobRun {
     /// It was done for these projects, and is to be done again after so long.
@@ -55,7 +48,6 @@ pub(crate) enum JobRun {
     Not(JobError),
 }
 
-/// The records of all jobs.
 #[derive(Debug, Default)]
 pub(crate) struct JobStatuses(Mutex<BTreeMap<&'static str, JobStatus>>);
 
@@ -154,7 +146,6 @@ impl JobStatuses {
         self.jobs().get(name).cloned()
     }
 
-    /// The records of all jobs.
     pub(crate) fn all(&self) -> BTreeMap<&'static str, JobStatus> {
         self.jobs().clone()
     }

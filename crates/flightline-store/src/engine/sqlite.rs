@@ -80,7 +80,6 @@ pub(crate) struct Sqlite {
     /// commit the rest, or, after some errors, each further statement by itself.
     failed: bool,
     broken: bool,
-    /// Only looked at.
     look_only: bool,
     steps: CrashPoints,
     statements: u64,

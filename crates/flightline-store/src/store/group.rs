@@ -20,7 +20,6 @@ use crate::tx::{Actor, Trace, Tx};
 pub(super) struct Group {
     /// The project's row, as the members before have left it.
     project: ProjectRow,
-    /// One moment for all of them.
     now: Time,
     trace: Trace,
     /// Whether the place is marked that the next member can come back to.
@@ -39,9 +38,7 @@ const HOLDING: u32 = 16;
 /// How groups fared that were decided without holding the project.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// How many were overtaken, in all.
     overtaken: u64,
-    /// How many were overtaken in a row.
     in_a_row: u32,
     /// How many of the next ones hold the project.
     holding: u32,
@@ -195,7 +192,6 @@ impl Store {
         }
     }
 
-    /// Whether there is a group that can still be committed.
     #[must_use]
     pub fn has_sound_group(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.lost)

@@ -7,12 +7,9 @@ use std::time::Duration;
 use crate::clock::{Clock, IdSource};
 use crate::crash_points::CrashPoints;
 
-/// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Where the time comes from.
     pub clock: Clock,
-    /// Where new ids come from.
     pub ids: IdSource,
     /// How long to wait for one's turn to write.
     pub patience: Duration,

@@ -40,11 +40,8 @@ statements! {
 /// An agent's last sign of life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pulse {
-    /// The agent that gave it.
     pub agent: String,
-    /// The epoch of the agent's session.
     pub epoch: u64,
-    /// When it was given.
     pub at: Time,
     /// What it said of itself: step, context, tokens.
     pub data: Json,

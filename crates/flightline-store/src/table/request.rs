@@ -19,7 +19,6 @@ statements! {
 /// How long an outcome is remembered.
 const REMEMBERED: u64 = 30 * 86_400_000;
 
-/// A remembered request.
 pub(crate) struct Remembered {
     pub(crate) hash: String,
     pub(crate) outcome: String,
@@ -54,7 +53,6 @@ pub(crate) fn any_old(
     Ok(!rows.is_empty())
 }
 
-/// Forgets outcomes whose time is over.
 pub(crate) fn forget(
     driver: &mut dyn Driver,
     project: &ProjectRow,

@@ -142,7 +142,6 @@ impl Tx<'_> {
         Ok(Some(known))
     }
 
-    /// How many of each status there are.
     pub(super) fn cached_counts(
         &mut self,
         kind: Kind,

@@ -16,7 +16,6 @@ impl Tx<'_> {
         overview::last_worked_on(self.driver, &self.project.id, rev, state)
     }
 
-    /// How many of a kind there are of each status.
     pub fn counts_by_status(&mut self, kind: Kind) -> Result<BTreeMap<String, u64>, StoreError> {
         let counts = overview::by_status(self.driver, &self.project.id, kind)?;
         Ok(counts.into_iter().collect())

@@ -178,7 +178,6 @@ impl Tx<'_> {
         }
     }
 
-    /// How many of each status there are.
     pub fn counts(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<(String, u64)>, StoreError> {
         match self.cached_counts(kind, find)? {
             Some(known) => Ok(known),

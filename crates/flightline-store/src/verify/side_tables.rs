@@ -32,13 +32,11 @@ statements! {
 pub enum Stale {
     /// The last sign of life of this agent.
     Pulse(String),
-    /// The watch of this lock.
     Watch(String),
     /// A remembered request: its author, and its key.
     Request(String, String),
     /// The state of the file of this checkpoint.
     Backup(String),
-    /// The project's own row.
     Project,
 }
 

@@ -15,7 +15,6 @@ const MOST: usize = 16;
 /// Of how many missions.
 const MISSIONS: usize = 1_000;
 
-/// What happened last.
 #[derive(Default)]
 pub(super) struct RecentEvents {
     missions: HashMap<MissionId, Recent>,
@@ -39,9 +38,7 @@ struct Recent {
 
 /// What the cache knows of an event that was looked for.
 pub(crate) enum RecentLookup<'a> {
-    /// This is it.
     It(&'a Event),
-    /// There is none.
     None,
     /// It may be older than what is remembered.
     Unknown,

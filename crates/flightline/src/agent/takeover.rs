@@ -284,7 +284,6 @@ impl Operation for ShowHandoff {
     }
 }
 
-/// An agent's holdings, and who was given them when.
 struct Held {
     to: Option<Name>,
     at: Option<Time>,
@@ -293,7 +292,6 @@ struct Held {
     messages: u64,
 }
 
-/// The checkpoint of an agent that has begun.
 fn begun(old: &Agent, checkpoint: Option<DialectDocument>) -> Result<DialectDocument> {
     let name = old.name.as_str();
     checkpoint.ok_or_else(|| {

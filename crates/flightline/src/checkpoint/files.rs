@@ -239,7 +239,6 @@ pub(crate) fn each(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The checkpoint whose file this is, by its name.
 #[must_use]
 pub fn id_of(path: &Path) -> Option<CheckpointId> {
     let name = path.file_name()?.to_str()?;
@@ -290,7 +289,6 @@ pub fn parse(text: &str) -> std::result::Result<CheckpointDocument, Refusal> {
     Ok(document)
 }
 
-/// Refuses a document of a version that we do not know.
 pub(crate) fn refuse_newer(version: &str) -> std::result::Result<(), Refusal> {
     if version.split('.').next() == Some("1") {
         return Ok(());

@@ -24,9 +24,7 @@ use crate::recovery::resume::Resume;
 use crate::recovery::undo::Undo;
 use crate::registry::Registered;
 
-/// An operation that reads checkpoints.
 pub trait ReadsCheckpoints: Registered + Clone {
-    /// The checkpoints that the operation reads.
     fn wanted(&self) -> CheckpointsToRead;
 
     /// The request as it is rehearsed: what a real one would only do after a further word is shown all the same.
@@ -118,7 +116,6 @@ pub struct OutcomeWithWarnings<T> {
     pub done: Result<Done<T>>,
     /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
-    /// Whether something was written.
     pub written: bool,
 }
 

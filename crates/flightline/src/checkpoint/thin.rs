@@ -364,7 +364,6 @@ fn thinned_to(fleet: &mut Fleet) -> Result<u64> {
     })
 }
 
-/// What a thinning looks at.
 struct Looking {
     before: Time,
     mission: Option<MissionId>,

@@ -186,7 +186,6 @@ fn read(value: &StateValue) -> std::result::Result<RecordedFiles, String> {
         .map_err(|error| format!("its section `file_system` cannot be read: {error}"))
 }
 
-/// Checks the section of a whole document.
 pub(super) fn check(document: &CheckpointDocument) -> std::result::Result<(), String> {
     let value = document.state.as_ref().map(|state| &state.file_system);
     let record = value.and_then(Option::as_ref).map(read).transpose()?;

@@ -189,7 +189,6 @@ pub(crate) fn own_mission(ctx: &mut OpContext<'_, '_>) -> Result<Option<Mission>
     }
 }
 
-/// The mission of the work that an agent holds.
 pub(crate) fn mission_of(ctx: &mut OpContext<'_, '_>, me: AgentId) -> Result<Option<Mission>> {
     let held = crate::agent::held_sorties(ctx, me)?;
     let Some(sortie) = held.last().map(|id| ctx.sortie(id)).transpose()? else {

@@ -32,7 +32,6 @@ pub struct DocumentExtras<'a> {
     pub history: &'a [PastState],
     /// The work tree as it was seen; the sorties' reports of files where there was no look.
     pub file_system: Option<Value>,
-    /// How the document's file is compressed.
     pub compression: Compression,
 }
 

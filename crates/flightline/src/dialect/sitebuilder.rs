@@ -121,7 +121,6 @@ pub(super) fn find(ctx: &mut OpContext<'_, '_>, checkpoint: &Json) -> Result<Opt
     }
 }
 
-/// When a document's task was last reported on.
 pub(super) fn last_update(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<Time>> {
     match known(ctx, document)? {
         Some((Standing::Open, sortie)) => Ok(Some(task::load(ctx, sortie)?.last_update())),

@@ -46,7 +46,6 @@ impl Spec {
 pub(super) trait ErasedOperation {
     fn spec(&self) -> Spec;
     fn acts_for(&self) -> ActsFor<'_>;
-    /// The request as JSON.
     fn request(&self) -> Result<String>;
     fn asked(&self) -> Result<String>;
     fn for_later(&self, asked_at: Time) -> Result<String>;
@@ -134,7 +133,6 @@ fn without_outcome(name: &str) -> Refusal {
 
 /// An outcome without its type. It is written as JSON where its reader is, and not on the thread that writes to the store.
 pub trait ErasedOutcome: Send {
-    /// The outcome as JSON.
     fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal>;
 }
 

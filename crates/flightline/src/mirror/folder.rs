@@ -49,7 +49,6 @@ pub(super) struct MirrorFolder {
     place: PathBuf,
     /// The name of the place, as people know it.
     name: &'static str,
-    /// Where their shadows are.
     shadows: Dir,
     _turn: File,
 }
@@ -80,7 +79,6 @@ impl MirrorFolder {
         })
     }
 
-    /// What a dialect's folder is called.
     pub(super) const fn name(dialect: Dialect) -> &'static str {
         match dialect {
             Dialect::Sitebuilder => sitebuilder::FOLDER,
@@ -417,7 +415,6 @@ fn wait_for(turn: &File) -> io::Result<()> {
 
 /// The content at a file's place.
 enum Seen {
-    /// There is no file.
     Missing,
     /// What we last saw there.
     Ours,

@@ -114,7 +114,6 @@ fn put_in_place(request: &Rebuild<'_>, folder: &Path, side: &Path, done: &Rebuil
     Ok(())
 }
 
-/// What an old store could still tell.
 struct Old {
     seen: ReplacedStore,
     rev: u64,

@@ -31,11 +31,9 @@ pub(super) struct Chosen {
     pub(super) analysis: Option<Analysis>,
     /// Whose work was left out, in seed D's words.
     pub(super) agents: Vec<String>,
-    /// The sorties that were left out.
     pub(super) sorties: Vec<SortieId>,
     /// The state that the workflow was to be set back to.
     pub(super) reset_to: Option<Name>,
-    /// Whether it was in another one.
     pub(super) moved: bool,
     /// Warnings about the decisions.
     pub(super) warnings: Vec<String>,

@@ -20,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// What a rewind did.
 pub(super) struct Rewound {
     pub(super) mission: Mission,
     pub(super) before: CheckpointId,

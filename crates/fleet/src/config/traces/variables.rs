@@ -14,7 +14,6 @@ use crate::remote::{Address, trusted};
 /// The name of this server, unless a variable says otherwise.
 const SERVICE: &str = "flightline";
 
-/// The variables, and the warnings about them.
 struct Variables<F> {
     get: F,
     warnings: Vec<String>,

@@ -26,7 +26,6 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

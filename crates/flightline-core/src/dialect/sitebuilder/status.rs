@@ -13,18 +13,12 @@ pub const END: &str = "<!-- /flightline:active-checkpoints -->";
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusRow {
-    /// The agent that has the task.
     pub agent: String,
-    /// The id of the task.
     pub task: String,
-    /// How far it is.
     pub percent: u8,
-    /// When its checkpoint was last written.
     pub last_update: Option<Time>,
-    /// Where it stands.
     pub status: String,
 }
 

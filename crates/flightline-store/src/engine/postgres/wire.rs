@@ -37,7 +37,6 @@ type Job = Box<dyn FnOnce(&mut Client) + Send>;
 pub(super) enum WireFault {
     /// The server said so, or the connection broke.
     Said(postgres::Error),
-    /// The server is silent.
     Silent,
 }
 

@@ -24,7 +24,6 @@ const USUAL: usize = 4_096;
 /// How many characters the sum of a line has.
 const SUM: usize = 16;
 
-/// The folder in which the file is.
 #[derive(Debug)]
 pub(crate) struct AnchorFolder(Arc<Dir>);
 

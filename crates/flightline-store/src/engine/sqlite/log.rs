@@ -132,7 +132,6 @@ impl Sqlite {
         restarted.map(drop)
     }
 
-    /// Runs a checkpoint of SQLite's log; says how many pages the log has.
     fn pages_of_log(&mut self, checkpoint: &'static str) -> Result<u64, StoreError> {
         let rows = self.query(checkpoint, &[])?;
         rows.first().map_or(Ok(0), |row| row.unsigned(1))

@@ -25,7 +25,6 @@ use crate::error::StoreError;
 /// No value of ours is longer: what is came from somewhere else.
 const LONGEST_VALUE: i32 = 64 * 1024 * 1024;
 
-/// The pages of a new store.
 pub(super) const PAGE_SIZE: u32 = 8192;
 
 /// `FLTL`: says that a SQLite file is ours.

@@ -13,7 +13,6 @@ use super::{Sqlite, classify};
 use crate::engine::DiskSpace;
 use crate::error::StoreError;
 
-/// How much is kept.
 const SIZE: u32 = 256 * 1024;
 /// So much must be left beside it when it is made again: it would be gone with the next write.
 const MARGIN: u64 = 128 * 1024;
@@ -54,7 +53,6 @@ impl Reserve {
 }
 
 impl Sqlite {
-    /// Makes sure that the reserve is there.
     pub(super) fn make_reserve(&mut self) -> Result<(), StoreError> {
         if self.reserve.is_there() {
             return Ok(());

@@ -116,7 +116,6 @@ fn document_in(
     Ok(Some((file, document)))
 }
 
-/// The document that stands for a checkpoint, as it is given out.
 pub(super) fn document(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
