@@ -132,7 +132,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// The door for times from outside: only those that [`Time::is_plausible`] come in.
+/// Reads a time from outside: only one that [`Time::is_plausible`] is accepted.
 impl FromStr for Time {
     type Err = NotATime;
 

@@ -66,7 +66,7 @@ impl FromStr for Scope {
     }
 }
 
-/// A token that opens a server's door for one project.
+/// A token that opens a server for one project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     pub id: TokenId,

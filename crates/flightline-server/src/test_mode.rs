@@ -14,7 +14,7 @@ use crate::route::HandlerResult;
 /// Asks for a server in test mode. Only builds for tests have it.
 #[derive(Clone, Debug)]
 pub struct TestMode {
-    /// The token that opens the door without being in the store, where a token of its own would be seen.
+    /// The token that is accepted without being in the store, where a token of its own would be seen.
     pub token: String,
     /// The token's name: the acting user.
     pub user: String,

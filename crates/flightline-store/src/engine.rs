@@ -237,7 +237,7 @@ pub(crate) trait Driver: Send {
         Ok(None)
     }
 
-    /// Whether a question costs next to nothing now. To a server it is a journey, and what waits to be written would be written before it.
+    /// Whether a question costs next to nothing now. To a server it is a round trip, and the waiting writes would be sent before it.
     fn is_near(&self) -> bool {
         true
     }
@@ -339,7 +339,7 @@ pub(crate) trait Driver: Send {
     /// Prepares a statement without running it.
     fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError>;
 
-    /// How many statements this connection has run; of PostgreSQL, how many journeys it has made to the server.
+    /// How many statements this connection has run; of PostgreSQL, how many round trips it has made to the server.
     fn statements(&self) -> u64;
 
     /// What it is called: `sqlite` or `postgres`.

@@ -153,7 +153,7 @@ pub struct Caller {
     pub place: Option<Cursor>,
     /// Which part of a list it wants. An operation that does not know how to give one gives all.
     pub window: Option<Window>,
-    /// The token it came in with, through a server's door: looked at again in every transaction, so that one
+    /// The token that a server got with the request: looked at again in every transaction, so that one
     /// that was taken back while its request waited opens nothing.
     pub token: Option<Presented>,
     /// The token that this was said with, which opens nothing any more.
@@ -359,8 +359,8 @@ impl Fleet {
         acting.done(self, went)
     }
 
-    /// Runs or rehearses an operation for a door that wants the text of its outcome.
-    pub(crate) fn act_for_door<O: Operation>(
+    /// Runs or rehearses an operation for a front end that needs only the text of its outcome.
+    pub(crate) fn act_erased<O: Operation>(
         &mut self,
         operation: &O,
         caller: &Caller,

@@ -1,9 +1,9 @@
 //! The registry of operations: every operation by its name, from JSON to JSON.
 //!
-//! HTTP, MCP, hooks at a server and `fleet call` are doors to it. A door finds an operation with [`find`], or
-//! runs it with [`call`]; what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
+//! HTTP, MCP, hooks at a server and `fleet call` are its front ends. They find an operation with [`find`], or
+//! run it with [`call`]; what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
 //! ask for it over a network ([`OperationEntry::scope`]), how large its request may be ([`OperationEntry::largest`]), and the JSON
-//! schemas of its request and outcome are told here, once for all doors. No door holds a rule of its own.
+//! schemas of its request and outcome are told here, once for all front ends. No front end has a rule of its own.
 
 pub mod misfit;
 
@@ -108,7 +108,7 @@ impl From<Result<Box<RawValue>, Refusal>> for Called {
     }
 }
 
-/// What a door says of a request that was not refused.
+/// The answer to a request that was not refused.
 #[derive(Debug)]
 pub enum Spoken {
     Outcome(Box<RawValue>),
@@ -132,7 +132,7 @@ pub fn value_of(outcome: &RawValue) -> Result<Value, Refusal> {
         .map_err(|error| Refusal::new(Code::Failed, format!("cannot read the outcome: {error}")))
 }
 
-/// An operation, as doors know it.
+/// An operation, as the front ends see it.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationEntry {
     pub name: &'static str,
@@ -180,8 +180,8 @@ pub trait Registered: Operation {
         when: When,
     ) -> crate::Result<Answered<Self::Outcome>>;
 
-    /// Runs or rehearses it for a door that wants the text of its outcome.
-    fn run_for_door(
+    /// Runs or rehearses it for a front end that needs only the text of its outcome.
+    fn run_erased(
         &self,
         fleet: &mut Fleet,
         ask: &CallContext<'_>,
@@ -209,12 +209,12 @@ macro_rules! register {
             }
 
             #[inline(never)]
-            fn run_for_door(
+            fn run_erased(
                 &self,
                 fleet: &mut Fleet,
                 ask: &CallContext<'_>,
             ) -> crate::Result<Answered<Box<dyn ErasedOutcome>>> {
-                fleet.act_for_door(self, ask.caller, ask.rehearse)
+                fleet.act_erased(self, ask.caller, ask.rehearse)
             }
 
             #[inline(never)]
@@ -516,7 +516,7 @@ fn read_request<O: Registered>(request: &str) -> Result<Box<dyn ErasedRequest>, 
 
 impl<O: Registered> ErasedRequest for Plain<O> {
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {
-        self.0.run_for_door(fleet, ask).into()
+        self.0.run_erased(fleet, ask).into()
     }
 }
 

@@ -33,7 +33,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct ClientConfig {
     pub address: Address,
-    /// What opens its door.
     pub token: Secret,
     /// How long is asked again in all.
     pub patience: Duration,

@@ -575,7 +575,7 @@ impl Driver for Postgres {
     }
 
     fn statements(&self) -> u64 {
-        self.wire.journeys()
+        self.wire.round_trips()
     }
 
     fn name(&self) -> &'static str {

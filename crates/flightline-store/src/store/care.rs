@@ -43,7 +43,7 @@ impl Store {
         self.driver.mend_schema(patience)
     }
 
-    /// How many statements this connection has run; of PostgreSQL, how many journeys it has made to the server. For figures that do
+    /// How many statements this connection has run; of PostgreSQL, how many round trips it has made to the server. For figures that do
     /// not depend on the machine.
     #[must_use]
     pub fn statements(&self) -> u64 {

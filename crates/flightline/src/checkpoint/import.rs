@@ -341,7 +341,7 @@ fn read<S: Subject>(value: &StateValue) -> std::result::Result<S, String> {
 }
 
 /// Whether a value is what it says: of its kind and id, of this mission or of the whole project, and with
-/// nothing in it that would not be let in by any other door.
+/// nothing in it that any other operation would refuse.
 fn check_value(value: &StateValue, mission: MissionId) -> std::result::Result<(), String> {
     fn of<S: Subject>(value: &StateValue) -> std::result::Result<Option<MissionId>, String> {
         read::<S>(value).map(|subject| subject.keys().mission)

@@ -112,7 +112,7 @@ impl<'a, O: Operation> Acting<'a, O> {
         Ok(Answered::Now(went.with(outcome?)))
     }
 
-    /// The outcome, after it ran, for a door that wants its text: an outcome that is text already is not parsed.
+    /// The outcome, after it ran, for a front end that needs only its text: an outcome that is text already is not parsed.
     pub(super) fn erased(self, went: Went) -> Result<Answered<Box<dyn ErasedOutcome>>> {
         let outcome: Box<dyn ErasedOutcome> = match self.held {
             Held::Later(later) => return Ok(Answered::Later(later)),

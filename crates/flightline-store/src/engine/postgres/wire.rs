@@ -84,7 +84,7 @@ pub(super) struct Wire {
     /// Ends when the connection has.
     end: Receiver<()>,
     /// How often it was asked for something.
-    journeys: u64,
+    round_trips: u64,
 }
 
 impl Wire {
@@ -138,7 +138,7 @@ impl Wire {
                 jobs: Some(jobs),
                 closed,
                 end,
-                journeys: 0,
+                round_trips: 0,
             }),
             Ok(Err(error)) => Err(super::connect::refused(&error)),
             Err(RecvTimeoutError::Timeout) => Err(super::connect::silent(at_most)),
@@ -148,8 +148,8 @@ impl Wire {
         }
     }
 
-    pub(super) fn journeys(&self) -> u64 {
-        self.journeys
+    pub(super) fn round_trips(&self) -> u64 {
+        self.round_trips
     }
 
     /// Has something done over the connection, in at most the time that a statement may take.
@@ -173,7 +173,7 @@ impl Wire {
         at_most: Option<Duration>,
         what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
     ) -> Result<T, WireFault> {
-        self.journeys += 1;
+        self.round_trips += 1;
         let (sender, answer) = sync_channel(1);
         let job: Job = Box::new(move |client| {
             // The caller may no longer wait for it.
