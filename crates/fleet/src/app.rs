@@ -89,7 +89,7 @@ impl App {
         let mut home = discover(&here, user_home.as_deref())?;
         let root = root_of(home.as_ref(), &here);
         let server = server(&globals, &env, &root)?;
-        // A server needs no state folder here; what is kept on this machine gets one when it is needed.
+        // A server needs no state folder here; a queue on this machine gets one when it is needed.
         if server.is_some() && home.is_none() {
             let state = root.join(STATE_FOLDER);
             home = Some(Home { state, root });
@@ -134,7 +134,7 @@ impl App {
         }
     }
 
-    /// Whether a server looks after what is written. A server in test mode leaves it to commands.
+    /// Whether a server runs the upkeep after writes. A server in test mode leaves it to commands.
     pub fn has_keeper(&self) -> bool {
         self.server.is_some() && self.env.test_now.is_none()
     }
@@ -400,7 +400,7 @@ impl App {
             .ok_or_else(|| Refusal::new(Code::Failed, "the store is not open"))
     }
 
-    /// The way to the server, and what is kept until it can be reached.
+    /// The client of the server, with the queue of requests that wait until it can be reached.
     fn queueing_client(&self, config: &Config) -> Result<QueueingClient, Refusal> {
         let address = self.server.clone();
         let address = address.ok_or_else(|| Refusal::invalid("no server was named"))?;
@@ -672,7 +672,7 @@ impl App {
         }
     }
 
-    /// Says that what was shown is a stranger's word, if it is.
+    /// Says that the answer is a stranger's word, if it is.
     pub fn say_untrusted(&self) {
         if self.untrusted {
             self.ui.warn(UNTRUSTED);
@@ -780,7 +780,7 @@ impl App {
         Ok(self.now()?.to_string().replace([':', '.'], "-"))
     }
 
-    /// Ids of these kinds as people read them, for what is about to be shown. Asks the store only when people will read
+    /// Ids of these kinds as people read them, for the answer that is about to be shown. Asks the store only when people will read
     /// them, and only about those in it.
     pub fn short<T: Serialize>(&mut self, kinds: &[Kind], shown: &T) -> Result<Short, Refusal> {
         if self.ui.json || self.ui.quiet {
@@ -867,7 +867,7 @@ pub fn unusable(error: StoreError, state: &Path, location: &Location) -> Refusal
     }
 }
 
-/// What to do about a state folder that names no project, or has no store: what is left of its work comes first.
+/// What to do about a state folder that names no project, or has no store: the remains of its work come first.
 pub fn without_project(state: &Path) -> String {
     let prospect = prospect(state, &Location::Folder(state.to_path_buf()));
     match prospect.files {

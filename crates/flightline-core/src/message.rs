@@ -62,7 +62,7 @@ pub struct EventDigest {
 }
 
 impl EventDigest {
-    /// Of one event, added to what was not read before it.
+    /// The digest of one event, added to the unread ones before it.
     #[must_use]
     pub fn of(event: &Event, before: Option<&Self>) -> Self {
         Self {

@@ -126,7 +126,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// So much of what was lost is remembered: a document has a size.
+    /// So many losses are remembered: a document has a size.
     pub const MOST_LOST: usize = 50;
 }
 

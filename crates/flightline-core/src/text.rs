@@ -134,7 +134,7 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
 }
 
 thread_local! {
-    /// Whether what is read on this thread came through this door before.
+    /// Whether the document that this thread reads was cleaned before.
     static KNOWN: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -279,7 +279,7 @@ impl fmt::Debug for Name {
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <Cow<'_, str>>::deserialize(deserializer)?;
-        // The rules for secrets change from version to version, and what is stored must be read for ever.
+        // The rules for secrets change from version to version, and stored texts must be read for ever.
         let parse = if is_stored() {
             Self::parse_shape
         } else {
@@ -298,7 +298,7 @@ pub struct JsonData(serde_json::Value);
 impl JsonData {
     pub const MAX_DEPTH: usize = 32;
 
-    /// Cleans and checks `raw`. Refuses what is nested deeper than [`JsonData::MAX_DEPTH`].
+    /// Cleans and checks `raw`. Refuses values nested deeper than [`JsonData::MAX_DEPTH`].
     pub fn new(raw: serde_json::Value) -> Result<Self, Refusal> {
         clean_data(raw, Self::MAX_DEPTH).map(Self)
     }

@@ -21,7 +21,7 @@ struct Row {
     argument: Option<(&'static str, &'static str, bool)>,
     /// The call that looks up its content, given its argument.
     call: Option<fn(Option<&str>) -> Call>,
-    /// What the agent is told, given its argument and what was found.
+    /// What the agent is told, given its argument and the outcomes of the calls.
     say: fn(Option<&str>, &Value) -> String,
 }
 

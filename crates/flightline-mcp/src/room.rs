@@ -30,7 +30,7 @@ pub(crate) fn without_nulls(value: &mut Value) {
     }
 }
 
-/// The part of a list that follows `cursor` and fits, and the cursor of the part after it. An item is known by what is at
+/// The part of a list that follows `cursor` and fits, and the cursor of the part after it. An item is known by the value at
 /// `id` in it.
 pub(crate) fn page(
     items: Vec<Value>,

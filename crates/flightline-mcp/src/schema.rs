@@ -1,4 +1,4 @@
-//! JSON schemas in few tokens: what a model needs in order to call a tool, and nothing else. What is left out is checked
+//! JSON schemas in few tokens: what a model needs in order to call a tool, and nothing else. Rules that are left out are checked
 //! all the same when the arguments are read.
 
 use std::sync::LazyLock;

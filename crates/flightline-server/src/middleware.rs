@@ -26,7 +26,7 @@ use crate::projects::REFUSAL;
 use crate::request_log::{self, AnsweredRequest, RequestLog};
 use crate::route::Shared;
 
-/// What everybody may ask: whether we are there.
+/// Paths that need no token.
 const OPEN_TO_ALL: [&str; 2] = ["/healthz", "/readyz"];
 
 const REQUEST_ID: &str = "x-request-id";

@@ -182,7 +182,7 @@ impl Shared {
         .await
     }
 
-    /// Runs what is more than one operation. It may run twice, and only the last time counts.
+    /// Runs a piece of work that is more than one operation. It may run twice, and only the last time counts.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         project: &Arc<ServedProject>,

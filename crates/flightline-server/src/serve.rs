@@ -281,7 +281,7 @@ fn within(at_most: Duration, work: impl FnOnce() + Send + 'static) -> bool {
     started.is_ok() && is_done.recv_timeout(at_most).is_ok()
 }
 
-/// As many open files as the system lets us have: each connection is one. What is usual is fewer.
+/// As many open files as the system lets us have: each connection is one. The usual limit is lower.
 fn allow_files() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {

@@ -205,7 +205,7 @@ impl Store {
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
         let (project, patience) = (self.project().to_owned(), self.patience());
-        // Nor may what was acknowledged and is lost by now be handed out again.
+        // Nor may a revision that was acknowledged and is lost by now be handed out again.
         let above = self.last_acknowledged().max(above);
         self.driver().begin_write(Durability::Full, patience)?;
         let replaced =

@@ -49,7 +49,7 @@ impl CrashPoints {
         Self((crash_at.is_some() || freeze_at.is_some()).then(|| Arc::new(plan)))
     }
 
-    /// Counts what is read, and nothing befalls the process.
+    /// Counts reads, and never ends the process.
     #[must_use]
     pub fn counting() -> Self {
         Self(Some(Arc::new(Plan {

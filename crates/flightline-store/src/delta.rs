@@ -111,7 +111,7 @@ fn length(text: &str) -> usize {
     }
 }
 
-/// What `text` is made of, in order: fields that `base` has as they are, and of others what is the same at their beginnings and ends.
+/// What `text` is made of, in order: fields that `base` has as they are, and of others the common beginnings and ends.
 fn pieces(base: &str, text: &str) -> Vec<Piece> {
     let known = fields(base);
     let mut pieces = Vec::new();

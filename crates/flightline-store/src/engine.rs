@@ -1,5 +1,5 @@
 //! The two engines. A driver knows how to begin, run and end a transaction, and what its engine's
-//! errors mean; it knows nothing of what is stored.
+//! errors mean; it knows nothing of the stored documents.
 
 pub(crate) mod postgres;
 pub(crate) mod queue;
@@ -82,7 +82,7 @@ pub struct DiskSpace {
 }
 
 impl DiskSpace {
-    /// A log of this size is not folded into the database any more: a process goes on reading what was there before.
+    /// A log of this size is not folded into the database any more: a process still reads an older snapshot.
     pub const LONG_LOG: u64 = 64 * 1024 * 1024;
 }
 
@@ -138,7 +138,7 @@ pub(crate) enum Landing {
     Held,
 }
 
-/// The table that a statement writes to; nothing when it is not known, which concerns everybody.
+/// The table that a statement writes to; nothing when it is not known, which concerns all tables.
 pub(crate) fn written_table(sql: &str) -> &str {
     let rest = ["INSERT INTO ", "UPDATE ", "DELETE FROM "]
         .iter()
@@ -156,7 +156,7 @@ pub(crate) trait Driver: Send {
     fn begin_write(&mut self, durability: Durability, patience: Duration)
     -> Result<(), StoreError>;
 
-    /// Begins a write that holds nothing. What it asks for is answered by what is there at that moment; what it writes waits, and
+    /// Begins a write that holds nothing. What it asks for is answered by the state at that moment; its writes wait, and
     /// [`Driver::land`] makes all of it at once, if no process wrote to the project since the row was found that is returned here. As soon
     /// as it needs more than that, it holds the project's row, or fails with [`StoreError::Collision`] where that is another by now.
     /// `None` where a write holds the project from its beginning.
@@ -242,7 +242,7 @@ pub(crate) trait Driver: Send {
         true
     }
 
-    /// Does what was put off so far.
+    /// Sends the writes that were put off so far.
     fn deliver(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -250,10 +250,10 @@ pub(crate) trait Driver: Send {
     /// Marks a place in the transaction to come back to. Places may lie within one another.
     fn savepoint(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
-    /// Forgets the last such place, and keeps what was written since.
+    /// Forgets the last such place, and keeps the writes since.
     fn release(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
-    /// Goes back to a place: drops what was written since, and every place within it. It stays itself. Fails when the
+    /// Goes back to a place: drops the writes since, and every place within it. It stays itself. Fails when the
     /// whole transaction is gone.
     fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
@@ -295,7 +295,7 @@ pub(crate) trait Driver: Send {
         Ok(None)
     }
 
-    /// Keeps it. Whether or not that succeeds, what was committed stands.
+    /// Keeps it. Whether or not that succeeds, committed writes stand.
     fn acknowledge(&mut self, _last: &Acknowledged) {}
 
     /// How much room the store takes.
@@ -325,7 +325,7 @@ pub(crate) trait Driver: Send {
     /// back, too, if no process reads or writes. Returns how large it is afterwards.
     fn fold_log(&mut self, truncate: bool) -> Result<u64, StoreError>;
 
-    /// The settings of a database server with which a power cut can lose what was acknowledged.
+    /// The settings of a database server with which a power cut can lose acknowledged writes.
     fn weaknesses(&mut self) -> Result<Vec<String>, StoreError>;
 
     /// The names of tables and their columns, for the test that compares the two schemas.

@@ -79,7 +79,7 @@ pub enum StoreError {
     /// An earlier write of this process failed to reach the disk; nothing more is acknowledged.
     #[error("an earlier write of this process did not reach the disk, so nothing more is written")]
     Broken,
-    /// The clock says a time that cannot be: what is written under it would be taken for the newest for ever.
+    /// The clock says a time that cannot be: a write under it would be taken for the newest for ever.
     #[error("the clock says {0}, and times from 1970 to 2199 are accepted")]
     Clock(Time),
     /// The location makes no sense or is not allowed.

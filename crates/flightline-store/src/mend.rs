@@ -279,7 +279,7 @@ impl Tx<'_> {
     }
 
     /// Mends what the journal says at a revision by a copy of it from elsewhere: only where the stored text fails its
-    /// hash and the copy is exactly what either of the two names. What is sound is never written over.
+    /// hash and the copy is exactly what either of the two names. A sound value is never written over.
     pub fn mend_value(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, StoreError> {
         if sha256_hex(&copy.text) != copy.sha {
             return Ok(Mended::Refused);

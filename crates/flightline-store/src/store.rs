@@ -43,7 +43,7 @@ pub struct Store {
     /// The writes that will be committed together.
     group: Option<Group>,
     ahead: Ahead,
-    /// The last values of what was written, where they are remembered.
+    /// The cache of the last written values, where there is one.
     caches: WriteCaches,
     seen: DocumentCache,
 }
@@ -165,7 +165,7 @@ impl Store {
         self.acknowledged.as_ref().map_or(0, |last| last.rev)
     }
 
-    /// Keeps what was committed as acknowledged, where that is kept.
+    /// Records the commit as acknowledged, where that is kept.
     pub(crate) fn acknowledge(&mut self, project: &ProjectRow) {
         let last = self.acknowledged.as_ref();
         if last.is_some_and(|last| last.rev == project.rev && last.seal == project.seal) {
@@ -459,7 +459,7 @@ impl Store {
         Ok(())
     }
 
-    /// In test builds: the numbered moments at which this process may end, for what is written beside
+    /// In test builds: the numbered moments at which this process may end, for files written beside
     /// the store.
     #[must_use]
     pub fn steps(&self) -> CrashPoints {
@@ -521,7 +521,7 @@ fn did_not_run() -> StoreError {
     StoreError::Unreachable("the transaction did not run".to_owned())
 }
 
-/// A connection of its own to the store, and what was repaired on the way.
+/// A connection of its own to the store, and the repairs made on the way.
 fn drive(
     location: &Location,
     options: &OpenOptions,

@@ -112,7 +112,7 @@ impl Tx<'_> {
     }
 
     /// From now on, events tell of what happened at `at`, never later than now: values get that time, and each event
-    /// says it ([`Event::happened_at`]). The journal keeps its own. Returns what was told of before.
+    /// says it ([`Event::happened_at`]). The journal keeps its own. Returns the time set before.
     pub fn happen_at(&mut self, at: Option<Time>) -> Option<Time> {
         let at = at.map(|at| at.min(self.now));
         std::mem::replace(&mut self.happened, at)
@@ -249,7 +249,7 @@ impl Tx<'_> {
             doc: (!S::KIND.is_kept_once()).then_some(doc.as_str()),
             in_place,
         };
-        // Before it is written: what was there is asked of the table without sending what waits for it.
+        // Before the write: the table is asked for the old value without sending the writes that wait.
         let is_drawn = self.is_drawn(&id);
         if let Some(cache) = &mut self.cache {
             let base = match base.filter(|_| delta.is_some()) {
@@ -492,17 +492,17 @@ impl Tx<'_> {
         })
     }
 
-    /// Has the store do what was put off so far: whatever fails of it fails here.
+    /// Sends the writes that were put off so far: an error of one of them shows here.
     pub fn deliver(&mut self) -> Result<(), StoreError> {
         self.driver.deliver()
     }
 
-    /// Keeps what was written since the last savepoint.
+    /// Keeps the writes since the last savepoint.
     pub fn release(&mut self) -> Result<(), StoreError> {
         self.driver.release(Anchor::Attempt)
     }
 
-    /// Drops what was written since `savepoint`, as if it had never been tried.
+    /// Drops the writes since `savepoint`.
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), StoreError> {
         self.driver.roll_back_to(Anchor::Attempt)?;
         self.driver.release(Anchor::Attempt)?;
@@ -610,7 +610,7 @@ impl Tx<'_> {
     }
 }
 
-/// Adds an event to the journal, and to what is remembered of it. Returns its seal.
+/// Adds an event to the journal, and to the cache of it. Returns its seal.
 pub(crate) fn tell(
     driver: &mut dyn Driver,
     trace: &mut Trace,

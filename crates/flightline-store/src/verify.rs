@@ -32,7 +32,7 @@ pub struct CheckFinding {
 }
 
 impl CheckFinding {
-    /// Whether a copy of the store is none worth keeping: not when all that is wrong can be derived from what is right.
+    /// Whether a copy of the store is none worth keeping: not when all damage can be derived from sound data.
     pub(crate) fn is_grave(&self) -> bool {
         !self.problems.is_empty() && !matches!(self.check, COLUMNS | "schema")
     }
@@ -49,7 +49,7 @@ pub struct Examination {
     pub strays: Vec<(String, String)>,
     /// Whether indexes or views are missing.
     pub schema: bool,
-    /// Whether the database is behind what was acknowledged, or that cannot be read.
+    /// Whether the database is behind the acknowledged writes, or that cannot be read.
     pub behind: bool,
     pub parts: Vec<(VerifyPart, Duration)>,
 }
@@ -225,7 +225,7 @@ fn checks(
     })
 }
 
-/// Whether the database is behind what was acknowledged.
+/// Whether the database is behind the acknowledged writes.
 fn behind(project: &ProjectRow, acknowledged: Result<Option<Acknowledged>, String>) -> Vec<String> {
     match acknowledged {
         Ok(Some(last)) => last

@@ -61,7 +61,7 @@ pub(crate) struct WriteCaches {
 }
 
 impl WriteCaches {
-    /// Brings what is remembered of a project up to the revision of its row, which the transaction holds.
+    /// Brings the cache of a project up to the revision of its row, which the transaction holds.
     pub(crate) fn recall(
         &mut self,
         driver: &mut dyn Driver,
@@ -109,7 +109,7 @@ pub(crate) struct WriteCache {
     rev: u64,
     /// None: there is too much of it.
     indexes: HashMap<Kind, Option<KindIndex>>,
-    /// How to go back, as long as what was written may be dropped.
+    /// How to go back, as long as the writes may be dropped.
     undo: Vec<Undo>,
     written: HashSet<Kind>,
     recent: RecentEvents,
@@ -226,7 +226,7 @@ impl WriteCache {
         Ok(())
     }
 
-    /// Nothing of what was written goes back any more.
+    /// The writes can no longer be dropped.
     fn settle(&mut self) {
         self.undo.clear();
         self.written.clear();

@@ -2,7 +2,7 @@
 //!
 //! A repository that was cloned a minute ago may hold a link wherever we are about to read, write or delete, and
 //! another process may put one there while we work. So a path is walked part by part from a handle, no link is
-//! followed, and what belongs to another user is refused. What is opened is a plain file or a folder, never a pipe
+//! followed, and a file of another user is refused. An opened entry is a plain file or a folder, never a pipe
 //! or a device. Files are replaced whole: old or new, never half.
 
 mod entry;
@@ -88,7 +88,7 @@ impl Dir {
         Self::private(path)
     }
 
-    /// A folder that the user chose, such as a repository: links on the way to it are the user's, and what is used
+    /// A folder that the user chose, such as a repository: links on the way to it are the user's, and everything used
     /// below it belongs to the user or to the owner of the folder.
     pub fn shared(path: &Path) -> io::Result<Self> {
         let named = match path.as_os_str().is_empty() {
@@ -495,7 +495,7 @@ impl Dir {
         }
     }
 
-    /// Once more, of what was really opened.
+    /// Checks once more, with the file that was really opened.
     fn checked(&self, opened: OwnedFd, name: &OsStr) -> io::Result<(File, DirEntry)> {
         let seen = DirEntry::of(&rustix::fs::fstat(&opened)?);
         self.check_plain(&seen, name)?;

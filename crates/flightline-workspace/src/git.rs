@@ -87,9 +87,9 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// The repository whose work tree has its root at `top`; asked about `here` and what is below it.
+    /// The repository whose work tree has its root at `top`; asked about `here` and everything below it.
     pub fn new(surroundings: &Surroundings, top: &Path, here: &Path) -> Result<Self, GitFailure> {
-        // Of relative places, the repository itself would decide what is run.
+        // With relative places, the repository itself would decide which program runs.
         let places: Vec<PathBuf> = surroundings
             .path
             .iter()

@@ -67,7 +67,7 @@ fn stats_above(terminals: Terminals) -> impl Iterator<Item = Stat> {
     let mut below = stat(std::process::id());
     let next = move || {
         let last = below.take()?;
-        // The first process of a machine is above everybody, and so is what is above the shells of terminals.
+        // The first process of a machine is above all others, and so are the parents of the shells of terminals.
         if last.parent <= 1 || (last.leads_terminal() && terminals == Terminals::EndIt) {
             return None;
         }

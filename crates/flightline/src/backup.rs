@@ -101,7 +101,7 @@ pub fn free_file(state: &Path, stem: &str) -> Result<PathBuf> {
     })
 }
 
-/// Replaces the store's content by a backup's, after copying what is there to `keep`. Every session,
+/// Replaces the store's content by a backup's, after copying the old content to `keep`. Every session,
 /// lock and cursor of before is void afterwards. Refuses a `keep` that exists. When this fails, nothing has changed.
 pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> Result<Restored> {
     let actor = fleet.store()?.read(|tx| {
@@ -134,7 +134,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
             at: tx.now(),
             rev: copied.rev,
             events: copied.events,
-            // Where it is not known what came before, it is not known what was left.
+            // Without the history before, the abandoned revisions are unknown.
             history: earlier.as_ref().map(|_| tx.history().to_owned()),
             follows: {
                 follows.extend(earlier.unwrap_or_default());
@@ -196,7 +196,7 @@ pub(crate) fn followed_by(tx: &mut Tx<'_>, history: &str) -> Result<Option<Vec<F
     }
 }
 
-/// Takes a checkpoint of every mission, whose file says what they are now: those of before tell of what was left.
+/// Takes a checkpoint of every mission, whose file says what they are now: older ones tell of the abandoned history.
 pub(crate) fn save_every_mission(ctx: &mut OpContext<'_, '_>, why: &str) -> Result<()> {
     let (missions, _) = readable::<Mission>(ctx.tx, Find::All)?;
     for mission in &missions {
@@ -236,7 +236,7 @@ pub fn bring_files_up(fleet: &mut Fleet, state: &Path, caller: &Caller) -> Resul
     Ok(troubles)
 }
 
-/// Takes back what was granted before.
+/// Takes back the locks granted before.
 pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
     let locks = tx.find::<Lock>(Find::All)?;
     for lock in &locks {
@@ -252,7 +252,7 @@ pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
 /// So many histories are followed back.
 const FOLLOWED: usize = 64;
 
-/// So far above what is known an epoch begins when some were forgotten.
+/// So far above the known epochs a new one begins when some were forgotten.
 const FORGOTTEN: u64 = 1_000;
 
 /// What a store that is replaced knew of what must stay over: epochs, and tokens that were taken back.
@@ -318,7 +318,7 @@ fn revoked(tx: &mut Tx<'_>) -> Result<BTreeMap<String, Option<Time>>> {
     Ok(revoked)
 }
 
-/// Takes back again what was taken back after the backup was made.
+/// Revokes again the tokens that were revoked after the backup was made.
 fn void_tokens(tx: &mut Tx<'_>, seen: &ReplacedStore, reason: &str) -> Result<()> {
     for mut token in tx.find::<Token>(Find::All)? {
         let Some(at) = seen.revoked.get(&token.key()) else {

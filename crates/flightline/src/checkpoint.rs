@@ -415,7 +415,7 @@ pub(crate) fn document_in_full(
     })
 }
 
-/// The document of a checkpoint as seed A writes it, of what was read already.
+/// The document of a checkpoint as seed A writes it, from values that were read already.
 pub(crate) fn document_of(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,

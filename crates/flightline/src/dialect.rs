@@ -317,7 +317,7 @@ fn outgoing(ctx: &mut OpContext<'_, '_>, thing: &Thing) -> Result<String> {
         return Ok(fresh);
     };
     let merged = merge(&ours, &thing.document, &text);
-    // What it cannot be read as would be refused by everybody: then ours alone goes out.
+    // An unreadable document would be refused by every reader: then ours alone goes out.
     Ok(DialectDocument::read(dialect, &merged.pretty(&[]))
         .map_or(fresh, |document| document.write()))
 }

@@ -87,7 +87,7 @@ pub enum Answered<T> {
 }
 
 impl<T> Answered<T> {
-    /// What was done; refuses where it was not done yet.
+    /// The outcome; refuses where there is none yet.
     pub fn now(self) -> std::result::Result<Done<T>, Refusal> {
         match self {
             Self::Now(done) => Ok(done),
@@ -253,7 +253,7 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     /// Decides, in one transaction. Touches nothing but the context: it may run twice.
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Self::Outcome>;
 
-    /// For what is usually a mere sign of life: notes it, without a revision and without waiting for the
+    /// For an operation that is usually a mere sign of life: notes it, without a revision and without waiting for the
     /// disk. None when it leads to more, and must be decided as a write.
     fn note(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Self::Outcome>> {
         self.decide(ctx).map(Some)
@@ -712,7 +712,7 @@ impl Fleet {
         }
     }
 
-    /// Damage that another copy made good, and what is lost and was left out, since the last look.
+    /// Damage that another copy made good, and lost values that were left out, since the last look.
     pub fn take_noticed(&mut self) -> Vec<String> {
         match &mut self.place {
             Backend::Here(store) => {

@@ -458,7 +458,7 @@ pub(crate) fn grant_all(
                 own.id
             }
             Some(own) => {
-                // A lock belongs to one mission for good: checkpoints of both name what was theirs.
+                // A lock belongs to one mission for good: checkpoints of both name their own locks.
                 let data = json!({ "file": own.file, "fence": own.fence, "reason": "taken for another mission" });
                 ctx.tx.remove(EventType::LockReleased, &own, &data)?;
                 LockId::new(ctx.tx.uuid())

@@ -466,7 +466,7 @@ enum Mark {
     Requeued,
 }
 
-/// Moves a delivery on. Saying a thing twice is harmless, and what was acknowledged stays so.
+/// Moves a delivery on. A repeated mark is harmless, and an acknowledged delivery stays so.
 fn settle(ctx: &mut OpContext<'_, '_>, message: &Message, to: AgentId, mark: Mark) -> Result<()> {
     let Some(mut delivery) = ctx.tx.get::<Delivery>(&format!("{}/{to}", message.id))? else {
         return Ok(());

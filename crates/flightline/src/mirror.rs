@@ -56,7 +56,7 @@ impl Mirrors {
     }
 }
 
-/// Takes in what others wrote since the last look. Says what is worth knowing.
+/// Takes in the files that others wrote since the last look. Returns notices.
 pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<Vec<MirrorNotice>> {
     let (mut said, caller) = (Vec::new(), &of_all_missions(caller));
     for dialect in &mirrors.dialects {
@@ -121,7 +121,7 @@ fn unseen(dialect: Dialect, error: &io::Error) -> Refusal {
     Refusal::new(Code::Failed, format!("cannot look at `{name}`: {error}"))
 }
 
-/// Writes what has changed in the store since the last time. Says what is worth knowing.
+/// Writes the changes in the store since the last time. Returns notices.
 pub fn write_out(
     fleet: &mut Fleet,
     mirrors: &Mirrors,

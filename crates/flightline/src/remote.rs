@@ -38,7 +38,7 @@ pub mod header {
     pub const TEST_IDS: &str = "fleet-test-ids";
 }
 
-/// The kind of answer that comes with what was said on the way: `{"outcome", "warnings", "noticed"}`.
+/// The kind of answer that carries warnings: `{"outcome", "warnings", "noticed"}`.
 pub const ANSWER_TYPE: &str = "application/vnd.flightline.answer+json";
 
 /// What becomes of a request when the store cannot be reached.

@@ -231,7 +231,7 @@ fn point(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Point> {
         let record = checkpoint.cut.rev.saturating_add(1);
         (record, Some(checkpoint.cut.mission_id))
     };
-    // A restore leaves revisions out: what is not there begins with itself.
+    // A restore leaves revisions out: a missing one begins with itself.
     let step = ctx.tx.step_of(rev)?.unwrap_or(rev);
     Ok(Point { rev, step, mission })
 }

@@ -152,7 +152,7 @@ impl StoreJob for GiveBack {
     }
 }
 
-/// Mends checkpoints in the store from their files, and says what was done.
+/// Mends checkpoints in the store from their files, and says what it did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MendFromFiles {

@@ -372,7 +372,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> CommandResult {
         false => app.will_answer("recovery-context")?,
     }
     if let Some(id) = args.checkpoint.as_ref().filter(|_| !args.yes) {
-        // Who names what is not there is told so, and not asked first.
+        // A person who names a missing checkpoint is told so, and not asked first.
         let names_nothing = |refusal: &Refusal| {
             matches!(
                 refusal.code,

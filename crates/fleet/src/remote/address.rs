@@ -47,7 +47,7 @@ impl Address {
         )))
     }
 
-    /// Whether what is sent there can be read on the way: it leaves this machine as it is.
+    /// Whether requests can be read on the way: they leave this machine without encryption.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.starts_with("http://") && !self.is_loopback()

@@ -84,7 +84,7 @@ impl SpooledRequest {
     ) -> Self {
         let clean = |text: &Option<String>| text.as_deref().map(|text| redact(text).into_owned());
         let mut request: Value = serde_json::from_str(request).unwrap_or_default();
-        // Texts clean themselves; what is plain in it, such as a reference, does not.
+        // Texts clean themselves; plain strings, such as references, do not.
         redact_texts(&mut request);
         Self {
             v: VERSION,

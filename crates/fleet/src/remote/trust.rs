@@ -45,7 +45,7 @@ pub fn trusted(address: &Address, user_named: bool) -> Result<TlsConfig, Refusal
     }
 }
 
-/// Why there is no safe way to a server, when that is what is wrong. Nothing was asked of it then: a
+/// Why there is no safe way to a server, when that is the fault. Nothing was asked of it then: a
 /// request goes out only after all of this is found good.
 pub fn distrust(error: &ureq::Error) -> Option<Unreachable> {
     let error = match error {

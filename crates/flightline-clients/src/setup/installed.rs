@@ -94,7 +94,7 @@ fn is_ours(id: &str) -> bool {
     id.split('@').next() == Some(NAME)
 }
 
-/// Claude Code lists what is installed, for whom, and where. Its settings say what is switched on, those nearest to the work last.
+/// Claude Code lists the installed plugins, for whom, and where. Its settings say which are switched on, those nearest to the work last.
 fn claude(folder: &Path, read: &dyn Fn(&SetupFile) -> Option<String>) -> Vec<InstalledPlugin> {
     let home = |path: &str, moved| {
         let moved = Some(("CLAUDE_CONFIG_DIR", moved));

@@ -12,7 +12,7 @@ const JOINER: char = '\u{200d}';
 /// An author's name is cut to this.
 const LABEL: Size = Size::new(32, 48);
 
-/// The briefing without its data: every fenced block is removed, author and all. What is left of a
+/// The briefing without its data: every fenced block is removed, author and all. The rest of a
 /// text from [`write()`](super::write()) is exactly [`template`](super::template).
 #[must_use]
 pub fn strip_data(text: &str, nonce: &str) -> String {

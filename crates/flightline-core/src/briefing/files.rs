@@ -1,4 +1,4 @@
-//! Files in a briefing: what is wrong first, many of one folder as one line.
+//! Files in a briefing: the wrong ones first, many of one folder as one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 

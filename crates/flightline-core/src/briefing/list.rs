@@ -84,7 +84,7 @@ pub(super) struct BriefingSection {
     pub heading: &'static Heading,
     content: Content,
     command: String,
-    /// What it takes, at most, to say what is not shown.
+    /// The most room that the sentence about omitted entries takes.
     footer: Size,
     need: Size,
     /// What it takes to say anything.
@@ -309,7 +309,7 @@ impl BriefingSection {
         }
     }
 
-    /// As much as has lines that cost no more than `room`. What is said about the rest comes on top.
+    /// As much as has lines that cost no more than `room`. The sentence about the rest comes on top.
     fn part(&self, room: Size) -> ShownSection {
         let (blocks, lines, loss) = match &self.content {
             Content::Quotes { voices, count } => show_voices(voices, *count, room),

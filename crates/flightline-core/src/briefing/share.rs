@@ -139,7 +139,7 @@ pub(super) fn fair(asks: &[SizeRequest], room: Size) -> Vec<Size> {
         .collect()
 }
 
-/// The most that everybody can have, when those who want less leave the rest to the others.
+/// The most that each request can have, when smaller ones leave the rest to the others.
 pub(super) fn level(wishes: impl Iterator<Item = usize>, mut room: usize) -> usize {
     let mut wishes: Vec<usize> = wishes.collect();
     wishes.sort_unstable();

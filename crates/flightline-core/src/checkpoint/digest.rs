@@ -277,7 +277,7 @@ mod tests {
     }
 
     proptest! {
-        /// However values came, changed and went: what was kept up to date is what is computed anew.
+        /// However values came, changed and went: the digest that was kept up to date equals the one computed anew.
         #[test]
         fn a_digest_that_follows_changes_is_the_one_computed_anew(
             acts in prop::collection::vec((0_u8..40, 0_u64..5, any::<bool>()), 0..200),

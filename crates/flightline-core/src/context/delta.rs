@@ -139,7 +139,7 @@ pub enum DeltaDecision<'a> {
 }
 
 /// Decides about a change, by the sorties as they are. Only tasks on the board can be moved: figures are
-/// counted here, and what is not known is not guessed.
+/// counted here, and unknown figures are not guessed.
 #[must_use]
 pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> DeltaDecision<'a> {
     let kept = |why: String| DeltaDecision::Kept { why };

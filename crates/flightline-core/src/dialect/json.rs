@@ -42,7 +42,7 @@ enum Repr {
 
 impl Json {
     /// Reads a document. A byte order mark in front is passed over, because editors on Windows put one
-    /// there and nothing is lost without it; it is never written. Refuses what is larger than
+    /// there and nothing is lost without it; it is never written. Refuses a document that is larger than
     /// [`MAX_BYTES`](super::MAX_BYTES), nested deeper than [`MAX_DEPTH`](super::MAX_DEPTH), has a key twice in one object,
     /// half a surrogate pair, or a number that no double can hold.
     pub fn parse(text: &str) -> Result<Self, Unreadable> {

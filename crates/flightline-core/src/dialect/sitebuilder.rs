@@ -100,7 +100,7 @@ pub fn read_part(text: &str) -> Result<Json, Unreadable> {
 
 /// The file of a task that is being worked on: `migration-T060.json`.
 ///
-/// Two pairs can have the same file (`a-b` with `c`, and `a` with `b-c`), so what is in it decides whose
+/// Two pairs can have the same file (`a-b` with `c`, and `a` with `b-c`), so its content decides whose
 /// it is. Refuses an agent or task that cannot be part of a file's name, and a name that would be that of an archive.
 pub fn file_name(agent: &str, task: &str) -> Result<String, Refusal> {
     Ok(format!("{}.json", stem(agent, task)?))
@@ -176,7 +176,7 @@ pub fn apply(checkpoint: &mut Json, part: Json) -> Result<(), Refusal> {
             ("acceptance_criteria_met" | "review_scores", Json::Object(newer)) => {
                 replace(FieldForm::Any, CHECKPOINT.slot(checkpoint, &key), newer);
             }
-            // That there are none of these does not take back what is known.
+            // An empty list does not take back known entries.
             (
                 "files_created"
                 | "files_modified"

@@ -1,4 +1,4 @@
-//! Whether what was said of files is still true.
+//! Whether the reports about files are still true.
 
 use std::collections::BTreeMap;
 

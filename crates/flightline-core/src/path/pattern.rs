@@ -444,7 +444,7 @@ mod tests {
     }
 
     /// Every path of up to three short names of two letters.
-    /// (Without endings: what is below is theirs.)
+    /// (Without endings: everything below is theirs.)
     fn all_paths() -> Vec<Vec<&'static str>> {
         let names = ["a", "b", "aa", "ab", "ba", "bb"];
         let mut paths = vec![Vec::new()];

@@ -1,4 +1,4 @@
-//! Whether work can go on, from where, what is in the way, and what to do about it. The rule is seed D's;
+//! Whether work can go on, from where, which obstacles there are, and what to do about them. The rule is seed D's;
 //! its own words for it are in [`crate::dialect::orchestrator`].
 
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ impl InTheWay<'_> {
     }
 }
 
-/// Finds what is in the way of work in this state, with these units.
+/// Finds the obstacles to work in this state, with these units.
 #[must_use]
 pub fn in_the_way<'a>(
     state: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! Which time it is at least. A clock may be years ahead for one command, and what is deleted by it is gone; a fleet may also rest for
+//! Which time it is at least. A clock may be years ahead for one command, and the checkpoints that it deletes are gone; a fleet may also rest for
 //! weeks, and then grows old all the same. Nothing that one clock says tells the two apart, so that further evidence is asked for.
 
 use crate::setting::LastPrune;

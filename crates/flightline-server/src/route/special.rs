@@ -11,7 +11,7 @@ use super::events::EventQuery;
 
 type Shape = fn(&mut SchemaGenerator) -> Schema;
 
-/// A route that is more than one operation, or an envelope of its own: what is to be said of it.
+/// A route that is more than one operation, or an envelope of its own, with its description.
 #[derive(Clone, Copy)]
 pub(crate) struct Special {
     pub(crate) id: &'static str,
@@ -25,7 +25,7 @@ pub(crate) struct Special {
     pub(crate) answer: Option<Shape>,
     /// What the answer is written in.
     pub(crate) written: &'static str,
-    /// Whether there are tags: for what is read, and for what must not have changed.
+    /// Whether there are tags: of answers, and in preconditions.
     pub(crate) tagged: bool,
 }
 

@@ -66,7 +66,7 @@ impl Route {
         }
     }
 
-    /// It lists these things, which are known by what is at `key`.
+    /// It lists these things, which are known by the value at `key`.
     const fn list(self, things: &'static str, key: &'static str) -> Self {
         Self {
             list: Some(page::List { things, key }),

@@ -68,7 +68,7 @@ impl Tracing {
         }
     }
 
-    /// Sends what is left, for as long as that may take.
+    /// Sends the remaining spans, for as long as that may take.
     pub(crate) fn end(&self) {
         let Some(open) = &self.0 else {
             return;

@@ -409,7 +409,7 @@ impl Driver for Sqlite {
     }
 
     fn acknowledge(&mut self, last: &Acknowledged) {
-        // It may lag behind: what was committed stands without it.
+        // It may lag behind: a commit stands without it.
         let _ = self.anchor.write(last);
     }
 

@@ -50,7 +50,7 @@ impl Store {
         self.driver.statements()
     }
 
-    /// How its database server is set up so that a power cut can lose what was acknowledged. Who runs the server
+    /// How its database server is set up so that a power cut can lose acknowledged writes. Who runs the server
     /// decided so, perhaps for a database that is thrown away: it is said, and not refused.
     pub fn weaknesses(&mut self) -> Result<Vec<String>, StoreError> {
         self.driver.weaknesses()

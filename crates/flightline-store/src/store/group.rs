@@ -110,7 +110,7 @@ impl Store {
         self.ahead.overtaken
     }
 
-    /// Begins a group on what is known of the project, if that is enough: its last values are remembered, and a transaction would find
+    /// Begins a group on the cached state of the project, if that is enough: its last values are remembered, and a transaction would find
     /// nothing to do at its beginning.
     fn begin_ahead(&mut self) -> Result<Option<(ProjectRow, Time)>, StoreError> {
         self.ahead.holding = match self.ahead.holding {

@@ -22,7 +22,7 @@ pub struct OpenOptions {
     pub rehearse: bool,
     /// In test builds: where this process ends, or stops.
     pub steps: CrashPoints,
-    /// Keep the last values of what is written in memory, for processes that write again and again. A program that changes
+    /// Keep the last written values in memory, for processes that write again and again. A program that changes
     /// the tables by itself, as tests do, turns it off first.
     pub remember: Arc<AtomicBool>,
     /// Whether the user made this fleet, or trusts it. One that came from somewhere else is only looked at.

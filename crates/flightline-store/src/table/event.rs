@@ -58,7 +58,7 @@ statements! {
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.project = ?1 AND s.born <= ?2 AND (s.mission = ?3 OR s.kind = 'lock') \
               AND (s.kind <> 'lock' OR e.mission = ?3 OR (e.rev IS NULL AND s.mission = ?3)) ORDER BY s.kind, s.id";
-    // By what was recorded up to the revision, whatever became of it since. Of all that a cut names only a lock can have belonged
+    // By the records up to the revision, whatever became of them since. Of all that a cut names only a lock can have belonged
     // to another mission than its row says now (those that older versions moved): the rows lead to everything else.
     AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone, e.base, (SELECT b.after FROM event b WHERE b.project = e.project AND b.rev = e.base) FROM ( \
               SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone IS NULL AND mission = ?3 AND born <= ?2 \

@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::value::{Row, params};
 
 // What counts as work on a mission is the same here as in `event::last_work`. Words that are none were damaged: the rows
-// that hold them are found as well, and what was there is known when they are read.
+// that hold them are found as well, and their content is known when they are read.
 statements! {
     LAST_OPEN = "SELECT e.mission FROM event e CROSS JOIN subject s \
         WHERE e.project = ?1 AND e.rev > ?2 AND e.mission IS NOT NULL \

@@ -21,7 +21,7 @@ statements! {
             || (CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN substr(excluded.sum, 9, 8) ELSE substr(pulse.sum, 9, 8) END) \
             || (CASE WHEN excluded.data = '{}' AND excluded.epoch = pulse.epoch THEN substr(pulse.sum, 17, 8) ELSE substr(excluded.sum, 17, 8) END) \
             WHERE excluded.epoch >= pulse.epoch";
-    // Told of later by a document: what is known of the time since then stays, wherever the clock was.
+    // Told of later by a document: the signs of life since then stay, wherever the clock was.
     BEAT_THEN = "INSERT INTO pulse (project, agent, epoch, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
                  ON CONFLICT (project, agent) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, \
                  sum = substr(excluded.sum, 1, 16) || substr(pulse.sum, 17, 8) \

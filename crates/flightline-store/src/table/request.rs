@@ -62,7 +62,7 @@ pub(crate) fn forget(
     driver.execute(FORGET, params![project.id.as_str(), to, from])
 }
 
-/// From when to when outcomes are too old. What is dated before the project was made was noted by a clock that was behind, and may be of today.
+/// From when to when outcomes are too old. An outcome dated before the project was made was noted by a clock that was behind, and may be of today.
 fn old(project: &ProjectRow, now: Time) -> (i64, i64) {
     let to = now.minus(REMEMBERED).as_millis();
     (project.created_at.as_millis(), to)

@@ -132,7 +132,7 @@ impl Story<'_> {
         self.run("", &undo_rewind(Force::No))
     }
 
-    /// Runs an operation that reads checkpoints, with the help of their files. Returns also what was said.
+    /// Runs an operation that reads checkpoints, with the help of their files. Returns also the warnings.
     pub fn serve<O: ReadsCheckpoints>(
         &self,
         operation: &O,

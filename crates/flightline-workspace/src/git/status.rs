@@ -24,7 +24,7 @@ pub struct StatusEntry {
     pub change: StatusChange,
 }
 
-/// How something differs from what was committed.
+/// How a file differs from the committed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusChange {
     Tracked {

@@ -196,7 +196,7 @@ impl TakeOver {
     }
 }
 
-/// Same feature, same stage, and what was done of it.
+/// Inherits the feature, the stage, and the steps done so far.
 fn inherit(ctx: &mut OpContext<'_, '_>, old: &Agent, new: &mut Agent) -> Result<()> {
     new.kind = new.kind.take().or_else(|| old.kind.clone());
     new.feature.clone_from(&old.feature);

@@ -450,11 +450,11 @@ pub(crate) fn load(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Resu
     Ok(Contents::new(values.collect()))
 }
 
-/// Takes away what was kept for a checkpoint that is gone.
+/// Removes the document kept for a checkpoint that is gone.
 pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
     crate::dialect::orchestrator::files::forget(ctx, checkpoint)?;
     if checkpoint.imported.is_some() {
-        // Whether or not what was kept can still be read.
+        // Whether or not the kept document can still be read.
         let kept = ImportedValues {
             checkpoint_id: checkpoint.id,
             values: Vec::new(),

@@ -299,7 +299,7 @@ impl Operation for MendCheckpoint {
     }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MendedCheckpoint> {
-        // A record that the store lost is believed as it is offered: not everybody may offer one.
+        // A record that the store lost is believed as it is offered: not every caller may offer one.
         if !ctx.is_in_charge() {
             return Err(Refusal::new(
                 Code::NotYours,

@@ -236,7 +236,7 @@ impl Operation for ApplyPrune {
     }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Pruned> {
-        // Planned again here: what was pinned or became the last one meanwhile stays.
+        // Planned again here: a checkpoint that was pinned or became the last one meanwhile stays.
         let mut decided = self.plan.candidates(ctx)?;
         let plan = &mut decided.plan;
         plan.delete
@@ -337,7 +337,7 @@ impl Decided {
     }
 }
 
-/// Deletes a checkpoint, with what is kept of it alone.
+/// Deletes a checkpoint, with the records kept for it alone.
 pub(super) fn delete_checkpoint(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,

@@ -114,7 +114,7 @@ impl Operation for PlanThinning {
         let looking = Looking::new(ctx, self)?;
         let without: BTreeSet<CheckpointId> = self.without.iter().copied().collect();
         let kept = kept_cuts(ctx.tx, &without)?;
-        // Not through what was left out between two histories.
+        // Not through the revisions left out between two histories.
         let end = ctx.tx.rev();
         let begin = ctx.tx.next_there(self.from)?.unwrap_or(end);
         let to = self

@@ -1,4 +1,4 @@
-//! What makes a checkpoint be taken while something else is done: what was done, or what failed.
+//! The acts and failures that make an operation take a checkpoint.
 
 use flightline_core::checkpoint::{Checkpoint, Reason, Trigger};
 use flightline_core::event::EventType;

@@ -306,7 +306,7 @@ struct Recorded {
 }
 
 /// What the document says becomes what the store knows of the task, as of `at`. One that `is_whole` was put together
-/// with what is known here: what it does not list was taken out.
+/// with the stored state: entries that it does not list were taken out.
 pub(super) fn store(
     ctx: &mut OpContext<'_, '_>,
     document: &Json,

@@ -33,7 +33,7 @@ const PRIVATE: u32 = 0o600;
 const SEEN: &str = ".seen";
 /// The file that says that every file is to be looked at.
 const AGAIN: &str = ".again";
-/// The folder of what was there before updates.
+/// The folder of the versions before updates.
 const BACKUPS: &str = "backups";
 /// A history and a revision are shorter than this.
 const LONGEST_SEEN: usize = 200;
@@ -274,7 +274,7 @@ impl MirrorFolder {
         Ok(())
     }
 
-    /// Keeps what was there before an update, and the last ten of those.
+    /// Keeps the version before an update, and the last ten of those.
     fn back_up(&self, file: &str, before: &[u8], now: Time) -> io::Result<()> {
         let Ok(text) = std::str::from_utf8(before) else {
             return Ok(());
@@ -369,7 +369,7 @@ impl MirrorFolder {
     fn is_document(&self, file: &str) -> bool {
         match self.dialect {
             Dialect::Orchestrator => dialect::orchestrator::is_document(file),
-            // The others are copies of what was the latest once.
+            // The others are copies of former latest files.
             Dialect::Recovery => file == recovery::LATEST_FILE,
             Dialect::Sitebuilder | Dialect::Epic => {
                 file.ends_with(".json") && !file.starts_with('.')

@@ -1,4 +1,4 @@
-//! Why a JSON document is not what was asked for, in plain words: which field, what it is, and what it must be.
+//! Why a JSON document does not fit its schema, in plain words: which field, what it is, and what it must be.
 
 #[cfg(debug_assertions)]
 use std::cell::Cell;
@@ -167,7 +167,7 @@ fn normalise_integers(value: &mut Value) {
     }
 }
 
-/// Says what is wrong at a place in a document, of what serde says of it.
+/// The fault at a place in a document, made of serde's message.
 #[must_use]
 pub fn sentence(what: &str, path: &str, why: &str) -> String {
     // The reader adds the place in the text, where it knows one.

@@ -38,7 +38,7 @@ impl Ended {
 
 /// The file of an agent: `primary.json` of `Agent-Primary`, `secondary_a.json` of `Secondary-A`.
 ///
-/// Two agents can have the same file (`A-B` and `a_b`), so what is in it decides whose it is. Refuses a name of which
+/// Two agents can have the same file (`A-B` and `a_b`), so its content decides whose it is. Refuses a name of which
 /// nothing is left, or that is too long.
 pub fn file_name(agent_id: &str) -> Result<String, Refusal> {
     Ok(format!("{}.json", stem(agent_id)?))
@@ -54,7 +54,7 @@ pub fn archive_name(agent_id: &str, ended: Ended, now: Time) -> Result<String, R
     ))
 }
 
-/// The file that keeps what was there before an update: `secondary_a_20260115_143000.json`.
+/// The file that keeps the version before an update: `secondary_a_20260115_143000.json`.
 pub fn backup_name(agent_id: &str, now: Time) -> Result<String, Refusal> {
     Ok(format!(
         "{}_{}.json",

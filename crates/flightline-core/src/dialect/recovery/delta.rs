@@ -1,4 +1,4 @@
-//! Delta changes: what was changed and not yet written when the checkpoint was taken.
+//! Delta changes: changes that were not yet written when the checkpoint was taken.
 
 use crate::dialect::json::Json;
 

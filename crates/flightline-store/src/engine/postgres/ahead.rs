@@ -13,7 +13,7 @@ use crate::engine::{Driver, Footing, Landing, written_table};
 use crate::error::StoreError;
 use crate::value::{Row, SqlValue, params, values};
 
-/// For so long what was seen of a project is gone on from without asking: the time, and what others wrote.
+/// For so long the remembered state of a project is used without asking for the time and for the writes of others.
 const FRESH: Duration = Duration::from_secs(1);
 /// So many rows are written in one round trip at most.
 const MOST: usize = 4_096;

@@ -26,7 +26,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 // replicas to apply it, too, goes on to.
 const BEGIN: &str = "SELECT pg_backend_pid(), set_config('synchronous_commit', \
      CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";
-/// The settings with which what was committed is on a disk.
+/// The settings with which a commit is on a disk.
 const DURABLE: [&str; 2] = ["on", "remote_apply"];
 const IS_THERE: &str = "SELECT 1 FROM pg_stat_activity WHERE pid = $1";
 

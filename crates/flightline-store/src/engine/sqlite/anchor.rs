@@ -1,5 +1,5 @@
 //! The last revision that was acknowledged, in a small file beside the database. It is written after each commit and
-//! waits for no disk: it may lag behind the database, and is never ahead of what was durable. So a database that is behind
+//! waits for no disk: it may lag behind the database, and is never ahead of the durable state. So a database that is behind
 //! it has lost what it had, as when its log was damaged or an old copy was put in its place.
 //!
 //! One line per project, with a sum. It is written over in place: the file is smaller than a sector, needs no new name,

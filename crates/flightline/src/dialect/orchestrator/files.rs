@@ -184,7 +184,7 @@ pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Re
     let kept = ctx.tx.rows(Kind::Original, Find::Parent(&id))?;
     let known = original_id(checkpoint.id);
     if kept.iter().any(|row| row.id == known) {
-        // Whether or not what was kept can still be read.
+        // Whether or not the kept document can still be read.
         let original = Original {
             dialect: Dialect::Orchestrator,
             of: id,
