@@ -57,7 +57,6 @@ pub struct App {
     said: BTreeSet<String>,
     /// The server that commands talk to, when it is not a store.
     server: Option<Address>,
-    /// Whether the opened fleet is not trusted.
     untrusted: bool,
     /// The command said what it answers with, and the fields asked for were looked at.
     answer_is_known: bool,
@@ -278,7 +277,6 @@ impl App {
         }
     }
 
-    /// Refuses commands that need a trusted fleet.
     pub fn must_be_trusted(&self) -> Result<(), Refusal> {
         match self.is_trusted(&self.config()?)? {
             true => Ok(()),
@@ -696,7 +694,6 @@ impl App {
         Ok(followed.failed)
     }
 
-    /// Writes the backups of checkpoints that are due.
     pub fn settle_backups(&mut self) -> Result<(), Refusal> {
         for (id, warning) in self.run_job(&SettleBackups {})? {
             self.ui.warn(format_args!("{id}: {warning}"));
@@ -755,7 +752,6 @@ impl App {
         Ok(())
     }
 
-    /// Removes the files of checkpoints that are gone.
     pub fn clear_files(&mut self) -> Result<(), Refusal> {
         self.run_job(&ClearFiles {})
     }

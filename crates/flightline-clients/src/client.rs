@@ -3,15 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A coding agent's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Client {
     Claude,
     Codex,
     Gemini,
-    /// OpenCode.
     Opencode,
-    /// GitHub Copilot CLI.
     Copilot,
     Cline,
     Cursor,

@@ -10,7 +10,6 @@ pub struct HookEvent {
     pub client: Client,
     /// The client's id of the session. Of a subagent's event it is that of the session which started it.
     pub session: String,
-    /// The folder that the session works in.
     pub cwd: Option<PathBuf>,
     /// The client's own record of the session.
     pub transcript: Option<PathBuf>,
@@ -20,7 +19,6 @@ pub struct HookEvent {
     pub happening: Happening,
 }
 
-/// A subagent, as its client names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subagent {
     pub id: String,
@@ -38,14 +36,11 @@ pub struct ContextFill {
 /// The subject of a hook's event, in our words.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happening {
-    /// A session begins, or goes on.
     Start {
-        /// Why the session began.
         source: Source,
         /// The first prompt, where the client tells it already.
         prompt: Option<String>,
     },
-    /// A person said something.
     Prompt {
         text: String,
     },
@@ -57,9 +52,7 @@ pub enum Happening {
     },
     /// The client may be about to compact the context.
     BeforeCompaction,
-    /// The client says that the context was compacted.
     AfterCompaction,
-    /// The agent ended its turn.
     Stop {
         said: Option<String>,
     },
@@ -79,7 +72,6 @@ pub enum Happening {
     Other,
 }
 
-/// Why a session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Startup,
@@ -89,7 +81,6 @@ pub enum Source {
     Compact,
 }
 
-/// A tool that an agent uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     /// Its name, in the client's word.
@@ -103,12 +94,10 @@ pub struct ToolCall {
 /// What a tool does, as far as it matters here.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolUse {
-    /// It changes files.
     Edit {
         /// Their paths, as the client gave them.
         paths: Vec<String>,
     },
-    /// It runs a shell command.
     Shell {
         command: String,
     },
@@ -129,16 +118,13 @@ pub enum ToolUse {
 /// An entry of a client's own task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTask {
-    /// The work to be done.
     pub title: String,
     pub status: ClientTaskStatus,
 }
 
-/// How far a task of a client's own list is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientTaskStatus {
     Pending,
-    /// The task is under way.
     InProgress,
     Completed,
     Cancelled,
@@ -146,7 +132,6 @@ pub enum ClientTaskStatus {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookReply {
-    /// A text for the model's context.
     pub context: Option<String>,
     /// Why the tool may not be used now: the model sees it.
     pub deny: Option<String>,

@@ -115,7 +115,6 @@ pub fn remove(
     }
 }
 
-/// Whether a settings file has an entry of ours.
 pub fn installed(place: &SetupFile, now: &str) -> Result<bool, SetupError> {
     Ok(remove(place, now, None)?.as_deref() != Some(now))
 }

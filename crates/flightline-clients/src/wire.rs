@@ -133,7 +133,6 @@ pub const fn context_limit(client: Client) -> usize {
     }
 }
 
-/// What an event of a client is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Start,

@@ -211,7 +211,6 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// The hash that a checkpoint carries.
     #[must_use]
     pub fn sha256(&self) -> String {
         // Our own types always serialise; a cut that did not would match no hash.

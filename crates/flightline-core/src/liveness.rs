@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::policy::Policy;
 use crate::time::{Millis, Time, human_span};
 
-/// The evidence about an agent's life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// Its last sign of life; none when it never gave one (a mere mailbox).

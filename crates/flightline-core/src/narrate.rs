@@ -100,7 +100,6 @@ impl Narrator<'_> {
         sentence.unwrap_or_else(|| self.plainly(&told))
     }
 
-    /// An event of which nothing more is known.
     fn plainly(&self, told: &Told<'_>) -> String {
         let what = told.event.kind.replace('_', " ");
         match self.names.get(told.id) {

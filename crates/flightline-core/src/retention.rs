@@ -95,7 +95,6 @@ impl Default for Retention {
     }
 }
 
-/// What retention needs to know of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetentionCandidate {
     pub id: CheckpointId,
@@ -113,7 +112,6 @@ pub struct RetentionCandidate {
     pub bytes: u64,
 }
 
-/// What retention needs to know of a mission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissionCompletion {
     /// When it was completed; none while it is not.

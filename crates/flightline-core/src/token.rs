@@ -75,7 +75,6 @@ pub struct Token {
     pub scope: Scope,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Name>,
-    /// The SHA-256 of its secret.
     pub sha256: String,
     pub created_by: String,
     pub created_at: Time,

@@ -55,7 +55,6 @@ mod made {
         T::json_schema
     }
 
-    /// The schema of a tool's arguments.
     pub(crate) fn input_of(make: Maker) -> JsonObject {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.inline_subschemas = true;

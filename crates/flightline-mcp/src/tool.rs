@@ -21,7 +21,6 @@ use crate::schema;
 #[cfg(test)]
 use crate::schema::Maker;
 
-/// Which tools a client is offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loaded {
     /// Those that every agent works with.
@@ -33,7 +32,6 @@ pub enum Loaded {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Does {
-    /// Reads, and changes nothing.
     Looks,
     /// Writes; nothing that was there is lost.
     Adds,

@@ -25,7 +25,6 @@ use crate::upkeep::job::JOBS;
 pub(crate) struct Metrics {
     began: Instant,
     served: Mutex<BTreeMap<(&'static str, String, u16), Histogram>>,
-    /// The number of refusals by code.
     refused: Mutex<BTreeMap<String, u64>>,
     request_bytes: Mutex<Histogram>,
     response_bytes: Mutex<Histogram>,

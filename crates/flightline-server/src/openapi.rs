@@ -91,7 +91,6 @@ fn drop_unused(document: &mut Value) {
     }
 }
 
-/// The description of an address and a method.
 struct Described<'a> {
     id: String,
     about: &'a str,

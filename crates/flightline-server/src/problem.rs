@@ -7,7 +7,6 @@ use flightline::core::{Code, Refusal};
 use flightline::remote;
 use serde_json::{Value, json};
 
-/// Why a request was not done.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem(Box<What>);
 

@@ -129,7 +129,6 @@ pub(crate) fn agent(name: &str) {
     note(|noted| noted.agent = Name::parse("agent name", name).ok());
 }
 
-/// Notes the operation that the request asks for.
 pub(crate) fn operation(name: &'static str) {
     note(|noted| noted.operation = Some(name));
 }

@@ -114,7 +114,6 @@ pub enum ServerMessage {
     Stopping,
 }
 
-/// The address at which a server listens.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// Where, with the real port.

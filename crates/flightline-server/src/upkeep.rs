@@ -49,7 +49,6 @@ pub(crate) struct SideFiles {
     pub(crate) caller: Caller,
 }
 
-/// Why a thread is to look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Nudge {
     Written,

@@ -32,7 +32,6 @@ const WRITERS: usize = 4;
 const READS_WAITING: usize = 1_024;
 const READERS: usize = 4;
 
-/// Where the fleets are that are served.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreConfig {
     pub(crate) location: Location,
@@ -84,12 +83,10 @@ impl StoreConfig {
 }
 
 enum WorkerMessage {
-    /// A request to run.
     Do(QueuedWork),
     End,
 }
 
-/// Something to be done, and for which project.
 struct QueuedWork {
     task: Box<dyn ConnectionTask>,
     project: Arc<str>,
@@ -99,7 +96,6 @@ struct QueuedWork {
 /// Hears how many writes a commit was for.
 pub(crate) type OnCommit = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// The threads that run operations.
 pub(crate) struct Workers {
     queues: Queues,
     threads: Vec<JoinHandle<()>>,
@@ -110,7 +106,6 @@ pub(crate) struct Workers {
 pub(crate) struct Queues {
     writers: Vec<SyncSender<WorkerMessage>>,
     readers: SyncSender<WorkerMessage>,
-    /// How long an answer is waited for.
     answer: Duration,
     /// How many writes, and how many reads, wait or are being done.
     writes: Arc<AtomicUsize>,
@@ -170,7 +165,6 @@ impl Workers {
         })
     }
 
-    /// A way to the threads.
     pub(crate) fn queues(&self) -> Queues {
         self.queues.clone()
     }

@@ -8,7 +8,6 @@ use flightline_core::Time;
 use flightline_core::time::{Millis, Uptime};
 use uuid::Uuid;
 
-/// Where the time comes from.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
     /// The machine's clock; on PostgreSQL the server's, so that all nodes agree.

@@ -49,7 +49,6 @@ pub struct Copied {
     pub project: String,
     /// The unbroken journal that it holds.
     pub history: String,
-    /// Its last revision.
     pub rev: u64,
     pub events: u64,
     pub subjects: u64,

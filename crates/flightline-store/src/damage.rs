@@ -8,7 +8,6 @@ use crate::error::StoreError;
 use crate::tx::Tx;
 use crate::verify::{self, Examination};
 
-/// Something that is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedValue {
     pub kind: Kind,
@@ -17,7 +16,6 @@ pub struct DamagedValue {
     pub what: DamageKind,
 }
 
-/// What can be wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DamageKind {
     /// The journal's text fails its hash; whether the subject's row has the same value, sound.

@@ -36,7 +36,6 @@ impl Base {
     }
 }
 
-/// What a delta consists of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Part {

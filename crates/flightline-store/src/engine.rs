@@ -18,7 +18,6 @@ use crate::value::{Row, SqlValue};
 /// The number of the newest schema this version knows.
 pub(crate) const SCHEMA_VERSION: i64 = 11;
 
-/// How firmly a commit must stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// It survives a power cut.
@@ -95,7 +94,6 @@ pub enum Compaction {
     Returned(u64),
     /// It would be worth it, but not now.
     Later(&'static str),
-    /// The server looks after it by itself.
     ByServer,
 }
 
@@ -147,7 +145,6 @@ pub(crate) fn written_table(sql: &str) -> &str {
     name.unwrap_or_default()
 }
 
-/// One connection to a store.
 pub(crate) trait Driver: Send {
     /// Begins a transaction that sees one snapshot and writes nothing.
     fn begin_read(&mut self) -> Result<(), StoreError>;
@@ -267,7 +264,6 @@ pub(crate) trait Driver: Send {
         None
     }
 
-    /// Whether the connection is gone for good.
     fn is_closed(&self) -> bool {
         false
     }
@@ -298,7 +294,6 @@ pub(crate) trait Driver: Send {
     /// Keeps it. Whether or not that succeeds, committed writes stand.
     fn acknowledge(&mut self, _last: &Acknowledged) {}
 
-    /// How much room the store takes.
     fn space(&mut self) -> Result<SpaceUsed, StoreError>;
 
     /// How the disk stands. A server keeps that to itself.
@@ -336,7 +331,6 @@ pub(crate) trait Driver: Send {
         Ok(Vec::new())
     }
 
-    /// Prepares a statement without running it.
     fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError>;
 
     /// How many statements this connection has run; of PostgreSQL, how many round trips it has made to the server.

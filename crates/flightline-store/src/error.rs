@@ -2,7 +2,6 @@
 
 use flightline_core::{Code, Refusal, Time};
 
-/// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("there is no store at {0}")]
@@ -20,16 +19,10 @@ pub enum StoreError {
     /// The folder or file cannot be written.
     #[error("cannot write to the store: {0}")]
     ReadOnly(String),
-    /// It was written by a newer version.
     #[error(
         "the store has schema version {found}, and this version of `fleet` knows {known} at most"
     )]
-    Newer {
-        /// The version of the store.
-        found: i64,
-        /// The newest version that this program knows.
-        known: i64,
-    },
+    Newer { found: i64, known: i64 },
     /// It is something else.
     #[error("{0} is not a Flightline store")]
     NotOurs(String),
@@ -38,14 +31,11 @@ pub enum StoreError {
         "this fleet is not trusted on this machine, so nothing in it is changed or takes effect"
     )]
     Untrusted,
-    /// It fails its checks.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// A value in the journal was thinned away.
     #[error("the value of {subject} at revision {rev} has been thinned away")]
     Thinned {
         subject: String,
-        /// The revision asked for.
         rev: u64,
         /// The checkpoints just before and just after it, whose values are kept.
         nearest: Vec<String>,
@@ -53,27 +43,18 @@ pub enum StoreError {
     /// The connection or the disk failed while the commit was under way.
     #[error("the commit was interrupted, and it is not known whether it was made: {0}")]
     CommitUnknown(String),
-    /// The engine cannot be reached.
     #[error("the store cannot be reached: {0}")]
     Unreachable(String),
     /// The engine cannot be reached in the way it must be: encrypted, and known to be itself.
     #[error("the store cannot be reached safely: PostgreSQL: {cause}")]
-    Tls {
-        /// The message of the server.
-        cause: String,
-        /// What can be done about it.
-        hint: &'static str,
-    },
+    Tls { cause: String, hint: &'static str },
     /// An acknowledged write would not be durable.
     #[error("the store could lose acknowledged data: {0}")]
     NotDurable(String),
-    /// A document is larger than its kind allows.
     #[error("the {kind} would take {size} bytes, and at most {max} are allowed")]
     TooLarge {
         kind: &'static str,
-        /// The size of the document in bytes.
         size: usize,
-        /// The largest size in bytes.
         max: usize,
     },
     /// An earlier write of this process failed to reach the disk; nothing more is acknowledged.

@@ -22,13 +22,10 @@ statements! {
         WHERE a.project = ?1 AND a.kind = 'agent' AND a.gone IS NULL";
 }
 
-/// An event that is counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notable {
-    /// Its place in the journal.
     pub rev: u64,
     pub kind: String,
-    /// What else is known of it.
     pub data: Json,
     /// How large the value is that it carries.
     pub bytes: u64,
@@ -64,7 +61,6 @@ impl Tx<'_> {
         counted(&self.driver.query(BACKUPS, params![project])?)
     }
 
-    /// The number of messages that were not read.
     pub fn unread_messages(&mut self) -> Result<u64, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(UNREAD, params![project])?;

@@ -7,7 +7,6 @@ use flightline_core::redact::redact;
 
 #[derive(Clone, PartialEq, Eq)]
 pub enum Location {
-    /// A folder that holds a SQLite store.
     Folder(PathBuf),
     Postgres(String),
 }

@@ -61,7 +61,6 @@ pub(crate) fn is_intact(row: &Row) -> bool {
     }
 }
 
-/// The sum of a row beside the journal.
 pub(crate) fn sum(columns: &[SqlValue]) -> String {
     sum_of(columns)
 }

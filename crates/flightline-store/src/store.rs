@@ -29,7 +29,6 @@ use group::{Ahead, Group};
 /// How often a write that collided with another is run again.
 const ATTEMPTS: u32 = 8;
 
-/// A project's store, through one connection.
 pub struct Store {
     driver: Box<dyn Driver>,
     location: Location,
@@ -40,7 +39,6 @@ pub struct Store {
     losses: Vec<Loss>,
     /// The last acknowledged revision, as it was kept when this project was entered, before anything was read of it.
     acknowledged: Option<Acknowledged>,
-    /// The writes that will be committed together.
     group: Option<Group>,
     ahead: Ahead,
     /// The cache of the last written values, where there is one.
@@ -480,7 +478,6 @@ impl Store {
         self.driver.as_mut()
     }
 
-    /// Prepares a statement without running it.
     pub fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError> {
         self.driver.prepare(sql)
     }
@@ -489,7 +486,6 @@ impl Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TxAccess {
     Read,
-    /// Note signs of life.
     Pulse,
     Write,
 }

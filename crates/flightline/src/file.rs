@@ -28,14 +28,12 @@ pub fn plain(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// How large a plain file is; none when there is none.
 pub fn size(file: &Path) -> io::Result<Option<u64>> {
     let (folder, name) = split(file)?;
     let seen = Dir::shared(folder)?.entry(name)?;
     Ok(seen.filter(|seen| seen.is_file()).map(|seen| seen.size))
 }
 
-/// The folder that a file is in, and its name there.
 fn split(file: &Path) -> io::Result<(&Path, &OsStr)> {
     let name = file
         .file_name()

@@ -96,7 +96,6 @@ impl<T> Answered<T> {
     }
 }
 
-/// When something is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     Now,
@@ -125,21 +124,18 @@ enum Backend {
     There(Box<dyn Remote>),
 }
 
-/// What an operation is asked for elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     ToDo,
     ToShow,
 }
 
-/// The caller of an operation, and the circumstances of the call.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
     /// The agent it acts as, by name or id.
     pub agent: Option<String>,
     /// The incarnation it believes it is.
     pub epoch: Option<u64>,
-    /// The client session it acts in.
     pub session: Option<String>,
     /// The person at the keyboard.
     pub user: String,
@@ -177,12 +173,9 @@ impl Caller {
     }
 }
 
-/// What an operation does to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reads, and changes nothing.
     Read,
-    /// Changes the state.
     Write,
     /// Notes a sign of life.
     Pulse,
@@ -430,7 +423,6 @@ impl Fleet {
         }
     }
 
-    /// Asks for an operation where the store is.
     fn ask_for(
         &mut self,
         act: &mut dyn ErasedOperation,

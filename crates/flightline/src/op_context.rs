@@ -32,12 +32,10 @@ const NAMED_ONE_BY_ONE: usize = 16;
 
 /// Everything an operation may touch while it decides.
 pub struct OpContext<'a, 'tx> {
-    /// The transaction in which it decides.
     pub tx: &'a mut Tx<'tx>,
     pub caller: &'a Caller,
     /// How far the caller goes: all the way, where it came without a token.
     pub scope: Scope,
-    /// The numbers to decide by.
     pub policy: &'a Policy,
     pub agent: Option<Agent>,
 }
@@ -222,7 +220,6 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// The mission with this id, which a record names.
     pub fn mission_of(&mut self, id: MissionId) -> Result<Mission> {
         let id = id.to_string();
         match self.tx.get::<Mission>(&id)? {

@@ -137,7 +137,6 @@ const LOST: [&str; 6] = [
     "pins and notes made after a file was written; rewinds that `fleet undo` could undo",
 ];
 
-/// The store that was built to the side.
 struct Built<'a> {
     /// The folder it was built in.
     side: &'a Path,
@@ -145,7 +144,6 @@ struct Built<'a> {
     file: &'a Path,
     /// The counter begins above this.
     above: u64,
-    /// The histories that the files it was built from belong to.
     follows: Vec<FollowedHistory>,
 }
 

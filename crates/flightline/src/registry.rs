@@ -47,7 +47,6 @@ pub enum Commit {
 type Reader = fn(&str) -> Result<Box<dyn ErasedRequest>, Refusal>;
 type Decider = fn(&str, &mut OpContext<'_, '_>) -> crate::Result<Value>;
 
-/// How something is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct CallContext<'a> {
     pub caller: &'a Caller,
@@ -126,7 +125,6 @@ impl Spoken {
     }
 }
 
-/// Reads an outcome to look into it.
 pub fn value_of(outcome: &RawValue) -> Result<Value, Refusal> {
     serde_json::from_str(outcome.get())
         .map_err(|error| Refusal::new(Code::Failed, format!("cannot read the outcome: {error}")))
@@ -139,13 +137,11 @@ pub struct OperationEntry {
     pub access: Access,
     /// The narrowest token that may ask for it over a network.
     pub scope: Scope,
-    /// Whether it may share a commit with others.
     pub commit: Commit,
     #[cfg(feature = "schema")]
     pub request: fn(&mut SchemaGenerator) -> Schema,
     #[cfg(feature = "schema")]
     pub outcome: fn(&mut SchemaGenerator) -> Schema,
-    /// The largest request over a network.
     pub largest: usize,
     /// What becomes of it when the store cannot be reached.
     offline: Offline,
@@ -160,7 +156,6 @@ impl OperationEntry {
         (self.reader)(request)
     }
 
-    /// Runs it, from JSON to JSON.
     pub fn run(&self, fleet: &mut Fleet, request: &str, ask: &CallContext<'_>) -> Called {
         match self.read(request) {
             Ok(request) => request.run(fleet, ask).into(),
@@ -507,7 +502,6 @@ fn decide<O: Registered>(request: &str, ctx: &mut OpContext<'_, '_>) -> crate::R
     Ok(value_of(&erase(outcome).text()?)?)
 }
 
-/// A request for an operation.
 struct Plain<O>(O);
 
 fn read_request<O: Registered>(request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {

@@ -28,13 +28,10 @@ pub mod header {
     pub const REPLAYED: &str = "idempotent-replayed";
     /// Show what a write would do, and do nothing.
     pub const REHEARSE: &str = "fleet-rehearse";
-    /// What this end speaks.
     pub const API: &str = "fleet-api";
-    /// The version of Flightline at this end.
     pub const VERSION: &str = "fleet-version";
     /// In tests: what time it is.
     pub const TEST_NOW: &str = "fleet-test-now";
-    /// In tests: the number of the next id.
     pub const TEST_IDS: &str = "fleet-test-ids";
 }
 
@@ -52,9 +49,7 @@ pub enum Offline {
     Kept,
 }
 
-/// An operation, as it is asked for.
 pub struct RemoteCall<'a> {
-    /// The operation's name on the wire.
     pub operation: &'a str,
     pub access: Access,
     pub rehearse: bool,
@@ -81,7 +76,6 @@ pub struct ServerAnswer {
 /// What came of a request that was not refused.
 #[derive(Clone, Debug)]
 pub enum ServerReply {
-    /// It was done: its outcome, as JSON.
     Outcome(String),
     /// The store cannot be reached now.
     Later(Deferred),
@@ -120,7 +114,6 @@ impl From<Refusal> for ServerAnswer {
 
 /// A way to a store that is elsewhere.
 pub trait Remote: Send {
-    /// Asks for an operation.
     fn call(&mut self, call: &RemoteCall<'_>) -> ServerAnswer;
 
     fn address(&self) -> &str;

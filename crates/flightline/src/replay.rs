@@ -92,7 +92,6 @@ pub struct ReplayPage {
     pub names: BTreeMap<String, String>,
 }
 
-/// The most events of one page.
 const MOST: u64 = 2_000;
 
 impl Operation for Replay {

@@ -292,11 +292,9 @@ fn word_of(agent: &Agent) -> &str {
     agent.kind.as_ref().unwrap_or(&agent.name).as_str()
 }
 
-/// A task's document, and what its file is called.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskDocument {
     pub file: String,
-    /// The content of the file.
     pub checkpoint: DialectDocument,
 }
 

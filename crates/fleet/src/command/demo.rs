@@ -37,7 +37,6 @@ struct Shown {
     seconds: f64,
 }
 
-/// A line of the script, and its result.
 #[derive(Debug, Serialize)]
 pub struct DemoStep {
     /// The agent that acted; none for the user.

@@ -639,7 +639,6 @@ fn left_to_do(page: &Page, left: &Attention) -> String {
     }
 }
 
-/// The remaining actions, each with its command.
 fn say_next(page: &mut Page, done: &Resumed) {
     if done.next.is_empty() {
         return;

@@ -50,7 +50,6 @@ pub struct ServerClient {
     client_config: ClientConfig,
 }
 
-/// The result of a request over the wire.
 pub enum Sent {
     Answered(ServerAnswer),
     Unreachable {

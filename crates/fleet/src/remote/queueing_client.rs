@@ -47,7 +47,6 @@ pub struct QueueingClient {
 enum Brought {
     /// All of it, or as much as this server takes.
     Enough,
-    /// The server cannot be reached.
     Down(Unreachable),
 }
 

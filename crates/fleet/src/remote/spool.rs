@@ -289,7 +289,6 @@ impl Spool {
         Ok(())
     }
 
-    /// Whether something waits in a queue.
     pub fn has(&self, name: &str) -> bool {
         let folder = self.folder.as_ref();
         folder.is_some_and(|folder| !matches!(seen(&file_of(folder, name)), Ok(None)))

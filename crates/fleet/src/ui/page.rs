@@ -148,7 +148,6 @@ impl Page {
     }
 }
 
-/// A piece of text with a style.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     text: String,

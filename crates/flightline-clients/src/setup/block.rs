@@ -29,7 +29,6 @@ pub(super) fn install(text: &str) -> Result<String, SetupError> {
     })
 }
 
-/// The text without the block.
 pub(super) fn remove(text: &str) -> Result<String, SetupError> {
     let Some((start, stop)) = find(text)? else {
         return Ok(text.to_owned());

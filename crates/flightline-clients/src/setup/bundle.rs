@@ -14,7 +14,6 @@ const ABOUT: &str = "Keeps the work of coding agents through compactions, crashe
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginFile {
-    /// Its path below the folder.
     pub path: String,
     pub text: String,
 }

@@ -10,14 +10,10 @@ use super::setup_file::{Moved, Own, SettingsFormat, SetupFile, SetupScope};
 use super::{SetupError, hooks, json, program, tables};
 use crate::Client;
 
-/// A hook of ours in a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisteredHook {
-    /// The event, in the client's word.
     pub event: String,
-    /// The command, as the client gives it to a shell.
     pub command: String,
-    /// The program that the command starts.
     pub program: String,
 }
 

@@ -51,7 +51,6 @@ pub(super) fn hook(binary: &str, client: Client, event: &str) -> String {
     format!("{} hook {client} {event}", quoted(binary))
 }
 
-/// The command of a status line.
 pub(super) fn statusline(binary: &str) -> String {
     format!("{} statusline", quoted(binary))
 }

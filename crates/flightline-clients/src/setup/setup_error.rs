@@ -32,7 +32,6 @@ pub enum SetupError {
         column: usize,
         key: String,
     },
-    /// A name of ours belongs to another tool.
     #[error("`{what}` is there already, and it is not Flightline's")]
     Taken { what: String },
     /// The path cannot be written into a settings file.

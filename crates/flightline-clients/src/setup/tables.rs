@@ -23,7 +23,6 @@ pub(super) fn install(text: &str, binary: &str) -> Result<String, SetupError> {
     put(text, &SERVER, &[("command", binary.into()), ("args", args)])
 }
 
-/// The text without our MCP server.
 pub(super) fn remove(text: &str) -> Result<String, SetupError> {
     let document = parse(text)?;
     match find(document.as_table(), &SERVER) {

@@ -352,7 +352,6 @@ fn rm(arguments: &[&str]) -> Option<Destructive> {
         .flatten()
 }
 
-/// Whether an SQL text drops or empties something.
 fn drops(sql: &str) -> bool {
     let mut words = sql
         .split(|c: char| !c.is_alphanumeric() && c != '_')

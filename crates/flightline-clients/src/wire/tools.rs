@@ -181,7 +181,6 @@ fn sequence(commands: &Value) -> Option<String> {
     }
 }
 
-/// The command line of a list of arguments.
 fn arguments(words: &[Value]) -> Option<String> {
     let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
     let words = words?;

@@ -79,7 +79,6 @@ const DEAD_ENDS: Heading = Heading {
 const CHANGES: Heading = heading(Zone::Rest, "Changed While You Were Away", "changes");
 const MAIL: Heading = heading(Zone::Rest, "Unread Mail", "mail");
 
-/// A list under its heading.
 pub(super) struct BriefingSection {
     pub heading: &'static Heading,
     content: Content,
@@ -134,7 +133,6 @@ impl Entry {
 #[derive(Default)]
 pub(super) struct ShownSection {
     pub blocks: Vec<Block>,
-    /// The line about entries that are not shown.
     pub footer: String,
     pub size: Size,
 }

@@ -121,7 +121,6 @@ fn by_buckets(lines: &[DigestLine]) -> BTreeMap<String, SectionDigest> {
     sections_of_kinds(kinds)
 }
 
-/// Puts the digests of kinds together to sections.
 #[must_use]
 pub fn sections_of_kinds(
     kinds: impl IntoIterator<Item = (Kind, SectionDigest)>,
@@ -147,7 +146,6 @@ pub fn sections_of_kinds(
     sections.collect()
 }
 
-/// Whether a value is there, after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     There,

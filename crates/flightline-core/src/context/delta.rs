@@ -126,7 +126,6 @@ pub fn changes(before: &[Sortie], now: &[Sortie]) -> Vec<DeltaChange> {
 /// The decision on a change that another program wrote down.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeltaDecision<'a> {
-    /// The sortie is put where the change says.
     Move {
         sortie: &'a Sortie,
         to: SortieStatus,

@@ -35,10 +35,7 @@ pub enum Compression {
 #[derive(Debug, thiserror::Error)]
 pub enum CompressError {
     #[error("it unfolds into more than {max} bytes")]
-    TooLarge {
-        /// The largest size that is allowed.
-        max: usize,
-    },
+    TooLarge { max: usize },
     /// They are not what they claim to be, or not all of it.
     #[error("its {} data is damaged: {cause}", .compression.as_str())]
     Damaged {

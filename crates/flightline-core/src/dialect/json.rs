@@ -62,7 +62,6 @@ impl Json {
         }
     }
 
-    /// The value under a key of an object.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         let Self::Object(fields) = self else {

@@ -22,7 +22,6 @@ pub use self::store::{
 };
 pub use self::trigger::{DESTRUCTIVE_OPERATIONS, TriggerCause, reason_of, trigger_of};
 
-/// The version of the documents this code writes.
 pub const VERSION: &str = "1.0.0";
 /// An agent that failed so often is not tried again.
 pub const RETRY_LIMIT: u64 = 3;
@@ -125,7 +124,6 @@ const GIT_STATUS: FieldForm = Object(&[
     ("unstagedFiles", Must, List(&Text)),
 ]);
 
-/// About the document itself.
 const METADATA: FieldForm = Object(&[
     ("orchestratorVersion", Must, Text),
     // The seed writes 0; we write the length of the text before it is compressed.
@@ -139,7 +137,6 @@ const METADATA: FieldForm = Object(&[
     ("checksums", Must, CHECKSUMS),
 ]);
 
-/// What a checkpoint's sections hash to.
 const CHECKSUMS: FieldForm = Object(&[
     ("workflow", Must, Text),
     ("agents", Must, Text),

@@ -18,7 +18,6 @@ pub use self::files::{
 };
 pub use self::start::{Expected, Invalid, Start, start};
 
-/// The version of the documents this code writes.
 pub const VERSION: &str = "1.0";
 /// So many tasks of the backlog are named.
 pub const BACKLOG: usize = 5;

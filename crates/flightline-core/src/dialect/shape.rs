@@ -23,7 +23,6 @@ pub(super) enum Need {
     Out,
 }
 
-/// The values that may stand in a place.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FieldForm {
     Any,

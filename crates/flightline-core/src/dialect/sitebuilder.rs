@@ -72,7 +72,6 @@ const ITEM: FieldForm = Object(&[
     ("output", Null, Text),
 ]);
 
-/// Something that went wrong.
 const ERROR: FieldForm = Object(&[
     ("type", Null, Text),
     ("message", Must, Text),

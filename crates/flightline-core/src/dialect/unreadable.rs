@@ -8,7 +8,6 @@ use super::json::Json;
 use crate::error::{Code, Refusal};
 use crate::redact::shown;
 
-/// The largest document that is read, in bytes.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// How deep lists and objects may stand in each other.
 pub const MAX_DEPTH: usize = 64;
@@ -65,12 +64,10 @@ pub enum DocumentFault {
     #[error("its version is `{}`, and only {known} is understood", shown(.version))]
     Newer {
         version: String,
-        /// The versions that this program reads.
         known: &'static str,
     },
 }
 
-/// Where in a document something stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourcePosition {
     Whole,
@@ -161,7 +158,6 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The value at a place in a list.
     #[must_use]
     pub const fn index(&'a self, index: usize) -> Self {
         Self {

@@ -12,7 +12,6 @@ use crate::time::Time;
 /// Something that was said of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The file that the report names.
     pub path: RepoPath,
     pub said: ReportedFile,
     pub at: Option<Time>,

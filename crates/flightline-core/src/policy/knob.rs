@@ -125,7 +125,6 @@ const HISTORY: Knob = Knob {
     },
 };
 
-/// The settings that are whole numbers.
 const COUNTS: [Knob; 4] = counts! {
     "retention.keep" "number of the newest checkpoints that a mission keeps" retention.keep;
     "retention.most" "maximum number of checkpoints of a mission" retention.most;

@@ -116,7 +116,6 @@ impl AnalysedAt<'_> {
     }
 }
 
-/// Analyses whether a mission can be resumed.
 #[must_use]
 pub fn analyze(at: &Analyzed<'_>) -> Analysis {
     let workflow = &at.mission.workflow;

@@ -14,7 +14,6 @@ pub struct ClockEvidence<'a> {
     pub last: Option<&'a LastPrune>,
     /// Whether there was work in the time that [`ClockEvidence::work_that_confirms`] names.
     pub work_went_on: bool,
-    /// How long this machine has been running.
     pub uptime: Option<&'a Uptime>,
     pub now: Time,
 }

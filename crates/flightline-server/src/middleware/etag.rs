@@ -19,7 +19,6 @@ pub(crate) fn of(since: &Cursor, text: Option<&str>) -> Option<HeaderValue> {
     HeaderValue::from_str(&tag).ok()
 }
 
-/// Whether the client has this answer already.
 pub(crate) fn is_known(asked: &HeaderMap, tag: Option<&HeaderValue>) -> bool {
     let Some(tag) = tag.and_then(|tag| tag.to_str().ok()) else {
         return false;

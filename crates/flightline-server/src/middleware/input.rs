@@ -112,7 +112,6 @@ impl JsonBody {
     }
 }
 
-/// Why a body was not read.
 enum Unread {
     TooLarge,
     Broken,

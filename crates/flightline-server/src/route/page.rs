@@ -184,7 +184,6 @@ fn gone() -> Refusal {
     .hint("start again without `cursor`")
 }
 
-/// Which way events are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// The oldest comes first.

@@ -30,7 +30,6 @@ pub(crate) enum Take {
     Key(&'static str),
     /// `{id}` is the only one of this list.
     Ids(&'static str),
-    /// Done as the agent in the address.
     ActsAs,
     /// This field is this word.
     Is(&'static str, &'static str),

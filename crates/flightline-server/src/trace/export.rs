@@ -30,7 +30,6 @@ const LARGEST_ANSWER: u64 = 64 * 1024;
 
 #[derive(Debug)]
 pub struct Traces {
-    /// The whole address that they are sent to.
     pub url: String,
     /// How that is called where people read it.
     pub shown: String,
@@ -86,7 +85,6 @@ impl Counts {
     }
 }
 
-/// Starts the thread that sends them.
 pub(super) fn open(traces: Traces, say: &Say) -> Result<SpanPipeline, ExporterBuildError> {
     let why = Arc::new(Mutex::default());
     let client = Client {

@@ -27,7 +27,6 @@ use crate::projects::ServedProject;
 use crate::serve::ServerMessage;
 
 pub(crate) const PROBE: &str = "write_probe";
-/// Checks everything in the store.
 pub(crate) const INTEGRITY: &str = "integrity";
 
 /// With less room than this on the disk, writes are about to fail.

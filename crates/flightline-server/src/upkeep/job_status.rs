@@ -17,13 +17,11 @@ pub(crate) struct JobStatus {
     trouble: Option<Failure>,
     /// What went wrong in single projects.
     troubles: BTreeMap<Arc<str>, Failure>,
-    /// When it runs next, at the latest.
     pub(crate) due: Instant,
     pub(crate) runs: u64,
     pub(crate) failures: u64,
 }
 
-/// What failed, and when it is tried again.
 #[derive(Clone, Debug)]
 struct Failure {
     message: String,
@@ -32,11 +30,9 @@ struct Failure {
     in_a_row: u32,
 }
 
-/// What went wrong with a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobError {
     pub(crate) message: String,
-    /// It is tried again within this time.
     pub(crate) retry_within: Duration,
 }
 

@@ -34,7 +34,6 @@ use crate::crash_points::CrashPoints;
 use crate::error::StoreError;
 use crate::value::{Row, SqlValue};
 
-/// The file that holds the store.
 pub(crate) const FILE: &str = "flightline.db";
 /// Its log, and the index of that.
 pub(crate) const LOG: &str = "flightline.db-wal";
@@ -62,7 +61,6 @@ fn is_broken(file: &Path) -> bool {
     broken.contains(file)
 }
 
-/// One connection to a SQLite store.
 pub(crate) struct Sqlite {
     connection: Connection,
     file: PathBuf,

@@ -16,7 +16,6 @@ use crate::error::StoreError;
 use crate::table::project::{self, ProjectRow};
 use crate::tx::{Actor, Trace, Tx};
 
-/// The writes that will be committed together.
 pub(super) struct Group {
     /// The project's row, as the members before have left it.
     project: ProjectRow,
@@ -235,14 +234,12 @@ impl Store {
         committed
     }
 
-    /// Drops what the members wrote.
     pub fn abandon_group(&mut self) {
         if self.group.take().is_some() {
             self.roll_back();
         }
     }
 
-    /// Runs a read inside the group.
     pub(super) fn look_in_group(
         &mut self,
         look: &mut dyn FnMut(&mut Tx<'_>),
@@ -257,7 +254,6 @@ impl Store {
         Ok(())
     }
 
-    /// Runs a write inside the group.
     pub(super) fn attempt_in_group(
         &mut self,
         ending: Ending,

@@ -23,9 +23,7 @@ use crate::mission::short;
 /// The repairs, and where the store from before is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Repaired {
-    /// Sentences about the repairs.
     pub done: Vec<String>,
-    /// The copy of the store as it was.
     pub backup: Option<PathBuf>,
 }
 

@@ -96,7 +96,6 @@ impl<'a, O: Operation> Acting<'a, O> {
         }
     }
 
-    /// The outcome, after it ran.
     pub(super) fn done(self, fleet: &Fleet, went: Went) -> Result<Answered<O::Outcome>> {
         let outcome = match self.held {
             Held::Later(later) => return Ok(Answered::Later(later)),

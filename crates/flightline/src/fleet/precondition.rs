@@ -13,7 +13,6 @@ use crate::event::Cursor;
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// The target a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub kind: Kind,
@@ -23,7 +22,6 @@ pub struct Target {
     pub if_unchanged: IfUnchanged,
 }
 
-/// What must not have happened to a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IfUnchanged {
     #[default]

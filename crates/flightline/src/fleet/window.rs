@@ -162,7 +162,6 @@ pub(crate) fn page<S: Subject>(
     documents(ctx, &window.part_of(rows)).map(Some)
 }
 
-/// Reads the documents of these rows.
 pub(crate) fn documents<S: Subject>(
     ctx: &mut OpContext<'_, '_>,
     rows: &[SubjectRow],

@@ -43,9 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// One dialect's folder. While there is one, no other process has it.
 pub(super) struct MirrorFolder {
     dialect: Dialect,
-    /// The folder that its files are below.
     root: Dir,
-    /// Where its files are, below that.
     place: PathBuf,
     /// The name of the place, as people know it.
     name: &'static str,
@@ -146,7 +144,6 @@ impl MirrorFolder {
         }
     }
 
-    /// Files that we wrote and that are not there.
     fn not_there(&self) -> Vec<String> {
         let mut names = self.shadows.names_in("").unwrap_or_default();
         names.retain(|name| {

@@ -78,7 +78,6 @@ struct Held {
     milestones: BTreeSet<String>,
 }
 
-/// What one file changes.
 struct Plan<'a> {
     checkpoint: &'a Checkpoint,
     history: &'a str,
@@ -239,7 +238,6 @@ impl Plan<'_> {
     }
 }
 
-/// A change of a subject.
 enum Act<'a> {
     Set(&'a StateValue),
     Remove(&'a str),

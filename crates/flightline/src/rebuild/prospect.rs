@@ -14,7 +14,6 @@ use crate::checkpoint::CheckpointDocument;
 /// What a rebuild would bring back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prospect {
-    /// How many files of checkpoints are sound.
     pub files: usize,
     pub newest: Option<Time>,
     /// The missions that would come back, each with how far it was.

@@ -126,7 +126,6 @@ pub(crate) enum ClaimObstacle<'a> {
     /// Others have locked its files.
     Locked(Vec<(&'a RepoPath, &'a Lock)>),
     Held,
-    /// The caller has it already.
     Mine,
     /// It failed, and is not to be tried again yet.
     Failed,

@@ -33,7 +33,6 @@ pub enum Fired {
     Late,
 }
 
-/// Runs a hook in a folder.
 pub fn fire(
     what: &Firing<'_>,
     folder: &Path,

@@ -78,7 +78,6 @@ fn plain(byte: u8) -> Option<Key> {
     }
 }
 
-/// What to show after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrowseView {
     Step,

@@ -20,7 +20,6 @@ pub struct ClientFiles<'a> {
     root: PathBuf,
 }
 
-/// A plugin of ours that a client runs.
 pub struct Plugged {
     pub plugin: InstalledPlugin,
     pub place: SetupFile,

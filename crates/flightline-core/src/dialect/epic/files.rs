@@ -90,7 +90,6 @@ pub fn is_monitored(agent_id: &str, is_primary: bool) -> bool {
     !is_primary || stem(agent_id).is_ok_and(|stem| stem.starts_with("secondary_"))
 }
 
-/// The agent's backups, oldest first.
 fn backups<'a>(
     agent_id: &str,
     files: impl IntoIterator<Item = &'a str>,

@@ -26,7 +26,6 @@ pub enum TriggerCause<'a> {
     AgentFailed {
         agent: &'a str,
     },
-    /// Something went wrong.
     Error {
         context: &'a str,
         message: &'a str,
@@ -38,7 +37,6 @@ pub enum TriggerCause<'a> {
     },
     /// Time has passed since the last checkpoint.
     Interval,
-    /// The orchestrator is about to stop.
     Shutdown,
 }
 

@@ -44,7 +44,6 @@ pub(super) struct CachedProjectRow {
     row: Row,
     /// The transaction that wrote it.
     version: i64,
-    /// The server's time.
     stamp: i64,
     seen: Instant,
 }

@@ -7,7 +7,6 @@ use std::collections::hash_map::Entry;
 use crate::engine::{Anchor, written_table};
 use crate::value::SqlValue;
 
-/// How many rows one statement takes at most.
 const MOST: usize = 256;
 
 /// What waits to be sent, in order.

@@ -39,7 +39,6 @@ enum Mode {
 #[derive(Clone)]
 pub(super) enum Tls {
     Off,
-    /// Encrypted and verified.
     On(Box<MakeRustlsConnect>),
 }
 

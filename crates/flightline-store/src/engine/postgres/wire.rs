@@ -32,10 +32,8 @@ const IS_THERE: &str = "SELECT 1 FROM pg_stat_activity WHERE pid = $1";
 
 type Job = Box<dyn FnOnce(&mut Client) + Send>;
 
-/// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum WireFault {
-    /// The server said so, or the connection broke.
     Said(postgres::Error),
     Silent,
 }
@@ -73,7 +71,6 @@ impl ConnectPlan {
     }
 }
 
-/// A connection on a thread of its own.
 pub(super) struct Wire {
     plan: ConnectPlan,
     /// The number that the server knows the connection by.
@@ -227,7 +224,6 @@ impl Wire {
         WireFault::Silent
     }
 
-    /// Whether the connection is known to be over.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }

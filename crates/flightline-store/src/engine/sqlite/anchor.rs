@@ -15,7 +15,6 @@ use flightline_workspace::beneath::Dir;
 
 use crate::engine::Acknowledged;
 
-/// The file, in the folder of the database.
 pub(crate) const FILE: &str = "anchor";
 /// More than this is none of ours.
 const MOST: u64 = 64 * 1024;

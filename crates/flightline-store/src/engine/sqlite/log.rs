@@ -23,7 +23,6 @@ const FOLDED_AT: u64 = 2_048;
 const TURN_WAIT: Duration = Duration::from_secs(1);
 const READERS_WAIT: Duration = Duration::from_millis(20);
 
-/// Which file a name stood for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogIdentity {
     device: u64,

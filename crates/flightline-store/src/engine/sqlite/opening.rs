@@ -48,7 +48,6 @@ pub(super) const MIGRATIONS: [&str; 11] = [
 pub(super) const CHAIN: usize = 6;
 pub(super) const CHAIN_END: &str = include_str!("../../schema/sqlite/0006_chain_end.sql");
 
-/// How a driver is opened.
 pub(crate) struct Options {
     pub(crate) purpose: String,
     pub(crate) steps: CrashPoints,
