@@ -13,7 +13,7 @@ use crate::running::{Fleet, Ran};
 use crate::server::Server;
 use crate::world::{World, mode};
 
-/// The same test with a store on each engine.
+/// Runs one test with a store on each engine.
 macro_rules! on_both_engines {
     (fn $name:ident($engine:ident) $body:block) => {
         mod $name {
