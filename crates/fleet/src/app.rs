@@ -42,7 +42,6 @@ use crate::ui::{Prompting, Ui};
 /// The warning about a fleet that came from elsewhere.
 const UNTRUSTED: &str = "this fleet was neither created nor trusted on this machine: it is shown, but nothing in it takes effect (`fleet trust` changes that)";
 
-/// What a command works with.
 pub struct App {
     pub globals: Globals,
     pub ui: Ui,
@@ -58,7 +57,6 @@ pub struct App {
     said: BTreeSet<String>,
     /// The server that commands talk to, when it is not a store.
     server: Option<Address>,
-    /// Whether the opened fleet is not trusted.
     untrusted: bool,
     /// The command said what it answers with, and the fields asked for were looked at.
     answer_is_known: bool,
@@ -90,7 +88,7 @@ impl App {
         let mut home = discover(&here, user_home.as_deref())?;
         let root = root_of(home.as_ref(), &here);
         let server = server(&globals, &env, &root)?;
-        // A server needs no state folder here; what is kept on this machine gets one when it is needed.
+        // A server needs no state folder here; a queue on this machine gets one when it is needed.
         if server.is_some() && home.is_none() {
             let state = root.join(STATE_FOLDER);
             home = Some(Home { state, root });
@@ -135,7 +133,7 @@ impl App {
         }
     }
 
-    /// Whether a server looks after what is written. A server in test mode leaves it to commands.
+    /// Whether a server runs the upkeep after writes. A server in test mode leaves it to commands.
     pub fn has_keeper(&self) -> bool {
         self.server.is_some() && self.env.test_now.is_none()
     }
@@ -155,7 +153,6 @@ impl App {
         self.settings.take();
     }
 
-    /// Where the fleet lives.
     pub fn home(&self) -> Result<&Home, Refusal> {
         self.home.as_ref().ok_or_else(|| {
             Refusal::new(
@@ -186,7 +183,6 @@ impl App {
         }
     }
 
-    /// How a store is opened by this command.
     pub fn open_options(&self, config: &Config) -> Result<OpenOptions, Refusal> {
         let clock = match &self.env.test_now {
             Some(text) => Clock::fixed(match text.parse() {
@@ -226,7 +222,6 @@ impl App {
         Ok(CrashPoints::new(crash_at, freeze_at))
     }
 
-    /// What this user trusts on this machine.
     pub fn trust(&self) -> Trust {
         Trust::of(self.env.user_state.as_deref())
     }
@@ -282,7 +277,6 @@ impl App {
         }
     }
 
-    /// Refuses commands that need a trusted fleet.
     pub fn must_be_trusted(&self) -> Result<(), Refusal> {
         match self.is_trusted(&self.config()?)? {
             true => Ok(()),
@@ -290,7 +284,6 @@ impl App {
         }
     }
 
-    /// Trusts the fleet here from now on.
     pub fn trust_it(&self) -> Result<(), Refusal> {
         let trust = self.trust();
         if let Some(fingerprint) = self.fingerprint(&self.config()?)?
@@ -307,7 +300,6 @@ impl App {
         Ok(())
     }
 
-    /// The work tree around the fleet.
     pub fn work_tree(&self) -> Result<WorkTree, Refusal> {
         let (root, around) = (&self.home()?.root, self.env.surroundings.clone());
         Ok(WorkTree::new(root, around, Bounds::default()).without(self.mirrored()?))
@@ -324,7 +316,6 @@ impl App {
         })
     }
 
-    /// Refuses a project that the store does not have.
     pub fn must_have_project(&self, project: &str) -> Result<(), Refusal> {
         self.must_be_local()?;
         let (config, state) = (self.config()?, self.home()?.state.clone());
@@ -407,7 +398,7 @@ impl App {
             .ok_or_else(|| Refusal::new(Code::Failed, "the store is not open"))
     }
 
-    /// The way to the server, and what is kept until it can be reached.
+    /// The client of the server, with the queue of requests that wait until it can be reached.
     fn queueing_client(&self, config: &Config) -> Result<QueueingClient, Refusal> {
         let address = self.server.clone();
         let address = address.ok_or_else(|| Refusal::invalid("no server was named"))?;
@@ -426,7 +417,6 @@ impl App {
         ))
     }
 
-    /// A server, with a token.
     pub fn client(&self, address: Address, token: Secret) -> Result<ServerClient, Refusal> {
         if address.is_open() {
             self.ui.warn(format_args!(
@@ -481,7 +471,6 @@ impl App {
         Sessions::of(self.env.user_state.as_deref(), &self.root(), &fleet)
     }
 
-    /// Whose token opens the server, when there is one.
     pub fn token_owner(&self) -> Option<TokenOwner> {
         let token = self.token_for(self.server.as_ref()?).ok()?;
         TokenOwner::of(&token)
@@ -498,7 +487,6 @@ impl App {
         Ok(api.map_or(API, |api| u32::try_from(api).unwrap_or(u32::MAX)))
     }
 
-    /// The caller of this command's operations.
     pub fn caller(&self) -> Result<Caller, Refusal> {
         let named = self.globals.agent.as_ref().or(self.env.agent.as_ref());
         let client = match named {
@@ -544,7 +532,6 @@ impl App {
         let _ = self.client_agent.set(None);
     }
 
-    /// Whether a question may be asked.
     pub fn asking(&self) -> Prompting {
         if self.globals.no_input {
             Prompting::Forbidden
@@ -683,7 +670,7 @@ impl App {
         }
     }
 
-    /// Says that what was shown is a stranger's word, if it is.
+    /// Says that the answer is a stranger's word, if it is.
     pub fn say_untrusted(&self) {
         if self.untrusted {
             self.ui.warn(UNTRUSTED);
@@ -707,7 +694,6 @@ impl App {
         Ok(followed.failed)
     }
 
-    /// Writes the backups of checkpoints that are due.
     pub fn settle_backups(&mut self) -> Result<(), Refusal> {
         for (id, warning) in self.run_job(&SettleBackups {})? {
             self.ui.warn(format_args!("{id}: {warning}"));
@@ -743,7 +729,6 @@ impl App {
         self.with_mirrors(flightline::mirror::take_in)
     }
 
-    /// Brings the mirrors up to date.
     pub fn write_mirrors(&mut self) -> Result<(), Refusal> {
         self.with_mirrors(flightline::mirror::write_out)
     }
@@ -767,7 +752,6 @@ impl App {
         Ok(())
     }
 
-    /// Removes the files of checkpoints that are gone.
     pub fn clear_files(&mut self) -> Result<(), Refusal> {
         self.run_job(&ClearFiles {})
     }
@@ -783,7 +767,6 @@ impl App {
         Ok(look(self.fleet()?, &caller, claims))
     }
 
-    /// The store's time.
     pub fn now(&mut self) -> Result<Time, Refusal> {
         self.fleet()?.now().map_err(flightline::Error::into_refusal)
     }
@@ -793,7 +776,7 @@ impl App {
         Ok(self.now()?.to_string().replace([':', '.'], "-"))
     }
 
-    /// Ids of these kinds as people read them, for what is about to be shown. Asks the store only when people will read
+    /// Ids of these kinds as people read them, for the answer that is about to be shown. Asks the store only when people will read
     /// them, and only about those in it.
     pub fn short<T: Serialize>(&mut self, kinds: &[Kind], shown: &T) -> Result<Short, Refusal> {
         if self.ui.json || self.ui.quiet {
@@ -822,7 +805,6 @@ impl App {
         Dir::towards(root, path)
     }
 
-    /// A typed path, as the repository knows it.
     pub fn path(&self, typed: &str) -> Result<RepoPath, Refusal> {
         // As it was typed: put in order, the password of a URL would not be recognised any more.
         if contains_secret(typed) {
@@ -849,7 +831,6 @@ impl App {
         typed.iter().map(|path| self.lockable(path)).collect()
     }
 
-    /// Several typed paths.
     pub fn paths(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
         typed.iter().map(|path| self.path(path)).collect()
     }
@@ -882,7 +863,7 @@ pub fn unusable(error: StoreError, state: &Path, location: &Location) -> Refusal
     }
 }
 
-/// What to do about a state folder that names no project, or has no store: what is left of its work comes first.
+/// What to do about a state folder that names no project, or has no store: the remains of its work come first.
 pub fn without_project(state: &Path) -> String {
     let prospect = prospect(state, &Location::Folder(state.to_path_buf()));
     match prospect.files {

@@ -82,37 +82,30 @@ fn is_plain_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(plain)
 }
 
-/// Offers the ids of missions.
 pub fn missions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Mission))
 }
 
-/// Offers the ids of sorties.
 pub fn sorties() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Sortie))
 }
 
-/// Offers agents, by name.
 pub fn agents() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Agent))
 }
 
-/// Offers the ids of messages.
 pub fn messages() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Message))
 }
 
-/// Offers the ids of checkpoints.
 pub fn checkpoints() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Checkpoint))
 }
 
-/// Offers tokens, by name.
 pub fn tokens() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Token))
 }
 
-/// Offers locked paths.
 pub fn locks() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Lock))
 }

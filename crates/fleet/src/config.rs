@@ -34,7 +34,6 @@ const MIRROR_ROOT: &str = "mirrors.root";
 /// The setting that is read before all others.
 const PRESET: &str = "preset";
 
-/// The variables of the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     pub agent: Option<String>,
@@ -117,10 +116,8 @@ const CLIENT_FOLDERS: [&str; 4] = [
 ];
 
 impl Environment {
-    /// Reads the environment.
-    ///
-    /// # Errors
-    /// When a variable of ours is not UTF-8: taken for absent, an agent would pass for a person.
+    /// Reads the environment. Refuses a variable of ours that is not UTF-8: taken for absent, an agent would pass for a
+    /// person.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is where the environment is read"
@@ -222,7 +219,6 @@ fn plain_user(name: Option<String>) -> String {
 /// The project's and the user's settings together.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The project's id.
     pub project: Option<String>,
     /// The numbers to decide by.
     pub policy: Policy,
@@ -233,7 +229,6 @@ pub struct Config {
     sources: Vec<(&'static str, &'static str)>,
 }
 
-/// A setting, its value and where it comes from.
 #[derive(Clone, Debug, Serialize)]
 pub struct Setting {
     pub name: String,
@@ -335,7 +330,6 @@ impl Config {
         Ok(())
     }
 
-    /// Every setting with its source.
     pub fn settings(&self) -> Vec<Setting> {
         let chosen = self.sources.iter().any(|(name, _)| *name == PRESET);
         let unset = if chosen { "preset" } else { "default" };
@@ -402,7 +396,6 @@ struct File {
     document: DocumentMut,
 }
 
-/// The files that hold settings.
 struct Files {
     user: Option<File>,
     project: Option<File>,

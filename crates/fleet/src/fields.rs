@@ -5,9 +5,6 @@ use flightline::core::text::closest;
 use serde_json::Value;
 
 /// Refuses fields that the outcome of this operation does not have.
-///
-/// # Errors
-/// When one of them is none.
 pub fn check_outcome(operation: &str, fields: &[String]) -> Result<(), Refusal> {
     if fields.is_empty() {
         return Ok(());
@@ -19,9 +16,6 @@ pub fn check_outcome(operation: &str, fields: &[String]) -> Result<(), Refusal> 
 }
 
 /// Refuses fields that an answer of this schema does not have.
-///
-/// # Errors
-/// When one of them is none.
 pub fn check_answer(schema: &str, fields: &[String]) -> Result<(), Refusal> {
     if fields.is_empty() {
         return Ok(());

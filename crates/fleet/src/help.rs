@@ -97,7 +97,6 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Reference", &["help", "man", "completions"]),
 ];
 
-/// How much of a page was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Detail {
     /// `-h`: without the options that every command takes, and without examples.

@@ -30,7 +30,6 @@ pub struct Sessions {
     file: String,
 }
 
-/// A session that was begun here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Begun {
     v: u32,

@@ -13,7 +13,6 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::command::replay::{Decoder, Key};
 
-/// The terminal while keys are read from it.
 pub struct KeyReader {
     before: Termios,
     decoder: Decoder,
@@ -21,10 +20,8 @@ pub struct KeyReader {
 }
 
 impl KeyReader {
-    /// Begins to read keys: without waiting for the end of a line, and without showing them.
-    ///
-    /// # Errors
-    /// When stdin is no terminal.
+    /// Begins to read keys: without waiting for the end of a line, and without showing them. Fails when stdin is no
+    /// terminal.
     pub fn open() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         restore_on_signals(before.clone())?;
@@ -62,10 +59,7 @@ impl Drop for KeyReader {
     }
 }
 
-/// A line from the terminal, read without echo.
-///
-/// # Errors
-/// When stdin is no terminal, or cannot be read.
+/// A line from the terminal, read without echo. Fails when stdin is no terminal.
 pub fn read_hidden() -> io::Result<String> {
     let before = tcgetattr(io::stdin())?;
     restore_on_signals(before.clone())?;

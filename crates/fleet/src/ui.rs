@@ -20,7 +20,6 @@ use crate::cli::ColorWhen;
 use crate::hint::Repeated;
 pub use page::{Cell, Page};
 
-/// How to speak.
 #[derive(Clone, Debug)]
 pub struct Ui {
     /// One JSON document on stdout, and nothing else there.
@@ -29,7 +28,6 @@ pub struct Ui {
     pub fields: Vec<String>,
     /// Nothing but errors.
     pub quiet: bool,
-    /// Whether stdout is a terminal.
     pub terminal: bool,
     /// Something was written to the store: an answer that cannot be shown must not pass for a refusal.
     pub written: bool,
@@ -37,7 +35,6 @@ pub struct Ui {
     pub repeated: Repeated,
     /// What shows a text that is longer than the screen; none when there is to be none.
     pub pager: Option<String>,
-    /// The user has settings for the pager.
     pub pager_has_settings: bool,
 }
 
@@ -65,10 +62,8 @@ impl Ui {
         }
     }
 
-    /// Gives the answer: as JSON when asked for, else as the text that `say` writes.
-    ///
-    /// # Errors
-    /// When a field was asked for that the answer does not have, or stdout is gone.
+    /// Gives the answer: as JSON when asked for, else as the text that `say` writes. Refuses a field that the answer does
+    /// not have.
     pub fn answer<T: Serialize>(
         &self,
         outcome: &T,
@@ -155,9 +150,6 @@ impl Ui {
 
     /// One look of several at something that changes: on a terminal it takes the place of the one before,
     /// elsewhere it follows it.
-    ///
-    /// # Errors
-    /// As [`Ui::answer`].
     pub fn look<T: Serialize>(
         &self,
         outcome: &T,
@@ -173,10 +165,8 @@ impl Ui {
         self.answer(outcome, say)
     }
 
-    /// One element of a stream, such as an event in `events tail`: JSON when asked for, else `line`.
-    ///
-    /// # Errors
-    /// When a field was asked for that the element does not have, or stdout is gone.
+    /// One element of a stream, such as an event in `events tail`: JSON when asked for, else `line`. Refuses a field that
+    /// the element does not have.
     pub fn element<T: Serialize>(&self, element: &T, line: impl Display) -> Result<(), Refusal> {
         match (self.json, self.quiet) {
             (true, _) => self.print(&self.document(element)?),
@@ -197,7 +187,6 @@ impl Ui {
         let _ = write!(out, "\r{blank}\r{line}").and_then(|()| out.flush());
     }
 
-    /// Prints a text and ends the line.
     pub fn print(&self, text: &str) -> Result<(), Refusal> {
         let mut out = anstream::stdout().lock();
         writeln!(out, "{}", visible(text))
@@ -209,9 +198,6 @@ impl Ui {
     }
 
     /// An outcome as JSON, with all its fields.
-    ///
-    /// # Errors
-    /// When it cannot be written as JSON.
     pub fn text_of<T: Serialize>(&self, outcome: &T) -> Result<String, Refusal> {
         serde_json::to_string(outcome).map_err(|error| cannot_write(&error))
     }
@@ -272,7 +258,6 @@ impl Ui {
         }
     }
 
-    /// Prints a warning on stderr.
     pub fn warn(&self, text: impl Display) {
         self.talk(format_args!(
             "{}warning:{} {text}",
@@ -318,18 +303,13 @@ impl Ui {
         let _ = writeln!(anstream::stderr(), "{}", visible(&text));
     }
 
-    /// Asks on the terminal whether to go on with `act`, such as "delete everything".
-    ///
-    /// # Errors
-    /// When there is no terminal to ask on, or the answer is no; `command` is what to run instead.
+    /// Asks on the terminal whether to go on with `act`, such as "delete everything". Refuses when there is no terminal to
+    /// ask on, or the answer is no; `command` is what to run instead.
     pub fn confirm(&self, act: &str, command: &str, ask: Prompting) -> Result<(), Refusal> {
         self.agree(&format!("This will {act}. Continue?"), act, command, ask)
     }
 
     /// Like [`Ui::confirm`], with a question of the caller's, which has already shown what will happen.
-    ///
-    /// # Errors
-    /// As [`Ui::confirm`].
     pub fn agree(
         &self,
         question: &str,
@@ -360,7 +340,6 @@ impl Ui {
     }
 }
 
-/// Whether a question may be asked.
 #[derive(Clone, Copy, Debug)]
 pub enum Prompting {
     Allowed,

@@ -3,22 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A coding agent's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Client {
-    /// Claude Code.
     Claude,
-    /// Codex CLI.
     Codex,
-    /// Gemini CLI.
     Gemini,
-    /// OpenCode.
     Opencode,
-    /// GitHub Copilot CLI.
     Copilot,
-    /// Cline CLI.
     Cline,
-    /// Cursor, the editor.
     Cursor,
 }
 

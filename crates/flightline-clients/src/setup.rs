@@ -62,12 +62,8 @@ impl EditedSettings {
 /// where it stands.
 ///
 /// `before` is the text of the file, if there is one. `undo` is the way back that the last install gave, if one was kept. `binary` is
-/// the absolute path of `fleet`.
-///
-/// # Errors
-///
-/// When the file cannot be read as its kind, when a key that we need holds something else, or when a name of ours is taken by another
-/// tool.
+/// the absolute path of `fleet`. Refuses when a key that we need holds something else, or a name of ours is taken by
+/// another tool.
 pub fn install(
     place: &SetupFile,
     before: Option<&str>,
@@ -103,10 +99,6 @@ pub fn install(
 ///
 /// With the `undo` of the install the text from before comes back, as long as the file was not changed since: an entry of ours that a
 /// person had written before the install comes back too. Without it, or after a change, every entry of ours goes and nothing else.
-///
-/// # Errors
-///
-/// When the file cannot be read as its kind.
 pub fn remove(
     place: &SetupFile,
     now: &str,
@@ -123,11 +115,6 @@ pub fn remove(
     }
 }
 
-/// Whether a settings file has an entry of ours.
-///
-/// # Errors
-///
-/// When the file cannot be read as its kind.
 pub fn installed(place: &SetupFile, now: &str) -> Result<bool, SetupError> {
     Ok(remove(place, now, None)?.as_deref() != Some(now))
 }

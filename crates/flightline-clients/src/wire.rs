@@ -133,7 +133,6 @@ pub const fn context_limit(client: Client) -> usize {
     }
 }
 
-/// What an event of a client is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Start,
@@ -179,7 +178,6 @@ pub const fn announces_often(client: Client) -> bool {
     matches!(client, Client::Gemini)
 }
 
-/// How a client speaks.
 struct Dialect {
     /// Its events. One that is not here is of no interest. Of several of a kind, the first is the one that answers best.
     events: &'static [(&'static str, Kind)],
@@ -191,7 +189,6 @@ struct Dialect {
     tools: &'static [(&'static str, ToolKind)],
     /// The events that take a context.
     context: &'static [&'static str],
-    /// How a compaction shows.
     compactions: CompactionSign,
     /// The kind of the event, once the payload is known as well.
     refine: fn(Kind, &Value) -> Kind,

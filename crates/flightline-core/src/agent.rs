@@ -84,7 +84,6 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,7 +111,6 @@ pub enum AgentStatus {
 }
 
 impl AgentStatus {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

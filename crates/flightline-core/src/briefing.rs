@@ -190,7 +190,6 @@ pub enum FileMark {
 }
 
 impl FileMark {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -254,19 +253,13 @@ pub enum Mode {
 /// is counted, with the command that shows it.
 ///
 /// The nonce names the fences: 6 to 32 ASCII letters and digits, to be derived with a secret, so that
-/// no author can know it beforehand.
-///
-/// # Errors
-/// When an id or the nonce is malformed, which is a mistake of the caller's.
+/// no author can know it beforehand. Refuses a malformed id or nonce, which is a mistake of the caller.
 pub fn write(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Result<String, Refusal> {
     draft(facts, nonce, budget, mode).map(|draft| draft.text)
 }
 
 /// What [`write()`] says in its own words: the same text without the data blocks. It depends on ids,
 /// names, numbers, times and on how much is shown, never on what the data says.
-///
-/// # Errors
-/// As [`write()`].
 pub fn template(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Result<String, Refusal> {
     draft(facts, nonce, budget, mode).map(|draft| draft.template)
 }
@@ -281,9 +274,6 @@ pub enum Recall {
 }
 
 /// One line for an agent that was offered its briefing twice, or has acknowledged it.
-///
-/// # Errors
-/// When the mission's id is malformed.
 pub fn recall_line(
     mission_id: &str,
     agent: Option<&Name>,

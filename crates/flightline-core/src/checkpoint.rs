@@ -33,7 +33,6 @@ pub enum VersionMatch {
     Foreign,
 }
 
-/// How a version stands to ours.
 #[must_use]
 pub fn standing(version: &str) -> VersionMatch {
     let parse = |version: &str| {
@@ -212,7 +211,6 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// The hash that a checkpoint carries.
     #[must_use]
     pub fn sha256(&self) -> String {
         // Our own types always serialise; a cut that did not would match no hash.
@@ -242,7 +240,6 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -327,7 +324,6 @@ reasons! {
 }
 
 impl Reason {
-    /// The reason this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL
@@ -384,7 +380,6 @@ impl CheckpointStatus {
         }
     }
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

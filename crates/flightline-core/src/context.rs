@@ -37,7 +37,6 @@ pub enum ContextMode {
 }
 
 impl ContextMode {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -81,9 +80,6 @@ pub struct ContextUsage {
 
 impl ContextUsage {
     /// What a client says: a percentage, tokens, both or nothing. A percentage that is given counts.
-    ///
-    /// # Errors
-    /// When it is not how full something can be.
     pub fn read(percent: Option<u8>, tokens: Option<(u64, u64)>) -> Result<Option<Self>, Refusal> {
         if percent.is_some_and(|percent| percent > 100) {
             return Err(Refusal::invalid("a context is at most 100 % full")
@@ -135,7 +131,6 @@ pub struct ContextGauge {
 }
 
 impl ContextGauge {
-    /// Where an agent's is kept.
     #[must_use]
     pub fn key_of(agent: AgentId) -> String {
         format!("gauge/{agent}")

@@ -35,10 +35,6 @@ pub use self::unreadable::{DocumentFault, MAX_BYTES, MAX_DEPTH, Path, SourcePosi
 
 use crate::time::Time;
 
-/// The text in a file's bytes.
-///
-/// # Errors
-/// When there are too many of them, or they are not UTF-8; the error says where.
 pub fn text_of(bytes: &[u8]) -> Result<&str, Unreadable> {
     if bytes.len() > MAX_BYTES {
         return Err(Unreadable::whole(DocumentFault::TooLarge {

@@ -56,7 +56,6 @@ impl EffectState {
     /// The word for an effect of which it is not known whether it was done.
     pub const INTENT: &'static str = "intent";
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {

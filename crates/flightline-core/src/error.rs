@@ -139,7 +139,6 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal with a message and no hint yet.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
@@ -151,7 +150,6 @@ impl Refusal {
         }
     }
 
-    /// A refusal of malformed input.
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidInput, message)

@@ -51,7 +51,6 @@ impl Event {
         EventType::from_word(&self.kind)
     }
 
-    /// Whether the event is of this type.
     #[must_use]
     pub fn is(&self, kind: EventType) -> bool {
         self.kind == kind.as_str()
@@ -130,7 +129,6 @@ pub enum Change {
 }
 
 impl Change {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -141,7 +139,6 @@ impl Change {
         }
     }
 
-    /// The change this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Set, Self::Gone, Self::None, Self::Thinned]
@@ -163,12 +160,10 @@ pub fn sha256_hex(text: &str) -> String {
 pub struct Hasher(Sha256);
 
 impl Hasher {
-    /// Takes in more bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The hash, in hexadecimal.
     #[must_use]
     pub fn hex(self) -> String {
         self.beginning(32)

@@ -80,7 +80,6 @@ impl CommitHash {
         (digits && matches!(text.len(), 40 | 64)).then(|| Self(text.to_owned()))
     }
 
-    /// The whole of it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -152,13 +151,11 @@ pub struct TreeNow {
 }
 
 impl FileSystem {
-    /// Whether it says nothing at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Where HEAD was.
     #[must_use]
     pub fn head(&self) -> Option<Head> {
         self.git_status.as_ref().map(|git| Head {
@@ -167,7 +164,6 @@ impl FileSystem {
         })
     }
 
-    /// Every file that was there.
     pub fn seen(&self) -> impl Iterator<Item = &SeenFile> {
         let lists = [&self.modified_files, &self.created_files, &self.named_files];
         lists.into_iter().flatten()

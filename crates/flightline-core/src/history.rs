@@ -31,7 +31,6 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// The id of what is known of a history.
     #[must_use]
     pub fn key_of(history: &str) -> String {
         format!("history/{history}")

@@ -128,10 +128,8 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// Reads `srt-02c4`, `02c4` or a whole id as the beginning of an id with `prefix`.
-    ///
-    /// # Errors
-    /// When it cannot begin such an id, or is too short to mean anything.
+    /// Reads `srt-02c4`, `02c4` or a whole id as the beginning of an id with `prefix`. Refuses a text that is too short to
+    /// mean anything.
     pub fn parse(text: &str, prefix: &str) -> Result<Self, Refusal> {
         let lower = text.to_ascii_lowercase();
         let rest = lower.strip_prefix(prefix).unwrap_or(&lower);

@@ -5,18 +5,15 @@ use serde::{Deserialize, Serialize};
 use crate::policy::Policy;
 use crate::time::{Millis, Time, human_span};
 
-/// The evidence about an agent's life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// Its last sign of life; none when it never gave one (a mere mailbox).
     pub last_sign: Option<Time>,
-    /// What became of its process.
     pub process: ProcessSight,
     /// When its session was ended, if it gave no sign of life since.
     pub session_ended: Option<Time>,
     /// Since when Flightline has been able to notice signs of life.
     pub awake_since: Time,
-    /// Whether it was retired.
     pub retired: bool,
 }
 
@@ -57,7 +54,6 @@ pub enum Life {
 }
 
 impl Life {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

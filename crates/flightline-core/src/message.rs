@@ -62,7 +62,7 @@ pub struct EventDigest {
 }
 
 impl EventDigest {
-    /// Of one event, added to what was not read before it.
+    /// The digest of one event, added to the unread ones before it.
     #[must_use]
     pub fn of(event: &Event, before: Option<&Self>) -> Self {
         Self {
@@ -124,7 +124,6 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -201,7 +200,6 @@ pub enum DeliveryState {
 }
 
 impl DeliveryState {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

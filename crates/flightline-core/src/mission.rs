@@ -65,7 +65,6 @@ pub enum Pinning {
 }
 
 impl Pinning {
-    /// Whether everybody may.
     #[must_use]
     pub fn is_everyone(&self) -> bool {
         *self == Self::Everyone
@@ -89,10 +88,7 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Whether the workflow may move to `to`.
-    ///
-    /// # Errors
-    /// When `to` is not declared, or may not follow the current state; says which may.
+    /// Whether the workflow may move to `to`. The refusal says which states may follow.
     pub fn check(&self, to: &Name) -> Result<(), Refusal> {
         if self.states.is_empty() {
             return Ok(());
@@ -128,10 +124,8 @@ impl Workflow {
 
 impl Workflow {
     /// Whether the workflow may be set back to `to`: a declared state, or one of those it `was_in` where
-    /// none is declared. What may follow what does not count: it is a decision, not a move.
-    ///
-    /// # Errors
-    /// When it is neither; says which there are.
+    /// none is declared. What may follow what does not count: it is a decision, not a move. The refusal says which there
+    /// are.
     pub fn check_reset(&self, to: &Name, was_in: &[String]) -> Result<(), Refusal> {
         let (mut known, what) = match self.states.is_empty() {
             true => (was_in.to_vec(), "a state that the workflow was in"),
@@ -201,13 +195,11 @@ impl MissionStatus {
         Self::Archived,
     ];
 
-    /// The status this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -220,7 +212,6 @@ impl MissionStatus {
         }
     }
 
-    /// What may follow.
     #[must_use]
     pub const fn next(self) -> &'static [Self] {
         use MissionStatus::{Archived, Completed, Failed, InProgress, Paused};

@@ -27,7 +27,6 @@ impl std::fmt::Debug for Narrator<'_> {
     }
 }
 
-/// What an event says of itself.
 struct Told<'a> {
     event: &'a Event,
     kind: Option<EventType>,
@@ -101,7 +100,6 @@ impl Narrator<'_> {
         sentence.unwrap_or_else(|| self.plainly(&told))
     }
 
-    /// An event of which nothing more is known.
     fn plainly(&self, told: &Told<'_>) -> String {
         let what = told.event.kind.replace('_', " ");
         match self.names.get(told.id) {
@@ -120,7 +118,6 @@ impl Narrator<'_> {
         }
     }
 
-    /// An agent by its name.
     fn agent_name(&self, id: &str) -> String {
         self.names
             .get(id)

@@ -105,7 +105,6 @@ pub enum NoteEnding {
 }
 
 impl NoteEnding {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -179,7 +178,6 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    /// Every kind there is.
     pub const ALL: [Self; 8] = [
         Self::Decision,
         Self::Lesson,
@@ -204,7 +202,6 @@ impl NoteKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

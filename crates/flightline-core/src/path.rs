@@ -12,7 +12,6 @@ use crate::error::Refusal;
 use crate::redact::{contains_secret, shown};
 use crate::text::is_stored;
 
-/// The longest path, in bytes.
 pub const MAX_PATH: usize = 1024;
 
 /// A path relative to the repository's root: `/` between parts, no `.` or `..`, no trailing `/`.
@@ -39,10 +38,8 @@ impl schemars::JsonSchema for RepoPath {
 }
 
 impl RepoPath {
-    /// Normalises `raw`, which is relative to the repository's root.
-    ///
-    /// # Errors
-    /// When it is empty, absolute, leads outside, is too long, or holds a control character.
+    /// Normalises `raw`, which is relative to the repository's root. Refuses a path that is empty, absolute, leads outside,
+    /// is too long, or holds a control character.
     pub fn parse(raw: &str) -> Result<Self, Refusal> {
         let refuse = |why: &str| {
             Refusal::invalid(format!("`{}` cannot be used as a path: {why}", shown(raw)))

@@ -100,7 +100,6 @@ pub enum RecoveryMode {
 }
 
 impl RecoveryMode {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -134,7 +133,6 @@ impl Policy {
 pub struct Triggers(u32);
 
 impl Triggers {
-    /// Triggers with exactly these reasons switched on.
     #[must_use]
     pub fn of(reasons: &[Reason]) -> Self {
         let mut set = Self::default();
@@ -144,13 +142,11 @@ impl Triggers {
         set
     }
 
-    /// Whether a checkpoint is taken for this reason.
     #[must_use]
     pub fn has(self, reason: Reason) -> bool {
         !is_switchable(reason) || self.0 & bit(reason) != 0
     }
 
-    /// Switches one on or off.
     pub fn switch(&mut self, reason: Reason, on: bool) {
         if on {
             self.0 |= bit(reason);
@@ -181,7 +177,6 @@ impl From<Triggers> for Vec<Reason> {
 pub struct Mirrored(u8);
 
 impl Mirrored {
-    /// Mirrors of exactly these dialects.
     #[must_use]
     pub fn of(dialects: &[Dialect]) -> Self {
         let mut set = Self::default();
@@ -191,20 +186,17 @@ impl Mirrored {
         set
     }
 
-    /// The dialects in it.
     #[must_use]
     pub fn dialects(self) -> Vec<Dialect> {
         let all = Dialect::ALL.into_iter();
         all.filter(|dialect| self.has(*dialect)).collect()
     }
 
-    /// Whether a dialect's files are kept.
     #[must_use]
     pub const fn has(self, dialect: Dialect) -> bool {
         self.0 & (1 << dialect as u8) != 0
     }
 
-    /// Switches one on or off.
     pub const fn switch(&mut self, dialect: Dialect, on: bool) {
         if on {
             self.0 |= 1 << dialect as u8;
@@ -245,10 +237,7 @@ fn bit(reason: Reason) -> u32 {
 }
 
 impl Policy {
-    /// Whether the numbers make sense together.
-    ///
-    /// # Errors
-    /// A sentence that says which two do not.
+    /// Whether the numbers make sense together. The error says which two do not.
     pub fn check(&self) -> Result<(), String> {
         if self.quiet_ms > self.warning_ms || self.warning_ms >= self.stalled_ms {
             return Err(

@@ -48,7 +48,6 @@ pub struct RecoveryContext {
 /// Everything a recovery context is computed from.
 #[derive(Clone, Debug)]
 pub struct Situation<'a> {
-    /// The mission that is described.
     pub mission: &'a Mission,
     /// Its sorties that matter: held, failed, and the first that wait, in order.
     pub sorties: &'a [Sortie],
@@ -56,13 +55,9 @@ pub struct Situation<'a> {
     pub settled: &'a BTreeSet<SortieId>,
     /// How many sorties of the mission nothing waits for any more.
     pub settled_count: u64,
-    /// How far it is.
     pub progress: Progress,
-    /// Files its sorties changed.
     pub files: &'a [SortieFile],
-    /// Errors met in its sorties.
     pub errors: &'a [SortieError],
-    /// The notes of the mission.
     pub notes: &'a [Note],
     /// The agents that own one of these sorties, oldest first.
     pub agents: &'a [Agent],
@@ -72,11 +67,9 @@ pub struct Situation<'a> {
     pub last_pulse: Option<Time>,
     /// What else is in the way, such as the failure that led to this.
     pub blockers: Vec<String>,
-    /// The present time.
     pub now: Time,
 }
 
-/// Computes the recovery context of a mission.
 #[must_use]
 pub fn recovery_context(situation: &Situation<'_>) -> RecoveryContext {
     let mission = situation.mission;
@@ -111,7 +104,6 @@ fn last_action(situation: &Situation<'_>) -> String {
     )
 }
 
-/// The sentence for an event.
 #[must_use]
 pub fn told(event: &Event, sorties: &[Sortie]) -> String {
     let id = event.subject.split('/').next().unwrap_or_default();

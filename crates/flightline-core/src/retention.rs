@@ -57,7 +57,6 @@ pub enum Surplus {
 }
 
 impl Surplus {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,7 +65,6 @@ impl Surplus {
         }
     }
 
-    /// What this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Delete, Self::Archive]
@@ -97,32 +95,23 @@ impl Default for Retention {
     }
 }
 
-/// What retention needs to know of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetentionCandidate {
-    /// The checkpoint's id.
     pub id: CheckpointId,
-    /// The checkpoint's mission.
     pub mission: MissionId,
     /// Its place in the journal.
     pub rev: u64,
-    /// When it was taken.
     pub at: Time,
-    /// Why it was taken.
     pub trigger: Trigger,
-    /// Whether it was pinned.
     pub pinned: bool,
-    /// Whether it passed its verification.
     pub verified: bool,
     /// Whether it is archived: it counts for nothing, and goes when its time is over.
     pub archived: bool,
     /// Whether it is of a context that was about to be lost.
     pub emergency: bool,
-    /// How large it is.
     pub bytes: u64,
 }
 
-/// What retention needs to know of a mission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissionCompletion {
     /// When it was completed; none while it is not.
@@ -132,7 +121,6 @@ pub struct MissionCompletion {
 /// What will be deleted and archived, oldest first, and what stays only because a guard forbids it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetentionPlan {
-    /// The checkpoints to delete.
     pub delete: Vec<RetentionCandidate>,
     /// Are archived: one too many, and their time is not over.
     pub archive: Vec<RetentionCandidate>,
@@ -301,15 +289,11 @@ fn plan_mission(
 /// A value of the journal that a later one has replaced, or that ended with its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superseded {
-    /// The revision that gave it.
     pub rev: u64,
-    /// The revision that replaced it.
     pub next: u64,
-    /// The kind of its subject.
     pub kind: Kind,
     /// The mission that its subject belonged to when it got this value.
     pub mission: Option<MissionId>,
-    /// How large it is.
     pub bytes: u64,
 }
 

@@ -126,7 +126,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// So much of what was lost is remembered: a document has a size.
+    /// So many losses are remembered: a document has a size.
     pub const MOST_LOST: usize = 50;
 }
 
@@ -218,7 +218,6 @@ pub enum Receipt {
 }
 
 impl Receipt {
-    /// When it came to that.
     #[must_use]
     pub const fn at(self) -> Option<Time> {
         match self {
@@ -227,7 +226,6 @@ impl Receipt {
         }
     }
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -280,7 +278,6 @@ impl Subject for Briefing {
 /// A secret of the store, so that an author of quoted text cannot guess a briefing's nonce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NonceSecret {
-    /// The secret itself.
     pub value: String,
 }
 
@@ -340,7 +337,6 @@ pub struct SilenceWarning {
 }
 
 impl SilenceWarning {
-    /// The id of what was said about an agent's silence.
     #[must_use]
     pub fn key_of(agent: AgentId) -> String {
         format!("silence/{agent}")
@@ -376,7 +372,6 @@ impl Subject for SilenceWarning {
 /// How far the journal has been told to the mailboxes of those who coordinate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotifiedUpTo {
-    /// Events up to this revision.
     pub rev: u64,
 }
 

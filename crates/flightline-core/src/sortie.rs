@@ -119,7 +119,6 @@ impl Sortie {
         matches!(self.status, SortieStatus::Pending) && self.interrupted.is_some()
     }
 
-    /// What people call it.
     #[must_use]
     pub fn called(&self) -> String {
         called(self.task_id.as_ref(), self.title.as_str())
@@ -168,7 +167,6 @@ impl SortieStatus {
         Self::Skipped,
     ];
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -182,13 +180,11 @@ impl SortieStatus {
         }
     }
 
-    /// The status this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// What may follow.
     #[must_use]
     pub const fn next(self) -> &'static [Self] {
         use SortieStatus::{Assigned, Blocked, Completed, Failed, InProgress, Pending, Skipped};
@@ -205,7 +201,6 @@ impl SortieStatus {
         }
     }
 
-    /// Whether an agent holds it.
     #[must_use]
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Assigned | Self::InProgress | Self::Blocked)
@@ -334,7 +329,6 @@ pub enum SubtaskStatus {
 }
 
 impl SubtaskStatus {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -418,7 +412,6 @@ pub enum FileChange {
 }
 
 impl FileChange {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -64,7 +64,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind there is.
     pub const ALL: [Self; 22] = [
         Self::Mission,
         Self::Sortie,
@@ -164,7 +163,6 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The word is not a kind.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a kind of subject")]
 pub struct UnknownKind(String);
@@ -193,26 +191,20 @@ pub struct Keys {
     pub name: Option<String>,
     /// Its status, in the words of its kind.
     pub status: &'static str,
-    /// How far something was.
     pub percent: Option<u8>,
 }
 
 /// A thing whose values the journal keeps.
 pub trait Subject: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// The kind of this subject.
     const KIND: Kind;
 
     /// Its id, unique within project and kind.
     fn key(&self) -> String;
 
-    /// What it can be found by.
     fn keys(&self) -> Keys;
 }
 
 /// What a subject of this kind is found by, read from the exact text of its document.
-///
-/// # Errors
-/// When the text is no document of that kind.
 pub fn keys_of(kind: Kind, text: &str) -> Result<Keys, serde_json::Error> {
     fn read<S: Subject>(text: &str) -> Result<Keys, serde_json::Error> {
         serde_json::from_str::<S>(text).map(|subject| subject.keys())

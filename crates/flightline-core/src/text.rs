@@ -18,7 +18,6 @@ use crate::redact::{contains_secret, redact, shown};
 pub type Title = Text<500>;
 /// Texts of at most this many bytes are one line: a line break in them becomes a space.
 const ONE_LINE: usize = 500;
-/// The body of a message.
 pub type Body = Text<65_536>;
 /// A note, a description, a step.
 pub type NoteText = Text<8_192>;
@@ -71,10 +70,8 @@ fn differences(a: &[char], b: &[char]) -> usize {
 pub struct Text<const MAX: usize>(String);
 
 impl<const MAX: usize> Text<MAX> {
-    /// Cleans and checks `raw`; `what` names the field in errors.
-    ///
-    /// # Errors
-    /// When nothing is left after cleaning, or it is longer than `MAX` bytes.
+    /// Cleans and checks `raw`; `what` names the field in errors. Refuses a text of which nothing is left, or that is
+    /// longer than `MAX` bytes.
     pub fn parse(what: &str, raw: &str) -> Result<Self, Refusal> {
         // Measured before redaction too: a 10 MB text is refused, not searched.
         if raw.len() > MAX.saturating_mul(2) {
@@ -93,13 +90,11 @@ impl<const MAX: usize> Text<MAX> {
         }
     }
 
-    /// The text as a string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, owned.
     #[must_use]
     pub fn into_string(self) -> String {
         self.0
@@ -139,15 +134,12 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
 }
 
 thread_local! {
-    /// Whether what is read on this thread came through this door before.
+    /// Whether the document that this thread reads was cleaned before.
     static KNOWN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Reads a document that the store holds and whose hash was checked. Its texts came through this door when they were
 /// written, and are taken as they are: looking through all of them again would be most of what a checkpoint costs.
-///
-/// # Errors
-/// When it is not what it should be.
 pub fn read_stored<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     struct Before(bool);
     impl Drop for Before {
@@ -217,10 +209,7 @@ impl schemars::JsonSchema for Name {
 }
 
 impl Name {
-    /// Checks `raw`; `what` names the field in errors.
-    ///
-    /// # Errors
-    /// When a character is not allowed, the length is wrong, or it holds a secret.
+    /// Checks `raw`; `what` names the field in errors. Refuses a text that holds a secret.
     pub fn parse(what: &str, raw: &str) -> Result<Self, Refusal> {
         let name = Self::parse_shape(what, raw)?;
         if contains_secret(raw) {
@@ -242,7 +231,6 @@ impl Name {
         Ok(Self(raw.to_owned()))
     }
 
-    /// The name as a string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -251,10 +239,7 @@ impl Name {
 
 impl Name {
     /// The name that stands for a text: its words in lower case with dashes between, and where that cannot tell it from others,
-    /// because it is long or has other letters, a few digits of its hash.
-    ///
-    /// # Errors
-    /// When the text looks like it holds a secret.
+    /// because it is long or has other letters, a few digits of its hash. Refuses a text that looks like it holds a secret.
     pub fn of_text(what: &str, text: &str) -> Result<Self, Refusal> {
         const LONGEST: usize = 48;
         let lower = text.to_lowercase();
@@ -294,7 +279,7 @@ impl fmt::Debug for Name {
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <Cow<'_, str>>::deserialize(deserializer)?;
-        // The rules for secrets change from version to version, and what is stored must be read for ever.
+        // The rules for secrets change from version to version, and stored texts must be read for ever.
         let parse = if is_stored() {
             Self::parse_shape
         } else {
@@ -311,21 +296,13 @@ impl<'de> Deserialize<'de> for Name {
 pub struct JsonData(serde_json::Value);
 
 impl JsonData {
-    /// How deep data may be nested.
     pub const MAX_DEPTH: usize = 32;
 
-    /// Cleans and checks `raw`.
-    ///
-    /// # Errors
-    /// When it is nested deeper than [`JsonData::MAX_DEPTH`].
+    /// Cleans and checks `raw`. Refuses values nested deeper than [`JsonData::MAX_DEPTH`].
     pub fn new(raw: serde_json::Value) -> Result<Self, Refusal> {
         clean_data(raw, Self::MAX_DEPTH).map(Self)
     }
 
-    /// Reads JSON text.
-    ///
-    /// # Errors
-    /// When it is not JSON, or nested too deep.
     pub fn parse(what: &str, text: &str) -> Result<Self, Refusal> {
         let raw = serde_json::from_str(text)
             .map_err(|error| Refusal::invalid(format!("the {what} is not JSON: {error}")))?;

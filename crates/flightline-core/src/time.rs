@@ -44,7 +44,6 @@ impl Uptime {
 /// The text was not a point in time that is let in.
 #[derive(Debug, thiserror::Error)]
 pub enum NotATime {
-    /// It is no time at all.
     #[error("`{0}` is not a time: write it as 2026-01-04T15:30:00Z")]
     Malformed(String),
     /// Nothing that concerns a fleet happened then, or will.
@@ -133,7 +132,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// The door for times from outside: only those that [`Time::is_plausible`] come in.
+/// Reads a time from outside: only one that [`Time::is_plausible`] is accepted.
 impl FromStr for Time {
     type Err = NotATime;
 
@@ -190,9 +189,6 @@ pub fn human_span(span: Millis) -> String {
 }
 
 /// Reads a span such as `90s`, `15m`, `12h`, `7d` or `250ms`; a bare number counts `default_unit`s.
-///
-/// # Errors
-/// When the text is not a number with one of those units, or does not fit.
 pub fn parse_span(text: &str, default_unit: &str) -> Result<Millis, String> {
     let wrong = || format!("`{text}` is not a duration: write `90s`, `15m`, `12h` or `7d`");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

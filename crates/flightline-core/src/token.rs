@@ -37,7 +37,6 @@ impl Scope {
     /// Every scope, the narrowest first.
     pub const ALL: [Self; 4] = [Self::Read, Self::Agent, Self::Dispatch, Self::Admin];
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -67,28 +66,20 @@ impl FromStr for Scope {
     }
 }
 
-/// A token that opens a server's door for one project.
+/// A token that opens a server for one project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// The token's id.
     pub id: TokenId,
     /// The purpose of the token; its holder is `user:NAME` where no agent acts.
     pub name: Name,
-    /// How far it goes.
     pub scope: Scope,
-    /// The agent it acts as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Name>,
-    /// The SHA-256 of its secret.
     pub sha256: String,
-    /// Who gave it.
     pub created_by: String,
-    /// When it was created.
     pub created_at: Time,
-    /// When it ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
-    /// When it was taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Time>,
 }
@@ -112,7 +103,6 @@ impl Subject for Token {
     }
 }
 
-/// Refuses what needs a wider scope than that of the token of this name.
 #[must_use]
 pub fn too_narrow(token: &Name, scope: Scope, needed: Scope) -> Refusal {
     Refusal::new(
@@ -131,7 +121,6 @@ impl Token {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 
-    /// Refuses what needs a wider scope than it has.
     #[must_use]
     pub fn too_narrow(&self, needed: Scope) -> Refusal {
         too_narrow(&self.name, self.scope, needed)
@@ -140,9 +129,6 @@ impl Token {
     /// Refuses a caller without its secret, and one that comes too late. Only a caller with the secret is told more
     /// than that the token is not known. (Hashes of random secrets can be compared like any text: the time that it
     /// takes tells nothing of the secret.)
-    ///
-    /// # Errors
-    /// When it opens nothing.
     pub fn admit(&self, presented: &Presented, now: Time) -> Result<(), Refusal> {
         let because = |why: &str| {
             Err(
@@ -178,10 +164,6 @@ pub struct Presented {
 }
 
 impl Presented {
-    /// Reads a token.
-    ///
-    /// # Errors
-    /// When it is none of ours.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let parts: Vec<&str> = match text.strip_prefix(BEGINNING) {
             Some(rest) => rest.split('_').collect(),

@@ -11,7 +11,7 @@ use crate::runner::OperationRunner;
 use crate::server::Server;
 use crate::tool::Loaded;
 
-/// Answers one request. The door before it has checked the caller's token, host and origin.
+/// Answers one request. The server's middleware has checked the caller's token, host and origin.
 pub async fn answer(
     runner: impl OperationRunner,
     loaded: Loaded,

@@ -4,24 +4,18 @@ use serde_json::Value;
 
 use crate::room::{FieldMap, to_text};
 
-/// The most lines.
 pub(crate) const LINES: usize = 10;
-/// The most characters of a line.
 const WIDTH: usize = 160;
 
-/// The outcome of a call.
 #[derive(Debug, Default)]
 pub(crate) struct ToolOutput {
-    /// The outcome as data.
     pub(crate) content: FieldMap,
-    /// In a few lines.
     pub(crate) lines: Vec<String>,
     /// A text that is meant to be read whole: a briefing, a letter.
     pub(crate) document: Option<String>,
 }
 
 impl ToolOutput {
-    /// An object, told in one line.
     pub(crate) fn object(value: Value, line: String) -> Self {
         let content = match value {
             Value::Object(fields) => fields,
@@ -39,13 +33,11 @@ impl ToolOutput {
         Self { document, ..self }
     }
 
-    /// With more lines.
     pub(crate) fn with_lines(mut self, lines: impl IntoIterator<Item = String>) -> Self {
         self.lines.extend(lines);
         self
     }
 
-    /// The lines as one text.
     pub(crate) fn text(&self) -> String {
         let over = self.lines.len().saturating_sub(LINES);
         let kept = match over {
@@ -60,7 +52,6 @@ impl ToolOutput {
     }
 }
 
-/// Text on one line.
 fn line(text: &str) -> String {
     let text: String = text
         .chars()

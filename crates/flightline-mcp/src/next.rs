@@ -26,7 +26,6 @@ const COMMANDS: [(&str, &str, &str); 18] = [
     ("replay", "fleet_replay", ""),
 ];
 
-/// A refusal as a model is told of it.
 pub(crate) fn told(refusal: &Refusal, tool: &str, loaded: Loaded) -> String {
     let code = serde_json::to_value(refusal.code);
     let code = code.as_ref().ok().and_then(|code| code.as_str());
@@ -38,7 +37,6 @@ pub(crate) fn told(refusal: &Refusal, tool: &str, loaded: Loaded) -> String {
     text
 }
 
-/// The next call to make.
 fn next(refusal: &Refusal, tool: &str, loaded: Loaded) -> String {
     match refusal.code {
         // No tool helps: a person must do something outside.
@@ -113,7 +111,6 @@ fn call_for(command: &str) -> Option<(&'static str, String)> {
     Some((name, format!("call `{name}`{with}")))
 }
 
-/// The actions of a tool.
 fn actions(name: &str) -> Vec<String> {
     let schema = tool::find(name).map(|tool| tool.described().input_schema);
     let words = schema.and_then(|schema| {

@@ -13,7 +13,6 @@ use crate::mirror::at;
 use crate::room::{MOST, fit, without_nulls};
 use crate::runner::{Call, OperationRunner};
 
-/// A prompt.
 struct Row {
     name: &'static str,
     title: &'static str,
@@ -22,7 +21,7 @@ struct Row {
     argument: Option<(&'static str, &'static str, bool)>,
     /// The call that looks up its content, given its argument.
     call: Option<fn(Option<&str>) -> Call>,
-    /// What the agent is told, given its argument and what was found.
+    /// What the agent is told, given its argument and the outcomes of the calls.
     say: fn(Option<&str>, &Value) -> String,
 }
 
@@ -94,7 +93,6 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// Every prompt, as a client lists it.
 pub(crate) fn listed() -> Vec<Prompt> {
     let described = |row: &Row| {
         let argument = row.argument.map(|(name, about, required)| {
@@ -109,7 +107,6 @@ pub(crate) fn listed() -> Vec<Prompt> {
     ROWS.iter().map(described).collect()
 }
 
-/// Makes a prompt.
 pub(crate) async fn make(
     runner: &dyn OperationRunner,
     name: &str,
@@ -145,7 +142,6 @@ pub(crate) async fn make(
     Ok(GetPromptResult::new(vec![message]).with_description(row.about))
 }
 
-/// The operations that prompts call.
 pub(crate) fn calls() -> impl Iterator<Item = &'static str> {
     ROWS.iter()
         .filter_map(|row| Some((row.call?)(None).operation))

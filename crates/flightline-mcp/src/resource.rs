@@ -82,7 +82,6 @@ impl Row {
         self.address.contains(ID)
     }
 
-    /// The id in an address like this one.
     fn id_in(&self, address: &str) -> Option<String> {
         let Some((before, after)) = self.address.split_once(ID) else {
             return (address == self.address).then(String::new);
@@ -93,7 +92,6 @@ impl Row {
     }
 }
 
-/// The resources that have one address.
 pub(crate) fn listed() -> Vec<Resource> {
     let single = ROWS.iter().filter(|row| !row.is_template());
     single
@@ -105,7 +103,6 @@ pub(crate) fn listed() -> Vec<Resource> {
         .collect()
 }
 
-/// The resources that have many.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     let many = ROWS.iter().filter(|row| row.is_template());
     many.map(|row| {
@@ -116,7 +113,6 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
     .collect()
 }
 
-/// Reads what is at an address.
 pub(crate) async fn read(
     runner: &dyn OperationRunner,
     address: &str,
@@ -141,7 +137,6 @@ pub(crate) async fn read(
     Ok(ResourceContents::text(text, address).with_mime_type(row.written))
 }
 
-/// The operations that resources call.
 pub(crate) fn calls() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| (row.call)("x").operation)
 }

@@ -12,10 +12,8 @@ const AROUND: usize = 100;
 /// A text is cut only when it is longer.
 const LONG: usize = 400;
 
-/// An object's fields.
 pub(crate) type FieldMap = Map<String, Value>;
 
-/// About how many tokens a value is.
 pub(crate) fn tokens(value: &Value) -> usize {
     estimate_tokens(&value.to_string())
 }
@@ -32,7 +30,7 @@ pub(crate) fn without_nulls(value: &mut Value) {
     }
 }
 
-/// The part of a list that follows `cursor` and fits, and the cursor of the part after it. An item is known by what is at
+/// The part of a list that follows `cursor` and fits, and the cursor of the part after it. An item is known by the value at
 /// `id` in it.
 pub(crate) fn page(
     items: Vec<Value>,

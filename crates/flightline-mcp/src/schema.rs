@@ -1,4 +1,4 @@
-//! JSON schemas in few tokens: what a model needs in order to call a tool, and nothing else. What is left out is checked
+//! JSON schemas in few tokens: what a model needs in order to call a tool, and nothing else. Rules that are left out are checked
 //! all the same when the arguments are read.
 
 use std::sync::LazyLock;
@@ -10,13 +10,11 @@ use serde_json::{Map, Value, json};
 static TOOLS: LazyLock<Map<String, Value>> =
     LazyLock::new(|| serde_json::from_str(include_str!("tools.json")).unwrap_or_default());
 
-/// The schema of a tool's arguments.
 pub(crate) fn input(tool: &str) -> JsonObject {
     let schema = TOOLS.get(tool).and_then(Value::as_object);
     schema.cloned().unwrap_or_default()
 }
 
-/// The schema of an object whose fields have these types.
 pub(crate) fn output(fields: &[(&str, &str)]) -> JsonObject {
     let property = |(name, kind): &(&str, &str)| ((*name).to_owned(), json!({ "type": kind }));
     let properties: Map<String, Value> = fields.iter().map(property).collect();
@@ -37,7 +35,6 @@ mod made {
 
     use super::*;
 
-    /// Makes the schema of a type.
     pub(crate) type Maker = fn(&mut SchemaGenerator) -> Schema;
 
     /// What a schema says beyond the names, types and words of its fields.
@@ -54,12 +51,10 @@ mod made {
         "additionalProperties",
     ];
 
-    /// The schema of a type's fields.
     pub(crate) const fn of<T: JsonSchema>() -> Maker {
         T::json_schema
     }
 
-    /// The schema of a tool's arguments.
     pub(crate) fn input_of(make: Maker) -> JsonObject {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.inline_subschemas = true;

@@ -20,7 +20,6 @@ use crate::{prompt, resource};
 /// What a client is told before anything else.
 const INSTRUCTIONS: &str = "You are an agent of a fleet whose memory outlives your context. Call fleet_context first, and whenever you lost context; acknowledge it. Claim work with fleet_sortie, lock files with fleet_lock before you edit them, report each step, record decisions with fleet_note. Nobody knows you? Pass your name as `agent`.";
 
-/// Speaks MCP to one client.
 #[derive(Clone)]
 pub(crate) struct Server {
     runner: Arc<dyn OperationRunner>,

@@ -38,9 +38,6 @@ impl OperationRunner for Line {
 }
 
 /// Serves MCP on standard input and output until the client closes them. `run` runs each call, on this thread.
-///
-/// # Errors
-/// When the thread that reads and writes cannot be started, or the streams fail.
 pub fn serve_stdio(loaded: Loaded, run: &mut dyn FnMut(Call) -> Called) -> io::Result<()> {
     let (orders, waiting) = channel::<Order>();
     let server = Server::new(Line(orders), loaded);

@@ -21,7 +21,6 @@ use crate::schema;
 #[cfg(test)]
 use crate::schema::Maker;
 
-/// Which tools a client is offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loaded {
     /// Those that every agent works with.
@@ -31,10 +30,8 @@ pub enum Loaded {
     Full,
 }
 
-/// What a tool does to the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Does {
-    /// Reads, and changes nothing.
     Looks,
     /// Writes; nothing that was there is lost.
     Adds,
@@ -54,7 +51,6 @@ pub(crate) struct Tool {
     input: Maker,
     /// The fields of what it gives, each with its type.
     output: &'static [(&'static str, &'static str)],
-    /// What it does with its arguments.
     plan: fn(&str) -> Result<PlannedCall, Refusal>,
 }
 
@@ -84,18 +80,13 @@ impl PlannedCall {
     }
 }
 
-/// A list of things of one kind.
 #[derive(Clone, Copy)]
 struct List {
     /// What they are called, as a field.
     key: &'static str,
-    /// What one of them is called.
     one: &'static str,
-    /// Where their id is.
     id: &'static str,
-    /// Where the list is in the outcome.
     at: &'static str,
-    /// One of them in a line.
     line: fn(&Value) -> String,
 }
 
@@ -131,7 +122,6 @@ impl List {
     }
 }
 
-/// Every tool there is.
 fn all() -> impl Iterator<Item = &'static Tool> {
     let rows: [&[Tool]; 4] = [inspect::TOOLS, recover::TOOLS, work::TOOLS, agents::TOOLS];
     rows.into_iter().flatten()
@@ -142,12 +132,10 @@ pub(crate) fn find(name: &str) -> Option<&'static Tool> {
     all().find(|tool| tool.name == name)
 }
 
-/// The tools that a client is offered.
 pub(crate) fn loaded(loaded: Loaded) -> impl Iterator<Item = &'static Tool> {
     all().filter(move |tool| loaded == Loaded::Full || tool.loaded == Loaded::Core)
 }
 
-/// Reads a tool's arguments.
 fn read<T: DeserializeOwned>(tool: &str, arguments: &str) -> Result<T, Refusal> {
     misfit::read(&format!("the call of `{tool}`"), arguments)
 }
@@ -161,7 +149,6 @@ fn needed<T>(tool: &str, action: &str, field: &str, given: Option<T>) -> Result<
 }
 
 impl Tool {
-    /// The tool as clients are told of it.
     pub(crate) fn described(&self) -> Described {
         let annotations = ToolAnnotations::new();
         let annotations = match self.does {
@@ -179,7 +166,6 @@ impl Tool {
         schema::input(self.name)
     }
 
-    /// Calls it through a door.
     pub(crate) async fn call(
         &self,
         runner: &dyn OperationRunner,

@@ -21,13 +21,11 @@ const TOO_MANY: &[u8] =
     content-type: application/problem+json\r\ncontent-length: 75\r\n\r\n\
     {\"code\":\"unavailable\",\"title\":\"this address has too many connections open\"}";
 
-/// How many connections each peer has open.
 pub(crate) struct Peers {
     open: Mutex<HashMap<IpAddr, usize>>,
     most: usize,
 }
 
-/// One of a peer's connections.
 pub(crate) struct Peer {
     peers: Arc<Peers>,
     address: IpAddr,
@@ -97,7 +95,6 @@ pub(crate) struct Patient<S> {
 
 struct Stuck {
     until: Pin<Box<Sleep>>,
-    /// How much was taken since.
     taken: usize,
 }
 

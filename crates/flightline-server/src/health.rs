@@ -12,10 +12,8 @@ use crate::upkeep::job_status::{JobStatus, JobStatuses};
 /// A write that was tried longer ago than this says nothing any more.
 const PROBE_TOO_OLD: Duration = Duration::from_secs(60);
 
-/// The known facts.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// Every job, and its last outcome.
     pub(crate) job_statuses: JobStatuses,
     stopping: AtomicBool,
 }
@@ -26,7 +24,6 @@ impl Health {
         self.stopping.store(true, Ordering::SeqCst);
     }
 
-    /// Whether requests can be served now.
     pub(crate) fn readiness(&self) -> (StatusCode, Value) {
         let stopping = self.stopping.load(Ordering::SeqCst);
         let ready = self.writes() && !stopping;

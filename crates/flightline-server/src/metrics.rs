@@ -25,7 +25,6 @@ use crate::upkeep::job::JOBS;
 pub(crate) struct Metrics {
     began: Instant,
     served: Mutex<BTreeMap<(&'static str, String, u16), Histogram>>,
-    /// The number of refusals by code.
     refused: Mutex<BTreeMap<String, u64>>,
     request_bytes: Mutex<Histogram>,
     response_bytes: Mutex<Histogram>,
@@ -41,11 +40,9 @@ pub(crate) struct Metrics {
 
 /// The figures that are read at each scrape, beside the counted ones.
 pub(crate) struct Now<'a> {
-    /// The state of every job.
     pub(crate) health: &'a Health,
     /// What waits, by the name of its queue.
     pub(crate) waiting: Vec<(&'static str, usize)>,
-    /// Streams of events.
     pub(crate) streams: usize,
     /// The fleet; none when the store does not answer.
     pub(crate) fleet: Option<(MetricsSnapshot, Journal)>,
@@ -73,7 +70,6 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a request.
     pub(crate) fn count(&self, served: &ServedRequest<'_>) {
         let (line, answered) = (&served.line, &served.answered);
         // A client can make methods up; each would be a line here for ever.
@@ -131,7 +127,6 @@ impl Metrics {
         Ok((figures, journal.clone()))
     }
 
-    /// All of it, as Prometheus reads it.
     pub(crate) fn render(&self, now: Now<'_>) -> String {
         let mut page = MetricsPage::default();
         let version = env!("CARGO_PKG_VERSION");

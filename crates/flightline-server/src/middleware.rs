@@ -26,7 +26,7 @@ use crate::projects::REFUSAL;
 use crate::request_log::{self, AnsweredRequest, RequestLog};
 use crate::route::Shared;
 
-/// What everybody may ask: whether we are there.
+/// Paths that need no token.
 const OPEN_TO_ALL: [&str; 2] = ["/healthz", "/readyz"];
 
 const REQUEST_ID: &str = "x-request-id";
@@ -128,13 +128,11 @@ fn length_of(headers: &HeaderMap) -> u64 {
         .unwrap_or(0)
 }
 
-/// Whether a request asks for a checkpoint.
 fn takes_checkpoint(method: &Method, path: &str) -> bool {
     let routes = ["/api/v1/checkpoints", "/api/v1/ops/take_checkpoint"];
     *method == Method::POST && routes.contains(&path)
 }
 
-/// Nothing is at this address.
 pub(crate) async fn nowhere() -> Problem {
     Problem::of_transport(
         StatusCode::NOT_FOUND,

@@ -14,10 +14,8 @@ use flightline::store::{Location, NotifyListener, NotifySender};
 const WAITING: usize = 256;
 /// How long to wait for the next word, and for a lost connection before it is opened anew.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long connecting may take.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// A way to tell other nodes.
 #[derive(Clone)]
 pub(crate) struct NotifyHandle(SyncSender<Option<Arc<str>>>);
 
@@ -28,7 +26,6 @@ impl NotifyHandle {
     }
 }
 
-/// The threads that tell and hear.
 pub(crate) struct Notifier {
     post: NotifyHandle,
     ending: Arc<AtomicBool>,
@@ -59,12 +56,10 @@ impl Notifier {
         }))
     }
 
-    /// A way to tell other nodes.
     pub(crate) fn post(&self) -> NotifyHandle {
         self.post.clone()
     }
 
-    /// Ends the threads.
     pub(crate) fn close(self) {
         self.ending.store(true, Ordering::SeqCst);
         let _ = self.post.0.send(None);

@@ -91,7 +91,6 @@ fn drop_unused(document: &mut Value) {
     }
 }
 
-/// The description of an address and a method.
 struct Described<'a> {
     id: String,
     about: &'a str,
@@ -100,11 +99,9 @@ struct Described<'a> {
     scope: &'a str,
     operation: Option<&'a str>,
     asked: RequestShape,
-    /// The schema of the answer.
     answer: Value,
     /// What the answer is written in.
     written: &'a str,
-    /// Whether an answer has a tag.
     tagged: bool,
     /// Whether it is about one thing, which must not have changed if the caller says so.
     target: bool,

@@ -7,7 +7,6 @@ use flightline::core::{Code, Refusal};
 use flightline::remote;
 use serde_json::{Value, json};
 
-/// Why a request was not done.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem(Box<What>);
 
@@ -25,7 +24,6 @@ struct What {
     test_ids: Option<HeaderValue>,
 }
 
-/// The status of a refusal.
 pub(crate) const fn status(code: Code) -> StatusCode {
     match code {
         Code::InvalidInput | Code::ConfirmationNeeded => StatusCode::BAD_REQUEST,
@@ -79,7 +77,6 @@ impl From<Refusal> for Problem {
 }
 
 impl Problem {
-    /// A problem that only a transport knows.
     pub(crate) fn of_transport(
         status: StatusCode,
         code: &str,
@@ -124,7 +121,6 @@ impl Problem {
         &self.0.code
     }
 
-    /// The answer to the request of this id.
     pub(crate) fn response(&self, request_id: &str) -> Response {
         let clean = |text: &str| flightline::core::redact::redact(text).into_owned();
         let mut body = json!({

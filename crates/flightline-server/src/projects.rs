@@ -22,10 +22,8 @@ const WAITING: usize = 256;
 /// whether there is such a project; and a client tries no more than a few hundred a second.
 pub(crate) const REFUSAL: Duration = Duration::from_millis(20);
 
-/// A project that is served.
 #[derive(Debug)]
 pub(crate) struct ServedProject {
-    /// The project's id.
     pub(crate) id: Arc<str>,
     /// The last revision, for those who wait for the next.
     pub(crate) news: watch::Sender<u64>,
@@ -67,9 +65,6 @@ pub(crate) struct TokenLookups {
 
 impl TokenLookups {
     /// Waits for a turn, unless too many do.
-    ///
-    /// # Errors
-    /// When too many wait.
     pub(crate) async fn turn(&self) -> Result<[SemaphorePermit<'_>; 2], Refusal> {
         let too_many = || {
             let message = "too many tokens that are not known yet are being looked up";
@@ -90,7 +85,6 @@ impl Default for TokenLookups {
     }
 }
 
-/// All that are served.
 #[derive(Debug)]
 pub(crate) struct Projects {
     /// The one whose repository this is.
@@ -117,12 +111,10 @@ impl Projects {
         }
     }
 
-    /// The one whose repository this is.
     pub(crate) fn home(&self) -> &Arc<ServedProject> {
         &self.home
     }
 
-    /// A project that exists.
     pub(crate) fn of(&self, id: &str) -> Arc<ServedProject> {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         match served.get(id) {
@@ -141,13 +133,11 @@ impl Projects {
         served.get(id).cloned()
     }
 
-    /// All of them.
     pub(crate) fn all(&self) -> Vec<Arc<ServedProject>> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         served.values().cloned().collect()
     }
 
-    /// Where files of a project are.
     pub(crate) fn state_of(&self, id: &str) -> PathBuf {
         match id == &*self.home.id {
             true => self.state.clone(),
@@ -155,13 +145,11 @@ impl Projects {
         }
     }
 
-    /// A token that was checked before.
     pub(crate) fn token(&self, presented: &Presented) -> Option<Arc<TokenView>> {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.get(&key(presented)).cloned()
     }
 
-    /// Remembers a token that was checked.
     pub(crate) fn remember(&self, presented: &Presented, view: &Arc<TokenView>) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if tokens.len() >= TOKENS {

@@ -1,4 +1,4 @@
-//! The descriptions of what is served. Tests make them and write them down below docs/; the program carries them packed.
+//! The descriptions of the API. Tests make them and write them down below docs/; the program carries them packed.
 
 use std::io::Read as _;
 use std::sync::LazyLock;

@@ -16,7 +16,6 @@ tokio::task_local! {
     static NOTES: Arc<RequestLog>;
 }
 
-/// The notes on a request on its way.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
     began: Instant,
@@ -34,7 +33,6 @@ struct Noted {
 /// A wait for the threads: first in their queue, then in the store.
 #[derive(Debug)]
 pub(crate) struct QueueWait {
-    /// The name of the queue.
     pub(crate) queue: &'static str,
     /// The operation it waits for; none while its token is looked up.
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
@@ -48,24 +46,19 @@ pub(crate) struct QueueWait {
 pub(crate) struct AnsweredRequest<'a> {
     pub(crate) request_id: String,
     pub(crate) method: Method,
-    /// The route as we wrote it.
     pub(crate) route: String,
     pub(crate) status: u16,
     pub(crate) code: Option<String>,
-    /// The headers and the path of the request.
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
     pub(crate) headers: &'a HeaderMap,
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
     pub(crate) path: &'a str,
-    /// How large the body of the request was.
     pub(crate) request_bytes: u64,
     /// How large that of the answer is; none of a stream.
     pub(crate) response_bytes: Option<u64>,
-    /// Whether a checkpoint was taken.
     pub(crate) checkpoint: bool,
 }
 
-/// All that there is to tell of it.
 pub(crate) struct ServedRequest<'a> {
     pub(crate) line: AccessLogLine,
     pub(crate) answered: AnsweredRequest<'a>,
@@ -77,7 +70,6 @@ pub(crate) struct ServedRequest<'a> {
 }
 
 impl RequestLog {
-    /// A request came in.
     pub(crate) fn begin() -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
@@ -90,7 +82,6 @@ impl RequestLog {
         NOTES.scope(Arc::clone(self), way).await
     }
 
-    /// Tells of it, to all who want to know.
     pub(crate) fn tell(&self, shared: &Shared, mut answered: AnsweredRequest<'_>) {
         let ended = Instant::now();
         let noted = std::mem::take(&mut *self.open());
@@ -130,17 +121,14 @@ pub(crate) fn current() -> Option<Arc<RequestLog>> {
     NOTES.try_with(Arc::clone).ok()
 }
 
-/// Whose project the request is about.
 pub(crate) fn project(id: &Arc<str>) {
     note(|noted| noted.project = Some(Arc::clone(id)));
 }
 
-/// Whom it is done as, when that is a name.
 pub(crate) fn agent(name: &str) {
     note(|noted| noted.agent = Name::parse("agent name", name).ok());
 }
 
-/// Notes the operation that the request asks for.
 pub(crate) fn operation(name: &'static str) {
     note(|noted| noted.operation = Some(name));
 }
@@ -187,13 +175,11 @@ impl QueueWait {
         Some((*self.taken.get()?, *self.answered.get()?))
     }
 
-    /// How long it waited in the queue.
     pub(crate) fn waited(&self) -> Option<Duration> {
         Some(self.times()?.0.duration_since(self.sent))
     }
 }
 
-/// In millionths of a second.
 pub(crate) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }

@@ -41,7 +41,6 @@ use crate::trace::Tracing;
 use crate::upkeep::Nudge;
 use crate::workers::Queues;
 
-/// What every request works with.
 pub(crate) struct Shared {
     pub(crate) queues: Queues,
     pub(crate) nudge: SyncSender<Nudge>,
@@ -54,7 +53,6 @@ pub(crate) struct Shared {
     pub(crate) api: u32,
     /// In test mode: the clock and the ids to use.
     pub(crate) test_mode: Option<TestMode>,
-    /// Where ids of requests come from.
     pub(crate) ids: IdSource,
     pub(crate) say: Say,
     /// Room for as many streams of events as may be open at once.
@@ -64,16 +62,12 @@ pub(crate) struct Shared {
     pub(crate) projects: Arc<Projects>,
     /// Tells other nodes, where there are any.
     pub(crate) post: Option<NotifyHandle>,
-    /// Whether we are about to end.
     pub(crate) stopping: watch::Sender<bool>,
-    /// How much patience there is.
     pub(crate) limits: Limits,
 }
 
-/// What a handler ends with.
 pub(crate) type HandlerResult = Result<Response, Problem>;
 
-/// Every route there is.
 pub(crate) fn router(shared: &Arc<Shared>) -> Router {
     let api = Router::new()
         .route(
@@ -107,7 +101,6 @@ pub(crate) struct HandlerOutcome<T> {
     pub(crate) replayed: bool,
     /// The revision of the last change of its subject.
     pub(crate) since: Option<Cursor>,
-    /// Whether it only looked.
     pub(crate) looked: bool,
 }
 
@@ -145,7 +138,6 @@ impl<T> HandlerOutcome<T> {
 }
 
 impl<T: Serialize> HandlerOutcome<T> {
-    /// The answer over HTTP.
     pub(crate) fn answer(&self, status: StatusCode) -> HandlerResult {
         let text = serde_json::to_string(&self.value).map_err(|error| {
             Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))
@@ -190,7 +182,7 @@ impl Shared {
         .await
     }
 
-    /// Runs what is more than one operation. It may run twice, and only the last time counts.
+    /// Runs a piece of work that is more than one operation. It may run twice, and only the last time counts.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         project: &Arc<ServedProject>,

@@ -41,7 +41,6 @@ use crate::trace::{Traces, Tracing};
 use crate::upkeep::{SideFiles, Upkeep, UpkeepDeps};
 use crate::workers::{OnCommit, Queues, StoreConfig, Workers};
 
-/// The address at which a server listens by default.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 
 /// How much of a head is read.
@@ -51,41 +50,30 @@ const LAST_REQUESTS: Duration = Duration::from_secs(30);
 /// How long the rest of the end may take: last checkpoints, their files, and threads that are busy.
 const LAST_RITES: Duration = Duration::from_secs(15);
 
-/// The fleet that is served, and where.
 pub struct Setup {
     /// The address to listen at; port 0 for any that is free.
     pub address: SocketAddr,
     /// The names it goes by, beside those of this machine.
     pub hosts: Vec<String>,
-    /// Where the store is.
     pub location: Location,
-    /// The project in it.
     pub project: String,
-    /// How the store is opened.
     pub options: OpenOptions,
-    /// The numbers to decide by.
     pub policy: Policy,
     /// The state folder, where checkpoints' files are.
     pub state: PathBuf,
-    /// The mirrors, when there are any.
     pub mirrors: Option<Mirrors>,
     /// The work tree it is about, when it is on this machine.
     pub tree: Option<WorkTree>,
-    /// The user that started the server.
     pub user: String,
-    /// When to end by itself.
     pub lifetime: Option<Duration>,
-    /// How much patience it has.
     pub limits: Limits,
     /// What this end speaks: [`flightline::remote::API`], but in tests of what does not fit.
     pub api: u32,
     /// In tests: the token and user of the tests.
     pub test_mode: Option<TestMode>,
-    /// Where traces go, if anywhere.
     pub traces: Option<Traces>,
 }
 
-/// How much patience it has, and with how many.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// How long the head of a request may take to arrive.
@@ -118,55 +106,40 @@ impl Default for Limits {
     }
 }
 
-/// A message of a running server.
 pub enum ServerMessage {
-    /// The server listens.
     Ready(Ready),
     /// Something is wrong that fails no request.
     Warning(String),
-    /// A request was answered.
     Served(AccessLogLine),
-    /// It is about to end.
     Stopping,
 }
 
-/// The address at which a server listens.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// Where, with the real port.
     pub address: SocketAddr,
-    /// How many tokens open it.
     pub tokens: usize,
 }
 
 /// A request that was answered. It holds nothing of the request's content or of the answer.
 #[derive(Clone, Debug)]
 pub struct AccessLogLine {
-    /// The id it went by.
     pub request_id: String,
-    /// The method of the request.
     pub method: String,
     /// The route, as we wrote it.
     pub route: String,
-    /// The status of the answer.
     pub status: u16,
-    /// The code of the refusal, if it was refused.
     pub code: Option<String>,
-    /// How long it took.
     pub micros: u64,
     /// How much of that it waited for a thread.
     pub queue_micros: u64,
-    /// The project that its token opens.
     pub project: Option<String>,
-    /// Whom it was done as.
     pub agent: Option<String>,
-    /// The operation that it asked for.
     pub operation: Option<&'static str>,
     /// Where it is found among traces, if it is there.
     pub trace_id: Option<String>,
 }
 
-/// The receiver of the server's messages.
 pub type Say = Arc<dyn Fn(ServerMessage) + Send + Sync>;
 
 /// Ends a server from another thread.
@@ -174,7 +147,6 @@ pub type Say = Arc<dyn Fn(ServerMessage) + Send + Sync>;
 pub struct Stop(Arc<Notify>);
 
 impl Stop {
-    /// Ends the server.
     pub fn now(&self) {
         self.0.notify_one();
     }
@@ -182,9 +154,6 @@ impl Stop {
 
 /// Serves until it is told to end: by a signal, by `stop`, or by the clock. Every request that was taken
 /// on is answered before this returns, and every mission under way has its checkpoint.
-///
-/// # Errors
-/// When the store does not open, or the address cannot be listened at.
 pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     allow_files();
     let store_config = Arc::new(StoreConfig {
@@ -311,7 +280,7 @@ fn within(at_most: Duration, work: impl FnOnce() + Send + 'static) -> bool {
     started.is_ok() && is_done.recv_timeout(at_most).is_ok()
 }
 
-/// As many open files as the system lets us have: each connection is one. What is usual is fewer.
+/// As many open files as the system lets us have: each connection is one. The usual limit is lower.
 fn allow_files() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {
@@ -358,7 +327,6 @@ fn names(address: SocketAddr, more: &[String]) -> Vec<String> {
     names
 }
 
-/// What ends a server.
 struct Ending {
     stop: Stop,
     lifetime: Option<Duration>,

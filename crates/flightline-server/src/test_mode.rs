@@ -14,7 +14,7 @@ use crate::route::HandlerResult;
 /// Asks for a server in test mode. Only builds for tests have it.
 #[derive(Clone, Debug)]
 pub struct TestMode {
-    /// The token that opens the door without being in the store, where a token of its own would be seen.
+    /// The token that is accepted without being in the store, where a token of its own would be seen.
     pub token: String,
     /// The token's name: the acting user.
     pub user: String,
@@ -49,7 +49,6 @@ pub(crate) struct TestHeaders {
 }
 
 impl TestHeaders {
-    /// What these headers say.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let now = text(header::TEST_NOW).map(str::parse::<Time>).transpose();

@@ -45,22 +45,16 @@ const STORE_RETRY: Duration = Duration::from_secs(15);
 /// Where files beside the store are.
 #[derive(Clone, Debug)]
 pub(crate) struct SideFiles {
-    /// The mirrors in this repository, when there are any.
     pub(crate) mirrors: Option<Mirrors>,
-    /// Who it is done for.
     pub(crate) caller: Caller,
 }
 
-/// Why a thread is to look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Nudge {
-    /// Something was written.
     Written,
-    /// It is to end.
     End,
 }
 
-/// The threads that do it.
 pub(crate) struct Upkeep {
     nudge: SyncSender<Nudge>,
     quick: JoinHandle<()>,
@@ -69,7 +63,6 @@ pub(crate) struct Upkeep {
     slow_ended: Receiver<()>,
 }
 
-/// The means of the upkeep threads.
 pub(crate) struct UpkeepDeps {
     pub(crate) store_config: Arc<StoreConfig>,
     pub(crate) beside: SideFiles,
@@ -85,7 +78,6 @@ pub(crate) struct UpkeepDeps {
 }
 
 impl Upkeep {
-    /// Starts the threads.
     pub(crate) fn start(deps: UpkeepDeps) -> Result<Self, Refusal> {
         let deps = Arc::new(deps);
         // A health check right after the start must find a tried write.
@@ -183,7 +175,6 @@ fn live(deps: &UpkeepDeps, nudges: &Receiver<Nudge>, slow: bool) {
     }
 }
 
-/// For whom a job is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobScope {
     /// For every project but those in which it failed a moment ago.
@@ -192,7 +183,6 @@ pub(crate) enum JobScope {
     All,
 }
 
-/// Runs a job, and notes its outcome.
 pub(crate) fn run(job: &Job, deps: &UpkeepDeps, fleet: &mut Option<Fleet>, whose: JobScope) {
     let (began, job_statuses) = (Instant::now(), &deps.health.job_statuses);
     let ran = match opened(deps, fleet) {

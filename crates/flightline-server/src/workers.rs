@@ -29,12 +29,9 @@ use task::{ConnectionTask, WaitingRequest};
 const WRITES_WAITING: usize = 256;
 /// How many threads write where projects do not wait for one another. SQLite has one writer at a time.
 const WRITERS: usize = 4;
-/// How many may wait for those that read.
 const READS_WAITING: usize = 1_024;
-/// How many threads read.
 const READERS: usize = 4;
 
-/// Where the fleets are that are served.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreConfig {
     pub(crate) location: Location,
@@ -85,15 +82,11 @@ impl StoreConfig {
     }
 }
 
-/// A message to a thread.
 enum WorkerMessage {
-    /// A request to run.
     Do(QueuedWork),
-    /// The thread is to end.
     End,
 }
 
-/// Something to be done, and for which project.
 struct QueuedWork {
     task: Box<dyn ConnectionTask>,
     project: Arc<str>,
@@ -103,7 +96,6 @@ struct QueuedWork {
 /// Hears how many writes a commit was for.
 pub(crate) type OnCommit = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// The threads that run operations.
 pub(crate) struct Workers {
     queues: Queues,
     threads: Vec<JoinHandle<()>>,
@@ -114,7 +106,6 @@ pub(crate) struct Workers {
 pub(crate) struct Queues {
     writers: Vec<SyncSender<WorkerMessage>>,
     readers: SyncSender<WorkerMessage>,
-    /// How long an answer is waited for.
     answer: Duration,
     /// How many writes, and how many reads, wait or are being done.
     writes: Arc<AtomicUsize>,
@@ -174,7 +165,6 @@ impl Workers {
         })
     }
 
-    /// A way to the threads.
     pub(crate) fn queues(&self) -> Queues {
         self.queues.clone()
     }

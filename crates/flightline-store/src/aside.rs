@@ -30,9 +30,6 @@ impl Store {
     }
 
     /// The project's last revision, and its name.
-    ///
-    /// # Errors
-    /// When the project is not there, or its row cannot be read.
     pub fn title(&mut self, id: &str) -> Result<(u64, String), StoreError> {
         let row = self.driver().take_project(id, false)?;
         let row = row.ok_or_else(|| StoreError::UnknownProject(id.to_owned()))?;
@@ -40,10 +37,8 @@ impl Store {
         Ok((project.rev, project.name))
     }
 
-    /// Takes a project over from another store, with its history and its counter, as it is.
-    ///
-    /// # Errors
-    /// When it cannot be read there, or not be written here; then nothing has changed.
+    /// Takes a project over from another store, with its history and its counter, as it is. When this fails, nothing has
+    /// changed.
     pub fn adopt(&mut self, from: &mut Self, id: &str) -> Result<Copied, StoreError> {
         let patience = self.patience();
         from.driver().begin_read()?;
@@ -94,10 +89,8 @@ pub fn last_acknowledged(folder: &Path, project: &str) -> u64 {
 
 /// Moves the database of `folder` and the files that belong to it into `aside`, and the finished one in `new` into its
 /// place; both are folders below it. No process writes meanwhile. The database goes first: should this end half-way,
-/// there is no store, never one without its log, and calling it again completes it.
-///
-/// # Errors
-/// When another process writes for too long, or a file cannot be moved.
+/// there is no store, never one without its log, and calling it again completes it. Fails when another process writes for
+/// too long.
 pub fn put_in_place(
     folder: &Path,
     new: &Path,

@@ -8,7 +8,6 @@ use flightline_core::Time;
 use flightline_core::time::{Millis, Uptime};
 use uuid::Uuid;
 
-/// Where the time comes from.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
     /// The machine's clock; on PostgreSQL the server's, so that all nodes agree.
@@ -101,10 +100,8 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where new ids come from.
 #[derive(Clone, Debug, Default)]
 pub enum IdSource {
-    /// Random UUIDs.
     #[default]
     Random,
     /// UUIDs that count up from a seed, for tests that show them.
@@ -127,7 +124,6 @@ impl IdSource {
         }
     }
 
-    /// The next one.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the source of ids")]
     pub fn next(&self) -> Uuid {

@@ -44,35 +44,24 @@ statements! {
     CLEAR_BACKUPS = "DELETE FROM backup WHERE project = ?1";
 }
 
-/// What a copy holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// The project it came from.
     pub project: String,
     /// The unbroken journal that it holds.
     pub history: String,
-    /// Its last revision.
     pub rev: u64,
-    /// How many events.
     pub events: u64,
-    /// How many subjects.
     pub subjects: u64,
 }
 
 impl Store {
     /// Copies the whole project, as of one moment, to `file`, which must not exist. When this returns
     /// `Ok`, the file is complete, verified and durable.
-    ///
-    /// # Errors
-    /// When the file exists or cannot be written, or the store fails.
     pub fn back_up(&mut self, file: &Path) -> Result<Copied, StoreError> {
         self.back_up_with(file, Verifying::Yes)
     }
 
     /// Copies the whole project as it is, damage included: for looking at it later.
-    ///
-    /// # Errors
-    /// When the file exists or cannot be written, or the store cannot be read at all.
     pub fn back_up_as_it_is(&mut self, file: &Path) -> Result<Copied, StoreError> {
         self.back_up_with(file, Verifying::No)
     }
@@ -152,9 +141,6 @@ impl Store {
     /// Replaces everything in this project, or makes it, by what `file` holds, in one transaction, as a
     /// new history whose counter lies above every revision seen before; `settle` runs in that transaction and may
     /// add to it. When this returns `Err`, nothing has changed.
-    ///
-    /// # Errors
-    /// When the file is not a backup, fails its checks, or the store fails.
     pub fn restore<T, E: From<StoreError>>(
         &mut self,
         file: &Path,
@@ -164,9 +150,6 @@ impl Store {
     }
 
     /// Like [`Store::restore`], with a counter that also lies above `above`.
-    ///
-    /// # Errors
-    /// As [`Store::restore`].
     pub fn restore_above<T, E: From<StoreError>>(
         &mut self,
         file: &Path,
@@ -221,7 +204,7 @@ impl Store {
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
         let (project, patience) = (self.project().to_owned(), self.patience());
-        // Nor may what was acknowledged and is lost by now be handed out again.
+        // Nor may a revision that was acknowledged and is lost by now be handed out again.
         let above = self.last_acknowledged().max(above);
         self.driver().begin_write(Durability::Full, patience)?;
         let replaced =

@@ -19,12 +19,9 @@ struct Plan {
     reads: Option<Mutex<BTreeMap<&'static str, Reads>>>,
 }
 
-/// How much was read from a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// How many queries were run.
     pub queries: u64,
-    /// How many rows they gave.
     pub rows: u64,
     /// How many steps the engine took for them, where it says so: also for rows that it only looked at.
     pub work: u64,
@@ -52,7 +49,7 @@ impl CrashPoints {
         Self((crash_at.is_some() || freeze_at.is_some()).then(|| Arc::new(plan)))
     }
 
-    /// Counts what is read, and nothing befalls the process.
+    /// Counts reads, and never ends the process.
     #[must_use]
     pub fn counting() -> Self {
         Self(Some(Arc::new(Plan {
@@ -63,7 +60,6 @@ impl CrashPoints {
         })))
     }
 
-    /// Whether what is read is counted.
     pub(crate) fn counts(&self) -> bool {
         self.0.as_ref().is_some_and(|plan| plan.reads.is_some())
     }

@@ -8,20 +8,14 @@ use crate::error::StoreError;
 use crate::tx::Tx;
 use crate::verify::{self, Examination};
 
-/// Something that is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedValue {
-    /// The kind of thing.
     pub kind: Kind,
-    /// The id of the subject.
     pub id: String,
-    /// The revision of the value.
     pub rev: u64,
-    /// The kind of damage.
     pub what: DamageKind,
 }
 
-/// What can be wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DamageKind {
     /// The journal's text fails its hash; whether the subject's row has the same value, sound.
@@ -44,10 +38,8 @@ pub enum DamageKind {
     Unreadable,
 }
 
-/// The other copy of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherCopy {
-    /// It is sound.
     Sound,
     /// It is damaged too, or is another value.
     None,

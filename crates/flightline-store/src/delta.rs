@@ -23,7 +23,6 @@ const LONGEST: usize = 1024 * 1024;
 pub(crate) struct Base {
     pub(crate) rev: u64,
     pub(crate) text: Arc<str>,
-    /// How many deltas there are against it.
     pub(crate) deltas: u64,
 }
 
@@ -37,7 +36,6 @@ impl Base {
     }
 }
 
-/// What a delta consists of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Part {
@@ -112,7 +110,7 @@ fn length(text: &str) -> usize {
     }
 }
 
-/// What `text` is made of, in order: fields that `base` has as they are, and of others what is the same at their beginnings and ends.
+/// What `text` is made of, in order: fields that `base` has as they are, and of others the common beginnings and ends.
 fn pieces(base: &str, text: &str) -> Vec<Piece> {
     let known = fields(base);
     let mut pieces = Vec::new();
@@ -215,7 +213,6 @@ fn fields(text: &str) -> Vec<Range<usize>> {
     fields
 }
 
-/// The name of a field.
 fn name(field: &str) -> Option<&str> {
     field.split('"').nth(1)
 }

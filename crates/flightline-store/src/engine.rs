@@ -1,5 +1,5 @@
 //! The two engines. A driver knows how to begin, run and end a transaction, and what its engine's
-//! errors mean; it knows nothing of what is stored.
+//! errors mean; it knows nothing of the stored documents.
 
 pub(crate) mod postgres;
 pub(crate) mod queue;
@@ -18,7 +18,6 @@ use crate::value::{Row, SqlValue};
 /// The number of the newest schema this version knows.
 pub(crate) const SCHEMA_VERSION: i64 = 11;
 
-/// How firmly a commit must stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// It survives a power cut.
@@ -82,7 +81,7 @@ pub struct DiskSpace {
 }
 
 impl DiskSpace {
-    /// A log of this size is not folded into the database any more: a process goes on reading what was there before.
+    /// A log of this size is not folded into the database any more: a process still reads an older snapshot.
     pub const LONG_LOG: u64 = 64 * 1024 * 1024;
 }
 
@@ -95,7 +94,6 @@ pub enum Compaction {
     Returned(u64),
     /// It would be worth it, but not now.
     Later(&'static str),
-    /// The server looks after it by itself.
     ByServer,
 }
 
@@ -123,7 +121,6 @@ impl Acknowledged {
 pub(crate) struct Footing {
     /// As [`Driver::take_project`] gives it.
     pub(crate) row: Row,
-    /// The engine's own time.
     pub(crate) now: Time,
 }
 
@@ -139,7 +136,7 @@ pub(crate) enum Landing {
     Held,
 }
 
-/// The table that a statement writes to; nothing when it is not known, which concerns everybody.
+/// The table that a statement writes to; nothing when it is not known, which concerns all tables.
 pub(crate) fn written_table(sql: &str) -> &str {
     let rest = ["INSERT INTO ", "UPDATE ", "DELETE FROM "]
         .iter()
@@ -148,7 +145,6 @@ pub(crate) fn written_table(sql: &str) -> &str {
     name.unwrap_or_default()
 }
 
-/// One connection to a store.
 pub(crate) trait Driver: Send {
     /// Begins a transaction that sees one snapshot and writes nothing.
     fn begin_read(&mut self) -> Result<(), StoreError>;
@@ -157,7 +153,7 @@ pub(crate) trait Driver: Send {
     fn begin_write(&mut self, durability: Durability, patience: Duration)
     -> Result<(), StoreError>;
 
-    /// Begins a write that holds nothing. What it asks for is answered by what is there at that moment; what it writes waits, and
+    /// Begins a write that holds nothing. What it asks for is answered by the state at that moment; its writes wait, and
     /// [`Driver::land`] makes all of it at once, if no process wrote to the project since the row was found that is returned here. As soon
     /// as it needs more than that, it holds the project's row, or fails with [`StoreError::Collision`] where that is another by now.
     /// `None` where a write holds the project from its beginning.
@@ -201,7 +197,6 @@ pub(crate) trait Driver: Send {
     /// Runs a statement; says how many rows it changed.
     fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, StoreError>;
 
-    /// Runs a query.
     fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, StoreError>;
 
     /// Runs a query for rows that this write has not touched: what waits to be written cannot concern it.
@@ -239,12 +234,12 @@ pub(crate) trait Driver: Send {
         Ok(None)
     }
 
-    /// Whether a question costs next to nothing now. To a server it is a journey, and what waits to be written would be written before it.
+    /// Whether a question costs next to nothing now. To a server it is a round trip, and the waiting writes would be sent before it.
     fn is_near(&self) -> bool {
         true
     }
 
-    /// Does what was put off so far.
+    /// Sends the writes that were put off so far.
     fn deliver(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -252,10 +247,10 @@ pub(crate) trait Driver: Send {
     /// Marks a place in the transaction to come back to. Places may lie within one another.
     fn savepoint(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
-    /// Forgets the last such place, and keeps what was written since.
+    /// Forgets the last such place, and keeps the writes since.
     fn release(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
-    /// Goes back to a place: drops what was written since, and every place within it. It stays itself. Fails when the
+    /// Goes back to a place: drops the writes since, and every place within it. It stays itself. Fails when the
     /// whole transaction is gone.
     fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
@@ -269,7 +264,6 @@ pub(crate) trait Driver: Send {
         None
     }
 
-    /// Whether the connection is gone for good.
     fn is_closed(&self) -> bool {
         false
     }
@@ -297,10 +291,9 @@ pub(crate) trait Driver: Send {
         Ok(None)
     }
 
-    /// Keeps it. Whether or not that succeeds, what was committed stands.
+    /// Keeps it. Whether or not that succeeds, committed writes stand.
     fn acknowledge(&mut self, _last: &Acknowledged) {}
 
-    /// How much room the store takes.
     fn space(&mut self) -> Result<SpaceUsed, StoreError>;
 
     /// How the disk stands. A server keeps that to itself.
@@ -327,7 +320,7 @@ pub(crate) trait Driver: Send {
     /// back, too, if no process reads or writes. Returns how large it is afterwards.
     fn fold_log(&mut self, truncate: bool) -> Result<u64, StoreError>;
 
-    /// The settings of a database server with which a power cut can lose what was acknowledged.
+    /// The settings of a database server with which a power cut can lose acknowledged writes.
     fn weaknesses(&mut self) -> Result<Vec<String>, StoreError>;
 
     /// The names of tables and their columns, for the test that compares the two schemas.
@@ -338,10 +331,9 @@ pub(crate) trait Driver: Send {
         Ok(Vec::new())
     }
 
-    /// Prepares a statement without running it.
     fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError>;
 
-    /// How many statements this connection has run; of PostgreSQL, how many journeys it has made to the server.
+    /// How many statements this connection has run; of PostgreSQL, how many round trips it has made to the server.
     fn statements(&self) -> u64;
 
     /// What it is called: `sqlite` or `postgres`.

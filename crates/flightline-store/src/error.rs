@@ -2,13 +2,10 @@
 
 use flightline_core::{Code, Refusal, Time};
 
-/// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no store there.
     #[error("there is no store at {0}")]
     Missing(String),
-    /// The project is not in the store.
     #[error("the project {0} is not in this store")]
     UnknownProject(String),
     /// Another process is writing, and did not finish in time.
@@ -17,22 +14,15 @@ pub enum StoreError {
     /// The transaction collided with another and may be run again. Callers never see it.
     #[error("the transaction collided with another: {0}")]
     Collision(String),
-    /// The disk is full.
     #[error("the disk is full: {0}")]
     Full(String),
     /// The folder or file cannot be written.
     #[error("cannot write to the store: {0}")]
     ReadOnly(String),
-    /// It was written by a newer version.
     #[error(
         "the store has schema version {found}, and this version of `fleet` knows {known} at most"
     )]
-    Newer {
-        /// The version of the store.
-        found: i64,
-        /// The newest version that this program knows.
-        known: i64,
-    },
+    Newer { found: i64, known: i64 },
     /// It is something else.
     #[error("{0} is not a Flightline store")]
     NotOurs(String),
@@ -41,15 +31,11 @@ pub enum StoreError {
         "this fleet is not trusted on this machine, so nothing in it is changed or takes effect"
     )]
     Untrusted,
-    /// It fails its checks.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// A value in the journal was thinned away.
     #[error("the value of {subject} at revision {rev} has been thinned away")]
     Thinned {
-        /// The subject whose value was thinned.
         subject: String,
-        /// The revision asked for.
         rev: u64,
         /// The checkpoints just before and just after it, whose values are kept.
         nearest: Vec<String>,
@@ -57,34 +43,24 @@ pub enum StoreError {
     /// The connection or the disk failed while the commit was under way.
     #[error("the commit was interrupted, and it is not known whether it was made: {0}")]
     CommitUnknown(String),
-    /// The engine cannot be reached.
     #[error("the store cannot be reached: {0}")]
     Unreachable(String),
     /// The engine cannot be reached in the way it must be: encrypted, and known to be itself.
     #[error("the store cannot be reached safely: PostgreSQL: {cause}")]
-    Tls {
-        /// The message of the server.
-        cause: String,
-        /// What can be done about it.
-        hint: &'static str,
-    },
+    Tls { cause: String, hint: &'static str },
     /// An acknowledged write would not be durable.
     #[error("the store could lose acknowledged data: {0}")]
     NotDurable(String),
-    /// A document is larger than its kind allows.
     #[error("the {kind} would take {size} bytes, and at most {max} are allowed")]
     TooLarge {
-        /// The kind of thing.
         kind: &'static str,
-        /// The size of the document in bytes.
         size: usize,
-        /// The largest size in bytes.
         max: usize,
     },
     /// An earlier write of this process failed to reach the disk; nothing more is acknowledged.
     #[error("an earlier write of this process did not reach the disk, so nothing more is written")]
     Broken,
-    /// The clock says a time that cannot be: what is written under it would be taken for the newest for ever.
+    /// The clock says a time that cannot be: a write under it would be taken for the newest for ever.
     #[error("the clock says {0}, and times from 1970 to 2199 are accepted")]
     Clock(Time),
     /// The location makes no sense or is not allowed.
@@ -92,12 +68,7 @@ pub enum StoreError {
     Location(String),
     /// Anything else the engine or the file system said.
     #[error("{act}: {cause}")]
-    Engine {
-        /// The act that failed.
-        act: &'static str,
-        /// The message of the engine.
-        cause: String,
-    },
+    Engine { act: &'static str, cause: String },
 }
 
 impl From<StoreError> for Refusal {

@@ -22,14 +22,10 @@ statements! {
         WHERE a.project = ?1 AND a.kind = 'agent' AND a.gone IS NULL";
 }
 
-/// An event that is counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notable {
-    /// Its place in the journal.
     pub rev: u64,
-    /// The kind of the event.
     pub kind: String,
-    /// What else is known of it.
     pub data: Json,
     /// How large the value is that it carries.
     pub bytes: u64,
@@ -54,7 +50,6 @@ impl Tx<'_> {
             .collect()
     }
 
-    /// How many missions there are of each status.
     pub fn missions_by_status(&mut self) -> Result<Vec<(String, u64)>, StoreError> {
         let project = self.project.id.as_str();
         counted(&self.driver.query(MISSIONS, params![project])?)
@@ -66,7 +61,6 @@ impl Tx<'_> {
         counted(&self.driver.query(BACKUPS, params![project])?)
     }
 
-    /// The number of messages that were not read.
     pub fn unread_messages(&mut self) -> Result<u64, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(UNREAD, params![project])?;

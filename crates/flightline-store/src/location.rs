@@ -5,12 +5,9 @@ use std::path::PathBuf;
 
 use flightline_core::redact::redact;
 
-/// Where a store is.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Location {
-    /// A folder that holds a SQLite store.
     Folder(PathBuf),
-    /// A PostgreSQL server.
     Postgres(String),
 }
 

@@ -4,21 +4,16 @@ use std::fmt;
 
 use crate::tx::Tx;
 
-/// Something that is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// An event is not as it was written.
     Event {
-        /// The revision of the lost event.
         rev: u64,
     },
     /// The project's row is not as it was written.
     Project,
     /// The last revisions were acknowledged, and are not in the database any more.
     Tail {
-        /// The first of them.
         from: u64,
-        /// The last of them.
         to: u64,
     },
 }

@@ -42,12 +42,9 @@ statements! {
 /// What an event that stands in the place of a lost one says of itself: the seal of the lost one.
 pub(crate) const IN_PLACE_OF: &str = "in_place_of";
 
-/// Where a copy of a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CopyLocation {
-    /// In the event that gave it.
     Journal,
-    /// In the row of its subject.
     LastValue,
     /// In the columns by which its subject is found and listed.
     Columns,
@@ -56,13 +53,9 @@ pub enum CopyLocation {
 /// A value of which one copy is damaged; the other one is sound, and was used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Damage {
-    /// The kind of the subject.
     pub kind: Kind,
-    /// The id of the subject.
     pub id: String,
-    /// The revision that gave it.
     pub rev: u64,
-    /// Where the damaged copy is.
     pub place: CopyLocation,
 }
 
@@ -86,10 +79,8 @@ impl fmt::Display for Damage {
     }
 }
 
-/// The outcome of mending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mended {
-    /// It was sound already.
     Sound,
     /// It was damaged or lost, and is sound now.
     Healed,
@@ -132,10 +123,7 @@ impl Tx<'_> {
     }
 
     /// The revisions of the values that a checkpoint of `mission` at exactly `rev` names and of which the
-    /// store has no sound copy.
-    ///
-    /// # Errors
-    /// When the store fails, or a value that is needed was thinned away.
+    /// store has no sound copy. Fails when a value that is needed was thinned away.
     pub fn damaged_at(&mut self, rev: u64, mission: MissionId) -> Result<Vec<u64>, StoreError> {
         let mut damaged = Vec::new();
         let found = event::values_at(self.driver, &self.project.id, rev, mission)?;
@@ -291,7 +279,7 @@ impl Tx<'_> {
     }
 
     /// Mends what the journal says at a revision by a copy of it from elsewhere: only where the stored text fails its
-    /// hash and the copy is exactly what either of the two names. What is sound is never written over.
+    /// hash and the copy is exactly what either of the two names. A sound value is never written over.
     pub fn mend_value(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, StoreError> {
         if sha256_hex(&copy.text) != copy.sha {
             return Ok(Mended::Refused);
@@ -537,7 +525,6 @@ pub(crate) fn sound_row(
     })
 }
 
-/// What the journal says at a revision.
 struct InJournal {
     kind: String,
     id: String,
@@ -566,18 +553,12 @@ impl InJournal {
     }
 }
 
-/// A change of a subject, as the journal tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalChange {
-    /// The revision of the event.
     pub rev: u64,
-    /// When it was.
     pub at: Time,
-    /// What it did.
     pub change: Change,
-    /// The text it gave.
     pub text: String,
-    /// The SHA-256 that text should have.
     pub sha: String,
 }
 

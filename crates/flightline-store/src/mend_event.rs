@@ -33,7 +33,7 @@ statements! {
 const LONGEST: usize = 4096;
 
 impl Tx<'_> {
-    /// Mends what is wrong with an event, where what it said is known, or was changed in one place only.
+    /// Mends a damaged event, where its content is known, or was changed in one place only.
     pub fn mend_event(&mut self, trouble: &JournalFault) -> Result<Mended, StoreError> {
         let project = self.project.id.clone();
         let rows = self

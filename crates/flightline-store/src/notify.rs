@@ -19,7 +19,7 @@ impl NotifyListener {
         }
     }
 
-    /// The projects that were written to since the last time; waits `patience` for one. What was said before
+    /// The projects that were written to since the last time; waits `patience` for one. A notification from before
     /// it began to listen, or while its connection was lost, it does not hear: look into the journal then.
     pub fn hear(&mut self, patience: Duration) -> Result<Vec<String>, StoreError> {
         self.0.hear(patience)

@@ -30,7 +30,6 @@ statements! {
                    AND rev < ?4 AND change <> 'none' ORDER BY rev DESC LIMIT 1";
 }
 
-/// Which way to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayFrom {
     /// The events after a revision, oldest first.
@@ -39,16 +38,13 @@ pub enum ReplayFrom {
     Before(u64),
 }
 
-/// An event and what it left of its subject.
 #[derive(Clone, Debug)]
 pub struct ReplayEvent {
-    /// The event itself.
     pub event: Event,
     /// What the subject was after it; nothing when the event changed nothing that a checkpoint names.
     pub after: Option<Was>,
 }
 
-/// What a subject was at some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Was {
     /// It had this value, which was checked against its hash.
@@ -104,7 +100,6 @@ impl Tx<'_> {
             .collect()
     }
 
-    /// What a subject was just before a revision.
     pub fn was_before(&mut self, kind: Kind, id: &str, rev: u64) -> Result<Was, StoreError> {
         let project = self.project.id.as_str();
         let params = params![project, kind.as_str(), id, rev];

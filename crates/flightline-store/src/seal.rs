@@ -31,7 +31,6 @@ pub(crate) const SHA: usize = 13;
 pub(crate) const PREV: usize = 14;
 pub(crate) const SEAL: usize = 15;
 
-/// How many bytes of the hash a seal has.
 const SEAL_BYTES: usize = 16;
 /// And the sum of a row beside the journal.
 const SUM_BYTES: usize = 8;
@@ -62,12 +61,10 @@ pub(crate) fn is_intact(row: &Row) -> bool {
     }
 }
 
-/// The sum of a row beside the journal.
 pub(crate) fn sum(columns: &[SqlValue]) -> String {
     sum_of(columns)
 }
 
-/// The sum of columns wherever they are.
 pub(crate) fn sum_of<'a>(columns: impl IntoIterator<Item = &'a SqlValue>) -> String {
     hash(columns).beginning(SUM_BYTES)
 }

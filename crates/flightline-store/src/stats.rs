@@ -20,38 +20,27 @@ statements! {
     REQUESTS = "SELECT CAST(count(*) AS BIGINT) FROM request WHERE project = ?1";
 }
 
-/// The size of one kind in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindSize {
-    /// The kind of the subjects.
     pub kind: Kind,
-    /// How many there are now.
     pub live: u64,
     /// How large their last values are, where they are kept beside the journal.
     pub live_bytes: u64,
-    /// How many events the journal has of them.
     pub events: u64,
     /// How many of those carry a value.
     pub values: u64,
-    /// How many values were thinned away.
     pub thinned: u64,
-    /// How large the values in the journal are.
     pub value_bytes: u64,
 }
 
-/// The size of one mission in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissionSize {
-    /// The mission's id.
     pub mission: MissionId,
-    /// How many events it has.
     pub events: u64,
-    /// How large their values are.
     pub value_bytes: u64,
 }
 
 impl Tx<'_> {
-    /// How much room the store takes.
     pub fn space(&mut self) -> Result<SpaceUsed, StoreError> {
         self.driver.space()
     }
@@ -61,7 +50,6 @@ impl Tx<'_> {
         self.driver.disk()
     }
 
-    /// The sizes in the store, by kind.
     pub fn kind_sizes(&mut self) -> Result<Vec<KindSize>, StoreError> {
         let project = self.project.id.as_str();
         let subjects = self.driver.query(SUBJECTS, params![project])?;
@@ -104,7 +92,6 @@ impl Tx<'_> {
             .collect()
     }
 
-    /// How many requests are remembered.
     pub fn remembered_requests(&mut self) -> Result<u64, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(REQUESTS, params![project])?;

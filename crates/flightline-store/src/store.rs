@@ -29,7 +29,6 @@ use group::{Ahead, Group};
 /// How often a write that collided with another is run again.
 const ATTEMPTS: u32 = 8;
 
-/// A project's store, through one connection.
 pub struct Store {
     driver: Box<dyn Driver>,
     location: Location,
@@ -40,19 +39,15 @@ pub struct Store {
     losses: Vec<Loss>,
     /// The last acknowledged revision, as it was kept when this project was entered, before anything was read of it.
     acknowledged: Option<Acknowledged>,
-    /// The writes that will be committed together.
     group: Option<Group>,
     ahead: Ahead,
-    /// The last values of what was written, where they are remembered.
+    /// The cache of the last written values, where there is one.
     caches: WriteCaches,
     seen: DocumentCache,
 }
 
 impl Store {
-    /// Opens a store that exists.
-    ///
-    /// # Errors
-    /// When there is none, it is not ours, from a newer version, or cannot be reached.
+    /// Opens a store that exists. Refuses one that is not ours, or from a newer version.
     pub fn open(
         location: &Location,
         project: &str,
@@ -61,10 +56,8 @@ impl Store {
         Self::connect(location, project, options, false)
     }
 
-    /// Creates the store where it is missing, and the project in it. Harmless when both exist.
-    ///
-    /// # Errors
-    /// When it cannot be created, or what is there is not ours.
+    /// Creates the store where it is missing, and the project in it. Harmless when both exist. Refuses a store that is not
+    /// ours.
     pub fn create(
         location: &Location,
         id: &str,
@@ -91,10 +84,7 @@ impl Store {
     }
 
     /// Creates the store where it is missing, and no project in it: that one comes whole, with
-    /// [`Store::restore`].
-    ///
-    /// # Errors
-    /// When it cannot be created, or what is there is not ours.
+    /// [`Store::restore`]. Refuses a store that is not ours.
     pub fn create_empty(
         location: &Location,
         id: &str,
@@ -158,7 +148,6 @@ impl Store {
         }
     }
 
-    /// What a project's row shows to be lost.
     fn losses_of(&self, project: &ProjectRow) -> Vec<Loss> {
         let mut losses = Vec::new();
         if !project.intact {
@@ -174,7 +163,7 @@ impl Store {
         self.acknowledged.as_ref().map_or(0, |last| last.rev)
     }
 
-    /// Keeps what was committed as acknowledged, where that is kept.
+    /// Records the commit as acknowledged, where that is kept.
     pub(crate) fn acknowledge(&mut self, project: &ProjectRow) {
         let last = self.acknowledged.as_ref();
         if last.is_some_and(|last| last.rev == project.rev && last.seal == project.seal) {
@@ -196,13 +185,11 @@ impl Store {
         self.driver.name()
     }
 
-    /// Where it is.
     #[must_use]
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// The id of the project.
     #[must_use]
     pub fn project(&self) -> &str {
         &self.project
@@ -226,7 +213,6 @@ impl Store {
         }
     }
 
-    /// The projects in this store.
     pub fn projects(&mut self) -> Result<Vec<String>, StoreError> {
         project::list(self.driver.as_mut())
     }
@@ -251,9 +237,6 @@ impl Store {
     }
 
     /// Runs `f` on one snapshot of the store.
-    ///
-    /// # Errors
-    /// What `f` returns, or when the store fails.
     pub fn read<T, E: From<StoreError>>(
         &mut self,
         f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
@@ -283,9 +266,6 @@ impl Store {
     /// Runs `f` and commits what it wrote. When this returns `Ok`, what was written is durable and has
     /// been read back; when it returns `Err`, nothing was written, unless the error is
     /// [`StoreError::CommitUnknown`]. `f` may run more than once.
-    ///
-    /// # Errors
-    /// What `f` returns, or when the store fails.
     pub fn write<T, E: From<StoreError> + AsStoreError>(
         &mut self,
         f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
@@ -332,9 +312,6 @@ impl Store {
     }
 
     /// Runs `f` and drops what it wrote: shows what a write would do.
-    ///
-    /// # Errors
-    /// What `f` returns, or when the store fails.
     pub fn rehearse<T, E: From<StoreError>>(
         &mut self,
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
@@ -354,9 +331,6 @@ impl Store {
 
     /// Runs `f`, which notes signs of life and nothing else. What it wrote survives every process, but
     /// a power cut may take it.
-    ///
-    /// # Errors
-    /// What `f` returns, or when the store fails.
     pub fn pulse<T, E: From<StoreError> + AsStoreError>(
         &mut self,
         f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
@@ -394,9 +368,6 @@ impl Store {
     }
 
     /// Refuses to write to a store that is not trusted, or to take its word for anything.
-    ///
-    /// # Errors
-    /// When it is not trusted.
     pub fn check_trust(&self) -> Result<(), StoreError> {
         match self.options.trusted {
             true => Ok(()),
@@ -486,7 +457,7 @@ impl Store {
         Ok(())
     }
 
-    /// In test builds: the numbered moments at which this process may end, for what is written beside
+    /// In test builds: the numbered moments at which this process may end, for files written beside
     /// the store.
     #[must_use]
     pub fn steps(&self) -> CrashPoints {
@@ -507,23 +478,15 @@ impl Store {
         self.driver.as_mut()
     }
 
-    /// Prepares a statement without running it.
-    ///
-    /// # Errors
-    /// When the engine does not take it.
     pub fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError> {
         self.driver.prepare(sql)
     }
 }
 
-/// What a transaction may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TxAccess {
-    /// Read, and nothing else.
     Read,
-    /// Note signs of life.
     Pulse,
-    /// Change the state.
     Write,
 }
 
@@ -536,12 +499,9 @@ enum Ending {
 /// What a transaction is run for. It may run more than once.
 type Work<'a> = dyn FnMut(&mut Tx<'_>) -> Verdict + 'a;
 
-/// What becomes of what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It is committed.
     Keep,
-    /// It is rolled back.
     Drop,
     /// It is rolled back, and tried again: it collided with another.
     Again,
@@ -557,7 +517,7 @@ fn did_not_run() -> StoreError {
     StoreError::Unreachable("the transaction did not run".to_owned())
 }
 
-/// A connection of its own to the store, and what was repaired on the way.
+/// A connection of its own to the store, and the repairs made on the way.
 fn drive(
     location: &Location,
     options: &OpenOptions,
@@ -588,7 +548,6 @@ fn drive(
 
 /// An error that may be the store's: a write runs again when it says so.
 pub trait AsStoreError {
-    /// The store's error, when it is one.
     fn as_store_error(&self) -> Option<&StoreError>;
 }
 

@@ -19,7 +19,6 @@ macro_rules! statements {
 }
 pub(crate) use statements;
 
-/// Every statement of every table.
 pub(crate) fn all_statements() -> Vec<&'static str> {
     [
         backup::STATEMENTS,

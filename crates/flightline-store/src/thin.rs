@@ -36,7 +36,6 @@ statements! {
     COUNT_THINNED = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1 AND change = 'thinned'";
 }
 
-/// How many revisions one statement names.
 const NAMED: usize = 50;
 
 impl Tx<'_> {
@@ -97,7 +96,6 @@ impl Tx<'_> {
         names
     }
 
-    /// How many values were thinned away.
     pub fn thinned_count(&mut self) -> Result<u64, StoreError> {
         let rows = self
             .driver

@@ -73,7 +73,6 @@ pub struct Savepoint {
     mark: usize,
 }
 
-/// Who acts in a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// An agent's name, `user:NAME`, or `flightline`.
@@ -113,13 +112,12 @@ impl Tx<'_> {
     }
 
     /// From now on, events tell of what happened at `at`, never later than now: values get that time, and each event
-    /// says it ([`Event::happened_at`]). The journal keeps its own. Returns what was told of before.
+    /// says it ([`Event::happened_at`]). The journal keeps its own. Returns the time set before.
     pub fn happen_at(&mut self, at: Option<Time>) -> Option<Time> {
         let at = at.map(|at| at.min(self.now));
         std::mem::replace(&mut self.happened, at)
     }
 
-    /// A new UUID.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
         let uuid = self.ids.next();
@@ -127,7 +125,6 @@ impl Tx<'_> {
         uuid
     }
 
-    /// Whether an id was made in this transaction.
     fn is_drawn(&self, id: &str) -> bool {
         let drawn = self.drawn.borrow();
         let mut drawn = drawn.iter();
@@ -138,19 +135,16 @@ impl Tx<'_> {
         })
     }
 
-    /// The project's name.
     #[must_use]
     pub fn project_name(&self) -> &str {
         &self.project.name
     }
 
-    /// The id of the project.
     #[must_use]
     pub fn project_id(&self) -> &str {
         &self.project.id
     }
 
-    /// When the project was created.
     #[must_use]
     pub fn project_created_at(&self) -> Time {
         self.project.created_at
@@ -168,7 +162,6 @@ impl Tx<'_> {
         self.project.rev
     }
 
-    /// The revision the next event will have.
     #[must_use]
     pub fn next_rev(&self) -> u64 {
         self.project.rev + 1
@@ -192,9 +185,6 @@ impl Tx<'_> {
     }
 
     /// Gives `value` to its subject and records the event that did it. Returns the event's revision.
-    ///
-    /// # Errors
-    /// When the store fails or the document is too large.
     pub fn set<S: Subject>(
         &mut self,
         kind: EventType,
@@ -259,7 +249,7 @@ impl Tx<'_> {
             doc: (!S::KIND.is_kept_once()).then_some(doc.as_str()),
             in_place,
         };
-        // Before it is written: what was there is asked of the table without sending what waits for it.
+        // Before the write: the table is asked for the old value without sending the writes that wait.
         let is_drawn = self.is_drawn(&id);
         if let Some(cache) = &mut self.cache {
             let base = match base.filter(|_| delta.is_some()) {
@@ -308,9 +298,6 @@ impl Tx<'_> {
     }
 
     /// Takes a subject away and records the event that did it. Returns the event's revision.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn remove<S: Subject>(
         &mut self,
         kind: EventType,
@@ -327,9 +314,6 @@ impl Tx<'_> {
     }
 
     /// Records that something happened to a subject that did not change it. Returns the event's revision.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn note<S: Subject>(
         &mut self,
         kind: EventType,
@@ -393,12 +377,8 @@ impl Tx<'_> {
 
     /// Every subject's value at `rev`; a revision in the middle of a request counts as the one before
     /// the request. Each text is checked against its hash; one that is damaged is read from its subject's
-    /// row where that holds the same value, and noticed.
-    ///
-    /// # Errors
-    /// When the store fails, no copy of a value is sound, or one that is needed was thinned away.
-    ///
-    /// Events whose loss leaves an older value here are noticed.
+    /// row where that holds the same value, and noticed. Fails when no copy of a value is sound, or one that is needed was
+    /// thinned away. Events whose loss leaves an older value here are noticed.
     pub fn state_at(
         &mut self,
         rev: u64,
@@ -443,9 +423,6 @@ impl Tx<'_> {
 
     /// What a checkpoint of `mission` taken now names: each value by its revision and hash. Reads no
     /// documents.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn lines(&mut self, mission: MissionId) -> Result<Vec<DigestLine>, StoreError> {
         match self.cached_lines(mission)? {
             Some(known) => Ok(known),
@@ -455,9 +432,6 @@ impl Tx<'_> {
 
     /// The sections of a checkpoint of `mission` taken now, as new ones have them. Where the last values are remembered, what
     /// changed since the last time is hashed, and nothing else.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn sections(
         &mut self,
         mission: MissionId,
@@ -470,9 +444,6 @@ impl Tx<'_> {
 
     /// The values that a checkpoint of `mission` names when it is taken now, by kind and id; none when the copy of one
     /// in its subject's row is damaged: then [`Tx::values_at`] knows where another is.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn values_now(
         &mut self,
         mission: MissionId,
@@ -489,9 +460,6 @@ impl Tx<'_> {
 
     /// The values that a checkpoint of `mission` at exactly `rev` names, each checked and read as in
     /// [`Tx::state_at`].
-    ///
-    /// # Errors
-    /// When the store fails, no copy of a value is sound, or one that is needed was thinned away.
     pub fn values_at(
         &mut self,
         rev: u64,
@@ -503,9 +471,6 @@ impl Tx<'_> {
 
     /// The values of [`Tx::values_at`], and the revisions of lost events for which one of them may be older than it should be;
     /// they are noticed, too.
-    ///
-    /// # Errors
-    /// As [`Tx::values_at`].
     pub fn values_and_losses_at(
         &mut self,
         rev: u64,
@@ -517,9 +482,6 @@ impl Tx<'_> {
     }
 
     /// Marks a place to come back to with [`Tx::roll_back_to`].
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn savepoint(&mut self) -> Result<Savepoint, StoreError> {
         self.driver.savepoint(Anchor::Attempt)?;
         Ok(Savepoint {
@@ -530,26 +492,17 @@ impl Tx<'_> {
         })
     }
 
-    /// Has the store do what was put off so far: whatever fails of it fails here.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// Sends the writes that were put off so far: an error of one of them shows here.
     pub fn deliver(&mut self) -> Result<(), StoreError> {
         self.driver.deliver()
     }
 
-    /// Keeps what was written since the last savepoint.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// Keeps the writes since the last savepoint.
     pub fn release(&mut self) -> Result<(), StoreError> {
         self.driver.release(Anchor::Attempt)
     }
 
-    /// Drops what was written since `savepoint`, as if it had never been tried.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// Drops the writes since `savepoint`.
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), StoreError> {
         self.driver.roll_back_to(Anchor::Attempt)?;
         self.driver.release(Anchor::Attempt)?;
@@ -584,9 +537,6 @@ impl Tx<'_> {
     }
 
     /// Events after `rev`, oldest first. One that is damaged is left out, and hides no other.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn events_after(
         &mut self,
         rev: u64,
@@ -597,18 +547,12 @@ impl Tx<'_> {
     }
 
     /// The newest events, newest first.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn newest_events(&mut self, filter: &EventFilter) -> Result<Vec<Event>, StoreError> {
         let listed = event::before(self.driver, &self.project.id, self.project.rev, filter)?;
         Ok(self.intact(listed))
     }
 
     /// The events that took subjects of a kind away, newest first.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn removals(&mut self, kind: Kind, limit: u64) -> Result<Vec<Event>, StoreError> {
         let (project, rev) = (&self.project.id, self.project.rev);
         let listed = event::removals(self.driver, project, kind, rev, limit)?;
@@ -617,18 +561,12 @@ impl Tx<'_> {
 
     /// Events after `rev` about missions, checkpoints and recoveries, not about the work itself, oldest
     /// first.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn events_above_work(&mut self, rev: u64, limit: u64) -> Result<Vec<Event>, StoreError> {
         let listed = event::after_above_work(self.driver, &self.project.id, rev, limit)?;
         Ok(self.intact(listed))
     }
 
     /// The newest events about one subject, newest first.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn events_of(
         &mut self,
         kind: Kind,
@@ -640,9 +578,6 @@ impl Tx<'_> {
     }
 
     /// The revision of a subject's last change, also when that took it away.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn changed(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, StoreError> {
         match self.cached_change(kind, id)? {
             Some(known) => Ok(Some(known)),
@@ -651,48 +586,31 @@ impl Tx<'_> {
     }
 
     /// The last revision that was written at this time or before; 0 when there was none.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn rev_at(&mut self, at: Time) -> Result<u64, StoreError> {
         event::rev_at(self.driver, &self.project.id, at)
     }
 
-    /// Whether anything happened from one time to another.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn has_events_between(&mut self, from: Time, to: Time) -> Result<bool, StoreError> {
         event::any_between(self.driver, &self.project.id, from, to)
     }
 
     /// The revision of the last work on a mission. That a context was compacted is none.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn last_work_rev(&mut self, mission: MissionId) -> Result<Option<u64>, StoreError> {
         event::last_work(self.driver, &self.project.id, &mission.to_string())
     }
 
     /// How many events came after `rev`.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn events_since(&mut self, rev: u64) -> Result<u64, StoreError> {
         let (project, first) = (&self.project.id, rev.saturating_add(1));
         event::between(self.driver, project, first, self.project.rev)
     }
 
-    /// How many events the journal holds.
-    ///
-    /// # Errors
-    /// When the store fails.
     pub fn event_count(&mut self) -> Result<u64, StoreError> {
         event::count(self.driver, &self.project.id)
     }
 }
 
-/// Adds an event to the journal, and to what is remembered of it. Returns its seal.
+/// Adds an event to the journal, and to the cache of it. Returns its seal.
 pub(crate) fn tell(
     driver: &mut dyn Driver,
     trace: &mut Trace,

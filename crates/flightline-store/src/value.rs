@@ -2,7 +2,6 @@
 
 use crate::error::StoreError;
 
-/// A value in a row or a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SqlValue {
     Null,
@@ -53,7 +52,6 @@ macro_rules! values {
 }
 pub(crate) use values;
 
-/// A row as an engine returned it.
 #[derive(Clone, Debug)]
 pub(crate) struct Row(pub(crate) Vec<SqlValue>);
 

@@ -23,32 +23,25 @@ pub const COLUMNS: &str = "search columns match the documents";
 /// So many of one kind are told one by one.
 const TOLD: usize = 10;
 
-/// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckFinding {
-    /// The name of the check.
     pub check: &'static str,
-    /// The problems; none when all is well.
     pub problems: Vec<String>,
     /// Earlier problems that cannot be mended and were set aside: reported, with nothing more to be done about them.
     pub known: Vec<String>,
 }
 
 impl CheckFinding {
-    /// Whether a copy of the store is none worth keeping: not when all that is wrong can be derived from what is right.
+    /// Whether a copy of the store is none worth keeping: not when all damage can be derived from sound data.
     pub(crate) fn is_grave(&self) -> bool {
         !self.problems.is_empty() && !matches!(self.check, COLUMNS | "schema")
     }
 }
 
-/// Everything that an examination found.
 #[derive(Clone, Debug, Default)]
 pub struct Examination {
-    /// Each check and its findings.
     pub findings: Vec<CheckFinding>,
-    /// The damage of values, one by one.
     pub damaged_values: Vec<DamagedValue>,
-    /// The damage of events.
     pub troubles: Vec<JournalFault>,
     /// The damage beside the journal.
     pub stale: Vec<Stale>,
@@ -56,20 +49,17 @@ pub struct Examination {
     pub strays: Vec<(String, String)>,
     /// Whether indexes or views are missing.
     pub schema: bool,
-    /// Whether the database is behind what was acknowledged, or that cannot be read.
+    /// Whether the database is behind the acknowledged writes, or that cannot be read.
     pub behind: bool,
-    /// How long each part took.
     pub parts: Vec<(VerifyPart, Duration)>,
 }
 
-/// A part of an examination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerifyPart {
     /// The engine's own check of its files.
     Engine,
     /// Whether tables, indexes and views are there.
     Schema,
-    /// The events, one after the other.
     Journal,
     /// The subjects, against their events.
     State,
@@ -235,7 +225,7 @@ fn checks(
     })
 }
 
-/// Whether the database is behind what was acknowledged.
+/// Whether the database is behind the acknowledged writes.
 fn behind(project: &ProjectRow, acknowledged: Result<Option<Acknowledged>, String>) -> Vec<String> {
     match acknowledged {
         Ok(Some(last)) => last

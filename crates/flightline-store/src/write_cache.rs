@@ -52,7 +52,6 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// After more changes by others, it is better to begin anew.
 const MOST_MISSED: u64 = 1_000;
 
-/// What a connection remembers.
 #[derive(Default)]
 pub(crate) struct WriteCaches {
     /// By project, the one used last at the end.
@@ -62,7 +61,7 @@ pub(crate) struct WriteCaches {
 }
 
 impl WriteCaches {
-    /// Brings what is remembered of a project up to the revision of its row, which the transaction holds.
+    /// Brings the cache of a project up to the revision of its row, which the transaction holds.
     pub(crate) fn recall(
         &mut self,
         driver: &mut dyn Driver,
@@ -94,7 +93,6 @@ impl WriteCaches {
         known.is_some()
     }
 
-    /// The cache of a project.
     pub(crate) fn of(&mut self, project: &str) -> Option<&mut WriteCache> {
         self.of.iter_mut().find(|it| it.project == project)
     }
@@ -105,16 +103,14 @@ impl WriteCaches {
     }
 }
 
-/// The cache of a project.
 pub(crate) struct WriteCache {
     project: String,
     history: String,
     rev: u64,
     /// None: there is too much of it.
     indexes: HashMap<Kind, Option<KindIndex>>,
-    /// How to go back, as long as what was written may be dropped.
+    /// How to go back, as long as the writes may be dropped.
     undo: Vec<Undo>,
-    /// What this transaction has written to.
     written: HashSet<Kind>,
     recent: RecentEvents,
 }
@@ -126,7 +122,6 @@ enum Undo {
     Learned(MissionId),
     /// It was loaded, with what may be dropped.
     Loaded(Kind),
-    /// What it was.
     Was(Kind, String, Option<Arc<CachedSubject>>),
     /// An agent's earlier sign of life.
     Heard(String, Option<Pulse>),
@@ -134,7 +129,6 @@ enum Undo {
     HeardAll,
 }
 
-/// A subject.
 pub(crate) struct CachedSubject {
     pub(crate) row: SubjectRow,
     pub(crate) text: String,
@@ -232,7 +226,7 @@ impl WriteCache {
         Ok(())
     }
 
-    /// Nothing of what was written goes back any more.
+    /// The writes can no longer be dropped.
     fn settle(&mut self) {
         self.undo.clear();
         self.written.clear();
@@ -271,7 +265,6 @@ impl WriteCache {
         }
     }
 
-    /// The newest event of a mission that fits.
     pub(crate) fn newest_event(
         &self,
         mission: MissionId,
@@ -286,7 +279,6 @@ impl WriteCache {
         self.undo.push(Undo::Learned(mission));
     }
 
-    /// Remembers an event that was recorded.
     pub(crate) fn tell(&mut self, event: &NewEvent<'_>) {
         let told = self.recent.add(event);
         self.undo.extend(told.map(Undo::Told));
@@ -302,7 +294,6 @@ impl WriteCache {
         self.recent.pulses()
     }
 
-    /// These are the signs of life.
     pub(crate) fn learn_pulses(&mut self, pulses: Vec<Pulse>, now: Time) {
         self.recent.learn_pulses(pulses, now);
         self.undo.push(Undo::HeardAll);

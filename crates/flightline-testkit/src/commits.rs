@@ -8,7 +8,7 @@ pub struct Commits {
 }
 
 impl Commits {
-    /// Whether what was said to the server has a commit in it. Everything that is said has to be shown.
+    /// Whether the bytes sent to the server have a commit in them. All bytes have to be given.
     pub fn are_in(&mut self, said: &[u8]) -> bool {
         let text = b"\0WITH ahead ";
         for (at, _) in (0..)

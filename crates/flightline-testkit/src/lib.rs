@@ -28,10 +28,8 @@ use tempfile::TempDir;
 
 pub use schema::{Schema, with_option};
 
-/// Which engine a world is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// SQLite in a temporary folder.
     Sqlite,
     /// The PostgreSQL server that `scripts/test` starts, in a project of its own.
     Postgres,
@@ -72,11 +70,8 @@ macro_rules! both_engines {
 /// A store of its own, and everything needed to open it again.
 pub struct World {
     folder: TempDir,
-    /// The engine of its store.
     pub engine: Engine,
-    /// Where it is.
     pub location: Location,
-    /// The id of its project.
     pub project: String,
     /// Its clock: stands at 2026-01-04T12:00:00Z until it is moved.
     pub clock: Clock,
@@ -132,13 +127,11 @@ impl World {
         }
     }
 
-    /// The folder everything of this world is in.
     #[must_use]
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }
 
-    /// How this world's store is opened.
     #[must_use]
     pub fn options(&self) -> OpenOptions {
         OpenOptions {
@@ -152,7 +145,6 @@ impl World {
         }
     }
 
-    /// Another connection to the store.
     #[must_use]
     pub fn store(&self) -> Store {
         self.open(self.options())
@@ -208,7 +200,6 @@ impl World {
             .store(false, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Lets time pass.
     pub fn pass(&self, span: Duration) {
         self.clock
             .pass(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
@@ -249,9 +240,6 @@ fn rehearses() -> bool {
 }
 
 /// Reads the file of a checkpoint, wherever it is, and checks everything in it.
-///
-/// # Errors
-/// As [`flightline::checkpoint::files::read`].
 pub fn read_checkpoint(
     file: &std::path::Path,
 ) -> Result<flightline::checkpoint::CheckpointDocument, flightline::core::Refusal> {

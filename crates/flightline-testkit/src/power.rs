@@ -13,7 +13,6 @@ use tempfile::TempDir;
 
 /// An ext4 of our own in a file. It goes with this value.
 pub struct TestDisk {
-    /// Where it is mounted.
     pub path: PathBuf,
     image: PathBuf,
     _folder: TempDir,

@@ -37,7 +37,6 @@ impl ChildGuard {
         Self(Some(command.spawn().expect("the program starts")))
     }
 
-    /// A process that does nothing.
     #[must_use]
     pub fn sleeper() -> Self {
         Self::spawn(sealed("sleep", Path::new("/"), Path::new("/")).arg("300"))

@@ -33,7 +33,6 @@ impl TestRepository {
         repository
     }
 
-    /// The root of the repository.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -93,7 +92,6 @@ impl TestRepository {
         String::from_utf8_lossy(&done.stdout).trim().to_owned()
     }
 
-    /// Its work tree, to be looked at.
     #[must_use]
     pub fn tree(&self) -> WorkTree {
         work_tree(&self.root)

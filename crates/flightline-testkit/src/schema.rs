@@ -8,7 +8,6 @@ use crate::postgres_url;
 /// An empty schema of its own on the test server, gone with this value.
 pub struct Schema {
     name: String,
-    /// Where a store in it is.
     pub location: Location,
 }
 

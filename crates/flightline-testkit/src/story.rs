@@ -33,7 +33,6 @@ pub use request::*;
 
 /// What happens in a world, told through one connection.
 pub struct Story<'w> {
-    /// The world it happens in.
     pub world: &'w World,
     fleet: RefCell<Fleet>,
 }
@@ -80,7 +79,6 @@ impl<'w> Story<'w> {
         self.run_as(&caller(agent), operation)
     }
 
-    /// Runs an operation for a caller.
     pub fn run_as<O: Registered>(
         &self,
         caller: &Caller,
@@ -127,7 +125,6 @@ impl<'w> Story<'w> {
             .id
     }
 
-    /// An agent claims the sortie with this title.
     pub fn claim(&self, agent: &str, named: &str) -> Result<SortieView, Refusal> {
         let claim = ClaimSortie {
             sortie: self.sortie_id(named),
@@ -136,7 +133,6 @@ impl<'w> Story<'w> {
         self.run(agent, &claim)
     }
 
-    /// An agent claims the next sortie of the current mission.
     pub fn claim_next(&self, agent: &str) -> Result<SortieView, Refusal> {
         self.run(agent, &claim_next())
     }
@@ -189,12 +185,10 @@ impl<'w> Story<'w> {
         self.run("", &register).expect("the agent is registered")
     }
 
-    /// An agent gives a sign of life.
     pub fn beat(&self, agent: &str) -> Result<(), Refusal> {
         self.run(agent, &Heartbeat::default()).map(drop)
     }
 
-    /// An agent takes locks.
     pub fn lock(&self, agent: &str, paths: &[&str]) -> Result<Vec<LockView>, Refusal> {
         self.run(agent, &locks_on(paths))
     }
@@ -257,7 +251,6 @@ impl<'w> Story<'w> {
         self.look(|tx| tx.events_after(rev, &filter))
     }
 
-    /// The last revision.
     #[must_use]
     pub fn rev(&self) -> u64 {
         self.look(|tx| Ok(tx.rev()))
@@ -348,7 +341,6 @@ pub fn path(text: &str) -> RepoPath {
     RepoPath::parse(text).expect("a path")
 }
 
-/// A process on some machine.
 #[must_use]
 pub fn process(pid: u32) -> Process {
     Process {

@@ -6,7 +6,6 @@ use flightline::core::text::NoteText;
 use flightline::core::{AgentId, MissionId, NoteId, Time, Title};
 use uuid::Uuid;
 
-/// The id of the agent with this number.
 #[must_use]
 pub fn agent_id(number: u128) -> AgentId {
     AgentId::new(Uuid::from_u128(number))

@@ -292,13 +292,13 @@ fn the_map_names_every_room() {
     }
 }
 
-/// Everything below a state folder, a mirror or a place that somebody names is reached through
+/// Everything below a state folder, a mirror or a place that a user names is reached through
 /// `flightline_workspace::beneath`. What opens, makes, moves or removes files by their paths stands here, with the reason
 /// why it may.
 #[test]
 fn files_are_reached_through_one_door() {
     let allowed = [
-        // A backup that somebody named, and folders of our own that are made beside it and gone afterwards.
+        // A backup that a user named, and folders of our own that are made beside it and gone afterwards.
         "flightline-store/src/copy.rs",
         // The demo's own folder, which it makes.
         "fleet/src/command/demo/stage.rs",
@@ -307,7 +307,7 @@ fn files_are_reached_through_one_door() {
         "flightline-workspace/src/process.rs",
         // Where a typed path leads is found out by looking at links; nothing is opened.
         "flightline-workspace/src/typed.rs",
-        // A file that somebody names is hashed.
+        // A file that a user names is hashed.
         "flightline-workspace/src/lib.rs",
     ];
     let by_path = [

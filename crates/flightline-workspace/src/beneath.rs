@@ -2,7 +2,7 @@
 //!
 //! A repository that was cloned a minute ago may hold a link wherever we are about to read, write or delete, and
 //! another process may put one there while we work. So a path is walked part by part from a handle, no link is
-//! followed, and what belongs to another user is refused. What is opened is a plain file or a folder, never a pipe
+//! followed, and a file of another user is refused. An opened entry is a plain file or a folder, never a pipe
 //! or a device. Files are replaced whole: old or new, never half.
 
 mod entry;
@@ -54,9 +54,6 @@ pub struct Dir {
 impl Dir {
     /// A folder that is the user's alone, such as a state folder: no link is in its place, and it and all that
     /// is used below it belongs to the user.
-    ///
-    /// # Errors
-    /// When there is none, it is something else, or it belongs to another user.
     pub fn private(path: &Path) -> io::Result<Self> {
         let user = rustix::process::geteuid().as_raw();
         let handle = match rustix::fs::open(path, FOLDER, Mode::empty()) {
@@ -73,9 +70,6 @@ impl Dir {
     }
 
     /// A folder that is the user's alone, as [`Dir::private`], when there is one.
-    ///
-    /// # Errors
-    /// When it is something else, or belongs to another user.
     pub fn private_if_there(path: &Path) -> io::Result<Option<Self>> {
         match Self::private(path) {
             Ok(folder) => Ok(Some(folder)),
@@ -85,9 +79,6 @@ impl Dir {
     }
 
     /// A folder that is the user's alone, as [`Dir::private`], made where it is missing.
-    ///
-    /// # Errors
-    /// When it cannot be made, is something else, or belongs to another user.
     pub fn make_private(path: &Path) -> io::Result<Self> {
         if let Some(folder) = Self::private_if_there(path)? {
             return Ok(folder);
@@ -97,11 +88,8 @@ impl Dir {
         Self::private(path)
     }
 
-    /// A folder that the user chose, such as a repository: links on the way to it are the user's, and what is used
+    /// A folder that the user chose, such as a repository: links on the way to it are the user's, and everything used
     /// below it belongs to the user or to the owner of the folder.
-    ///
-    /// # Errors
-    /// When there is none, or it is no folder.
     pub fn shared(path: &Path) -> io::Result<Self> {
         let named = match path.as_os_str().is_empty() {
             true => Path::new("."),
@@ -119,9 +107,6 @@ impl Dir {
     /// The folder to begin at for a path that a person typed, and the way from there: the repository, when the path
     /// lies in it, because what it holds may be a stranger's; else the last folder on the way that is there, because
     /// links outside of the repository are the user's own.
-    ///
-    /// # Errors
-    /// When there is no folder to begin at.
     pub fn towards(root: Option<&Path>, path: &Path) -> io::Result<(Self, PathBuf)> {
         let path = without_detours(path);
         if let Some((root, below)) =
@@ -147,10 +132,7 @@ impl Dir {
         &self.path
     }
 
-    /// A folder below this one; none when there is none.
-    ///
-    /// # Errors
-    /// When something else is in its place, or on the way.
+    /// A folder below this one; none when there is none. Fails when something else is in its place, or on the way.
     pub fn find(&self, below: impl AsRef<Path>) -> io::Result<Option<Self>> {
         match self.walk(parts(below.as_ref())?, None) {
             Ok(folder) => Ok(Some(folder)),
@@ -159,18 +141,13 @@ impl Dir {
         }
     }
 
-    /// A folder below this one, made where it is missing, with those on the way.
-    ///
-    /// # Errors
-    /// When it cannot be made, or something else is in its place.
+    /// A folder below this one, made where it is missing, with those on the way. Fails when something else is in its place.
     pub fn make(&self, below: impl AsRef<Path>, mode: u32) -> io::Result<Self> {
         self.walk(parts(below.as_ref())?, Some(mode))
     }
 
-    /// The bytes of a plain file, when there is one.
-    ///
-    /// # Errors
-    /// When it is something else, larger than `most`, or cannot be read.
+    /// The bytes of a plain file, when there is one. Fails when something else is in its place, or it is larger than
+    /// `most`.
     pub fn read(&self, file: impl AsRef<Path>, most: usize) -> io::Result<Option<Vec<u8>>> {
         let Some((folder, name)) = self.above(file.as_ref())? else {
             return Ok(None);
@@ -189,19 +166,12 @@ impl Dir {
         Ok(Some(bytes))
     }
 
-    /// The text of a plain file, when there is one.
-    ///
-    /// # Errors
-    /// As [`Dir::read`], and when it is not UTF-8.
     pub fn read_text(&self, file: impl AsRef<Path>, most: usize) -> io::Result<Option<String>> {
         let text = self.read(file, most)?.map(String::from_utf8).transpose();
         text.map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
     }
 
     /// Writes a file: old or new and never half, durable, read back. Folders on the way must be there.
-    ///
-    /// # Errors
-    /// When something is in its place and may not be replaced, or it cannot be written.
     pub fn put(
         &self,
         file: impl AsRef<Path>,
@@ -213,9 +183,6 @@ impl Dir {
     }
 
     /// Writes a file as [`Dir::put`] does, and calls `step` where a process could die.
-    ///
-    /// # Errors
-    /// As [`Dir::put`].
     pub fn put_in_steps(
         &self,
         file: &Path,
@@ -267,9 +234,6 @@ impl Dir {
     }
 
     /// Makes an empty file, unless something has its name.
-    ///
-    /// # Errors
-    /// When something has its name, or it cannot be made.
     pub fn create(&self, file: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         let (folder, name) = self.needed_above(file.as_ref())?;
         let new = FILE
@@ -282,26 +246,18 @@ impl Dir {
     }
 
     /// A plain file that processes lock to take turns: made where it is missing, never emptied.
-    ///
-    /// # Errors
-    /// When it cannot be opened, or something else is in its place.
     pub fn lock_file(&self, file: impl AsRef<Path>) -> io::Result<File> {
         self.open_or_create(file.as_ref(), OFlags::RDWR)
     }
 
     /// Checks that a file directly below the folder could be opened to be written: a file system may have become read-only since.
-    ///
-    /// # Errors
-    /// When it is not there, or could not be written.
     pub fn check_writable(&self, name: &str) -> io::Result<()> {
         let checked = rustix::fs::accessat(&self.handle, name, Access::WRITE_OK, AtFlags::empty());
         Ok(checked?)
     }
 
-    /// Holds a shared lock on the folder until this handle is closed: [`Dir::is_held`] shows it to other processes.
-    ///
-    /// # Errors
-    /// When another process is just asking whether it is held, or the file system keeps no such locks.
+    /// Holds a shared lock on the folder until this handle is closed: [`Dir::is_held`] shows it to other processes. Fails
+    /// when another process is just asking whether it is held, or the file system keeps no such locks.
     pub fn hold(&self) -> io::Result<()> {
         Ok(rustix::fs::flock(
             &self.handle,
@@ -322,17 +278,11 @@ impl Dir {
     }
 
     /// A plain file that is written at its end: made where it is missing.
-    ///
-    /// # Errors
-    /// When it cannot be opened, or something else is in its place.
     pub fn append_file(&self, file: impl AsRef<Path>) -> io::Result<File> {
         self.open_or_create(file.as_ref(), OFlags::WRONLY.union(OFlags::APPEND))
     }
 
     /// A plain file to read from, when there is one.
-    ///
-    /// # Errors
-    /// When it cannot be opened, or something else is in its place.
     pub fn open_file(&self, file: impl AsRef<Path>) -> io::Result<Option<File>> {
         match self.above(file.as_ref())? {
             Some((folder, name)) => {
@@ -353,9 +303,6 @@ impl Dir {
 
     /// Removes a folder with all that is in it; links in it go, and what they lead to stays. One that is not there
     /// is no error.
-    ///
-    /// # Errors
-    /// When something cannot be removed.
     pub fn remove_folder(&self, folder: impl AsRef<Path>) -> io::Result<()> {
         let Some((above, name)) = self.above(folder.as_ref())? else {
             return Ok(());
@@ -373,9 +320,6 @@ impl Dir {
     }
 
     /// Gives a file another name below this folder; an existing file of that name is replaced.
-    ///
-    /// # Errors
-    /// When one of the folders is missing, or it cannot be done.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
         let (from_folder, from) = self.needed_above(from.as_ref())?;
         let (to_folder, to) = self.needed_above(to.as_ref())?;
@@ -383,10 +327,8 @@ impl Dir {
         Ok(())
     }
 
-    /// Has two files below this folder change places, at once. Both must be there.
-    ///
-    /// # Errors
-    /// When one of them is missing, it cannot be done, or the file system cannot (`Unsupported`).
+    /// Has two files below this folder change places, at once. Both must be there. Fails with `Unsupported` where the file
+    /// system cannot.
     pub fn swap(&self, one: impl AsRef<Path>, other: impl AsRef<Path>) -> io::Result<()> {
         let (one_folder, one) = self.needed_above(one.as_ref())?;
         let (other_folder, other) = self.needed_above(other.as_ref())?;
@@ -404,9 +346,6 @@ impl Dir {
     }
 
     /// Gives a file a second name below this folder, which must be free.
-    ///
-    /// # Errors
-    /// When the name is taken, or it cannot be done.
     pub fn hard_link(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
         let (from_folder, from) = self.needed_above(from.as_ref())?;
         let (to_folder, to) = self.needed_above(to.as_ref())?;
@@ -420,10 +359,7 @@ impl Dir {
         Ok(())
     }
 
-    /// Puts a link in its place that leads to `target`, a name in the same folder.
-    ///
-    /// # Errors
-    /// When it cannot be made, or `target` leads elsewhere.
+    /// Puts a link in its place that leads to `target`, a name in the same folder. Refuses a `target` that leads elsewhere.
     pub fn point(&self, link: impl AsRef<Path>, target: &str, step: &dyn Fn()) -> io::Result<()> {
         if target.contains('/') {
             return Err(io::Error::other("a link leads to its own folder"));
@@ -438,10 +374,7 @@ impl Dir {
         folder.sync()
     }
 
-    /// Where a link leads, when there is one.
-    ///
-    /// # Errors
-    /// When something else is in its place.
+    /// Where a link leads, when there is one. Fails when something else is in its place.
     pub fn link_target(&self, link: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
         let Some((folder, name)) = self.above(link.as_ref())? else {
             return Ok(None);
@@ -453,10 +386,7 @@ impl Dir {
         }
     }
 
-    /// The entry with a name below this folder: looked at, never opened.
-    ///
-    /// # Errors
-    /// When the way there is a link, or cannot be looked at.
+    /// The entry with a name below this folder: looked at, never opened. Fails when the way there is a link.
     pub fn entry(&self, below: impl AsRef<Path>) -> io::Result<Option<DirEntry>> {
         match self.above(below.as_ref())? {
             Some((folder, name)) => folder.entry_of(&name),
@@ -464,10 +394,8 @@ impl Dir {
         }
     }
 
-    /// The entry with a name below this folder, when it is a plain file that may be used: looked at, never opened.
-    ///
-    /// # Errors
-    /// When it is something else, or cannot be looked at.
+    /// The entry with a name below this folder, when it is a plain file that may be used: looked at, never opened. Fails
+    /// when something else is in its place.
     pub fn plain_entry(&self, below: impl AsRef<Path>) -> io::Result<Option<DirEntry>> {
         let below = below.as_ref();
         let seen = self.entry(below)?;
@@ -482,10 +410,7 @@ impl Dir {
         Ok(DirEntry::of(&rustix::fs::fstat(&self.handle)?))
     }
 
-    /// Which file a name stands for, whatever it is called: looked at, never opened.
-    ///
-    /// # Errors
-    /// When the way there is a link, or cannot be looked at.
+    /// Which file a name stands for, whatever it is called: looked at, never opened. Fails when the way there is a link.
     pub fn identity(&self, below: impl AsRef<Path>) -> io::Result<Option<FileIdentity>> {
         let Some((folder, name)) = self.above(below.as_ref())? else {
             return Ok(None);
@@ -498,7 +423,6 @@ impl Dir {
         }
     }
 
-    /// The names in this folder, in order.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Listing::read_from(&self.handle)? {
@@ -512,9 +436,6 @@ impl Dir {
     }
 
     /// The names in a folder below this one that are UTF-8, in order; none when there is no such folder.
-    ///
-    /// # Errors
-    /// When something else is in its place, or it cannot be read.
     pub fn names_in(&self, below: impl AsRef<Path>) -> io::Result<Vec<String>> {
         let Some(folder) = self.find(below)? else {
             return Ok(Vec::new());
@@ -524,10 +445,7 @@ impl Dir {
     }
 
     /// Sets the mode of a file or a folder without opening it: closing a database's file would drop the locks that
-    /// SQLite holds on it.
-    ///
-    /// # Errors
-    /// When it is a link, or its mode cannot be set.
+    /// SQLite holds on it. Refuses a link.
     pub fn set_mode(&self, below: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         if below.as_ref() == Path::new(".") {
             rustix::fs::fchmod(&self.handle, Mode::from_raw_mode(mode))?;
@@ -577,7 +495,7 @@ impl Dir {
         }
     }
 
-    /// Once more, of what was really opened.
+    /// Checks once more, with the file that was really opened.
     fn checked(&self, opened: OwnedFd, name: &OsStr) -> io::Result<(File, DirEntry)> {
         let seen = DirEntry::of(&rustix::fs::fstat(&opened)?);
         self.check_plain(&seen, name)?;

@@ -8,16 +8,13 @@ use flightline_core::{Code, Refusal};
 
 use crate::beneath::Dir;
 
-/// The folder that holds a fleet's state.
 pub const STATE_FOLDER: &str = ".flightline";
 
 /// A path and little else stands in the files by which git links work trees.
 const LONGEST: usize = 8 * 1024;
 
-/// Where a fleet lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// The state folder.
     pub state: PathBuf,
     /// The root that paths are relative to: of the work tree the caller is in.
     pub root: PathBuf,
@@ -25,10 +22,7 @@ pub struct Home {
 
 /// Finds the state folder from `here` upwards, and through git's common folder, so that all work trees
 /// of one repository share a fleet. Goes no further than the repository, the user's home and the file system
-/// that `here` is in: what lies above belongs to others.
-///
-/// # Errors
-/// When the state folder belongs to another user.
+/// that `here` is in: what lies above belongs to others. Refuses a state folder that belongs to another user.
 pub fn discover(here: &Path, home: Option<&Path>) -> Result<Option<Home>, Refusal> {
     let device = device_of(here);
     for folder in here.ancestors() {

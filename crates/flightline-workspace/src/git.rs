@@ -41,12 +41,9 @@ pub struct Surroundings {
     pub config_home: Option<OsString>,
 }
 
-/// Why git said nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GitFailure {
-    /// There is no such program.
     NoGit,
-    /// It did not answer in time, and was ended.
     TimedOut(Duration),
     /// It ended with this code; none when a signal ended it.
     Failed(Option<i32>),
@@ -55,7 +52,6 @@ pub enum GitFailure {
 }
 
 impl GitFailure {
-    /// As people read it.
     pub fn told(&self) -> String {
         match self {
             Self::NoGit => "there is no `git` on this machine's path".to_owned(),
@@ -71,7 +67,6 @@ impl GitFailure {
     }
 }
 
-/// What git printed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct GitOutput {
     /// The beginning of it, up to the bound.
@@ -92,9 +87,9 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// The repository whose work tree has its root at `top`; asked about `here` and what is below it.
+    /// The repository whose work tree has its root at `top`; asked about `here` and everything below it.
     pub fn new(surroundings: &Surroundings, top: &Path, here: &Path) -> Result<Self, GitFailure> {
-        // Of relative places, the repository itself would decide what is run.
+        // With relative places, the repository itself would decide which program runs.
         let places: Vec<PathBuf> = surroundings
             .path
             .iter()

@@ -67,7 +67,7 @@ fn stats_above(terminals: Terminals) -> impl Iterator<Item = Stat> {
     let mut below = stat(std::process::id());
     let next = move || {
         let last = below.take()?;
-        // The first process of a machine is above everybody, and so is what is above the shells of terminals.
+        // The first process of a machine is above all others, and so are the parents of the shells of terminals.
         if last.parent <= 1 || (last.leads_terminal() && terminals == Terminals::EndIt) {
             return None;
         }
@@ -117,7 +117,6 @@ pub fn user_name() -> Option<String> {
     name.filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
-/// The name of this machine.
 #[must_use]
 pub fn host_name() -> String {
     rustix::system::uname()
@@ -129,9 +128,7 @@ pub fn host_name() -> String {
 /// A process that has a file open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The process id.
     pub pid: u32,
-    /// What it is called.
     pub command: String,
     /// Whether it was stopped, and so will not go on by itself.
     pub stopped: bool,
@@ -211,7 +208,6 @@ fn started(pid: u32) -> Option<u64> {
     stat(pid).map(|stat| stat.started)
 }
 
-/// What the system says of a process.
 #[derive(Clone)]
 struct Stat {
     pid: u32,

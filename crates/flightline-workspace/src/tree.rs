@@ -30,9 +30,7 @@ pub struct Bounds {
     pub hashing: Duration,
     /// How many bytes of git's answer are kept.
     pub output: usize,
-    /// How many files are in each list.
     pub files: usize,
-    /// How many bytes of files are hashed.
     pub bytes: u64,
     /// How large a file may be to be hashed.
     pub file: u64,
@@ -59,7 +57,6 @@ impl Bounds {
     }
 }
 
-/// A work tree.
 #[derive(Clone, Debug)]
 pub struct WorkTree {
     root: PathBuf,
@@ -259,7 +256,6 @@ impl WorkTree {
         named.filter(|path| !self.is_ours(Path::new(path.as_str())))
     }
 
-    /// Sorts what git said into lists.
     fn sort(&self, status: RepositoryStatus, answer: &GitOutput, prefix: &Path) -> Found {
         let mut found = Found {
             left_out: answer.records_dropped,
@@ -321,7 +317,6 @@ impl WorkTree {
     }
 }
 
-/// What git said, sorted.
 #[derive(Default)]
 struct Found {
     modified: BTreeSet<RepoPath>,

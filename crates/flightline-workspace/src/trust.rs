@@ -57,7 +57,6 @@ impl Fingerprint {
     }
 }
 
-/// What this user trusts.
 #[derive(Clone, Debug)]
 pub struct Trust {
     user_state: Option<PathBuf>,
@@ -72,10 +71,6 @@ impl Trust {
         }
     }
 
-    /// Whether a fleet is trusted.
-    ///
-    /// # Errors
-    /// When the list cannot be read.
     pub fn covers(&self, fleet: &Fingerprint) -> io::Result<bool> {
         let kept = match self.folder(false) {
             Ok(Some(folder)) => folder.read(fleet.name(), LONGEST),
@@ -91,9 +86,6 @@ impl Trust {
     }
 
     /// Trusts a fleet from now on. When this returns `Ok`, that has been read back.
-    ///
-    /// # Errors
-    /// When it cannot be kept.
     pub fn add(&self, fleet: &Fingerprint) -> io::Result<()> {
         let Some(folder) = self.folder(true)? else {
             return Err(io::Error::other("neither HOME nor XDG_STATE_HOME is set"));
@@ -103,9 +95,6 @@ impl Trust {
     }
 
     /// Trusts a fleet no more. Says whether it was trusted.
-    ///
-    /// # Errors
-    /// When that cannot be changed.
     pub fn revoke(&self, fleet: &Fingerprint) -> io::Result<bool> {
         let was = self.covers(fleet)?;
         if let Some(folder) = self.folder(false)? {

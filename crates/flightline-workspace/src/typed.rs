@@ -11,10 +11,8 @@ use flightline_core::{Refusal, RepoPath};
 const MOST_LINKS: usize = 40;
 
 /// What `typed` means inside the repository at `root`, when it was typed in `here`. Links inside the work tree are followed,
-/// so that a lock on a file is one lock; the file itself need not be there yet.
-///
-/// # Errors
-/// When it leads outside the repository, or cannot be a path at all.
+/// so that a lock on a file is one lock; the file itself need not be there yet. Refuses a path that leads outside the
+/// repository.
 pub fn repo_path(root: &Path, here: &Path, typed: &str) -> Result<RepoPath, Refusal> {
     if typed.is_empty() {
         return RepoPath::parse(typed);

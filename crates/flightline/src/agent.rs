@@ -573,7 +573,6 @@ pub(crate) fn last_sign(
     Some(ctx.credible(newest))
 }
 
-/// The ids of the sorties an agent holds.
 pub(crate) fn held_sorties(ctx: &mut OpContext<'_, '_>, agent: AgentId) -> Result<Vec<String>> {
     let rows = ctx.tx.rows(Kind::Sortie, Find::Agent(agent))?;
     let held = rows
@@ -582,7 +581,6 @@ pub(crate) fn held_sorties(ctx: &mut OpContext<'_, '_>, agent: AgentId) -> Resul
     Ok(held.map(|row| row.id).collect())
 }
 
-/// How many messages an agent has not acknowledged.
 pub(crate) fn unread(ctx: &mut OpContext<'_, '_>, agent: AgentId) -> Result<u64> {
     let counts: BTreeMap<String, u64> = ctx
         .tx

@@ -61,10 +61,7 @@ pub struct Restored {
 }
 
 /// Copies the whole store, as of one moment, to a new file. When this returns `Ok`, the copy has been
-/// verified.
-///
-/// # Errors
-/// When the file exists or cannot be written, or the store fails.
+/// verified. Refuses a file that exists.
 pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
     let copied = fleet.store()?.back_up(file)?;
     Ok(BackedUp {
@@ -78,9 +75,6 @@ pub fn back_up(fleet: &mut Fleet, file: &Path) -> Result<BackedUp> {
 
 /// A name in the folder `backups` of a state folder that is free yet, for a copy of the store. Makes the folder,
 /// private, when need be.
-///
-/// # Errors
-/// When the folder cannot be made.
 pub fn free_file(state: &Path, stem: &str) -> Result<PathBuf> {
     let place = state.join("backups");
     let cannot = |error: std::io::Error| {
@@ -107,11 +101,8 @@ pub fn free_file(state: &Path, stem: &str) -> Result<PathBuf> {
     })
 }
 
-/// Replaces the store's content by a backup's, after copying what is there to `keep`. Every session,
-/// lock and cursor of before is void afterwards.
-///
-/// # Errors
-/// When the file is not a sound backup, `keep` exists, or the store fails; then nothing has changed.
+/// Replaces the store's content by a backup's, after copying the old content to `keep`. Every session,
+/// lock and cursor of before is void afterwards. Refuses a `keep` that exists. When this fails, nothing has changed.
 pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> Result<Restored> {
     let actor = fleet.store()?.read(|tx| {
         let agent = op_context::find_acting(tx, caller)?;
@@ -143,7 +134,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
             at: tx.now(),
             rev: copied.rev,
             events: copied.events,
-            // Where it is not known what came before, it is not known what was left.
+            // Without the history before, the abandoned revisions are unknown.
             history: earlier.as_ref().map(|_| tx.history().to_owned()),
             follows: {
                 follows.extend(earlier.unwrap_or_default());
@@ -205,7 +196,7 @@ pub(crate) fn followed_by(tx: &mut Tx<'_>, history: &str) -> Result<Option<Vec<F
     }
 }
 
-/// Takes a checkpoint of every mission, whose file says what they are now: those of before tell of what was left.
+/// Takes a checkpoint of every mission, whose file says what they are now: older ones tell of the abandoned history.
 pub(crate) fn save_every_mission(ctx: &mut OpContext<'_, '_>, why: &str) -> Result<()> {
     let (missions, _) = readable::<Mission>(ctx.tx, Find::All)?;
     for mission in &missions {
@@ -245,7 +236,7 @@ pub fn bring_files_up(fleet: &mut Fleet, state: &Path, caller: &Caller) -> Resul
     Ok(troubles)
 }
 
-/// Takes back what was granted before.
+/// Takes back the locks granted before.
 pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
     let locks = tx.find::<Lock>(Find::All)?;
     for lock in &locks {
@@ -261,7 +252,7 @@ pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
 /// So many histories are followed back.
 const FOLLOWED: usize = 64;
 
-/// So far above what is known an epoch begins when some were forgotten.
+/// So far above the known epochs a new one begins when some were forgotten.
 const FORGOTTEN: u64 = 1_000;
 
 /// What a store that is replaced knew of what must stay over: epochs, and tokens that were taken back.
@@ -327,7 +318,7 @@ fn revoked(tx: &mut Tx<'_>) -> Result<BTreeMap<String, Option<Time>>> {
     Ok(revoked)
 }
 
-/// Takes back again what was taken back after the backup was made.
+/// Revokes again the tokens that were revoked after the backup was made.
 fn void_tokens(tx: &mut Tx<'_>, seen: &ReplacedStore, reason: &str) -> Result<()> {
     for mut token in tx.find::<Token>(Find::All)? {
         let Some(at) = seen.revoked.get(&token.key()) else {

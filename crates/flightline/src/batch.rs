@@ -9,7 +9,6 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 use crate::registry;
 
-/// The most operations in one batch.
 const MOST: usize = 64;
 
 /// Runs several operations in one transaction: all of them are done, or none.

@@ -229,7 +229,6 @@ impl Contents {
         sections(lines.collect(), digest)
     }
 
-    /// The values of one kind.
     pub(crate) fn of<S: Subject>(&self) -> Result<Vec<S>> {
         Ok(self.shared::<S>()?.to_vec())
     }
@@ -393,7 +392,6 @@ pub(crate) fn load(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Resu
     Ok(contents)
 }
 
-/// The document of a checkpoint for a reader.
 pub(crate) fn document(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
@@ -417,7 +415,7 @@ pub(crate) fn document_in_full(
     })
 }
 
-/// The document of a checkpoint as seed A writes it, of what was read already.
+/// The document of a checkpoint as seed A writes it, from values that were read already.
 pub(crate) fn document_of(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,

@@ -483,7 +483,6 @@ pub(crate) fn own(
     }))
 }
 
-/// Files changed in a mission.
 fn changed_files(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<String>> {
     let mut files = ctx.tx.find::<SortieFile>(Find::Mission(mission.id))?;
     files.retain(|file| file.change != FileChange::Deleted);

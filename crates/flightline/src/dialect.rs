@@ -80,7 +80,6 @@ pub struct ImportedDocument {
 }
 
 impl ImportedDocument {
-    /// The document was not taken in.
     #[must_use]
     pub fn refused(file: &str, refusal: Refusal) -> Self {
         Self {
@@ -235,7 +234,6 @@ impl Operation for ExportDocuments {
     }
 }
 
-/// Every thing that has a document in a dialect.
 fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
     match wanted.dialect {
         Dialect::Epic => epic::things(ctx),
@@ -266,7 +264,6 @@ fn find(ctx: &mut OpContext<'_, '_>, document: &DialectDocument) -> Result<Optio
     }
 }
 
-/// Reads a document.
 fn read(dialect: Dialect, text: &str, file: &str) -> std::result::Result<DialectDocument, Refusal> {
     DialectDocument::read(dialect, text).map_err(|why| why.refusal(file))
 }
@@ -299,7 +296,6 @@ fn refuse_retired(owner: &Agent) -> Result<()> {
     .into())
 }
 
-/// The thing with this id.
 fn thing(ctx: &mut OpContext<'_, '_>, dialect: Dialect, of: &str) -> Result<Option<Thing>> {
     match dialect {
         Dialect::Epic => epic::thing(ctx, of),
@@ -321,7 +317,7 @@ fn outgoing(ctx: &mut OpContext<'_, '_>, thing: &Thing) -> Result<String> {
         return Ok(fresh);
     };
     let merged = merge(&ours, &thing.document, &text);
-    // What it cannot be read as would be refused by everybody: then ours alone goes out.
+    // An unreadable document would be refused by every reader: then ours alone goes out.
     Ok(DialectDocument::read(dialect, &merged.pretty(&[]))
         .map_or(fresh, |document| document.write()))
 }
@@ -336,18 +332,15 @@ fn missions(ctx: &mut OpContext<'_, '_>, named: Option<&str>) -> Result<Vec<Miss
     Ok(all)
 }
 
-/// The text of a field, if there is any.
 fn filled<'a>(json: &'a Json, key: &str) -> Option<&'a str> {
     json.text(key).filter(|text| !text.trim().is_empty())
 }
 
-/// The text of a field as a title.
 fn title(json: &Json, key: &str) -> Result<Option<Title>> {
     let text = filled(json, key);
     Ok(text.map(|text| Title::parse(key, text)).transpose()?)
 }
 
-/// The text of a field as a note.
 fn note(json: &Json, key: &str) -> Result<Option<NoteText>> {
     let text = filled(json, key);
     Ok(text.map(|text| NoteText::parse(key, text)).transpose()?)
@@ -357,7 +350,6 @@ fn parsed(text: &str) -> Result<Json> {
     Ok(Json::parse(text).map_err(|why| why.refusal("document"))?)
 }
 
-/// A refusal that says which file it is about.
 fn named(mut refusal: Refusal, file: &str) -> Refusal {
     let file = shown(file);
     if !refusal.message.contains(&file) {

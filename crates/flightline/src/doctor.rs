@@ -131,17 +131,11 @@ pub use repair::{Repaired, repair};
 
 /// Examines the store, the files of checkpoints and their folder. With [`Care::Repair`], a value with a sound copy is
 /// repaired from it, after a copy of the store was made; a value without one is quarantined.
-///
-/// # Errors
-/// When the store cannot be read at all, or a repair cannot be made.
 pub fn attend(fleet: &mut Fleet, folder: &Path, care: Care, stamp: &str) -> Result<Diagnosis> {
     attend_with(fleet, folder, care, stamp, &mut |_, _| {})
 }
 
 /// Examines the store like [`attend`], and tells how far it is.
-///
-/// # Errors
-/// As [`attend`].
 pub fn attend_with(
     fleet: &mut Fleet,
     folder: &Path,
@@ -198,7 +192,6 @@ fn examine_repository(fleet: &Fleet) -> Vec<DoctorCheck> {
 pub enum Care {
     /// Examines, and changes nothing.
     Look,
-    /// Repairs what is safe to repair.
     Repair,
 }
 

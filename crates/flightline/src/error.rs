@@ -3,16 +3,13 @@
 use flightline_core::Refusal;
 use flightline_store::AsStoreError;
 
-/// The result of an operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operation would not do it.
     #[error(transparent)]
     Refused(Box<Refusal>),
-    /// The store could not do it.
     #[error(transparent)]
     Store(#[from] flightline_store::StoreError),
 }

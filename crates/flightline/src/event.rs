@@ -52,9 +52,6 @@ pub struct Cursor {
 
 impl Cursor {
     /// Refuses a place in another journal than the one there is: what follows it there is not what follows it here.
-    ///
-    /// # Errors
-    /// When it is not a place in this journal.
     pub(crate) fn check(&self, tx: &mut Tx<'_>) -> Result<()> {
         match tx.part_of(&self.history)? {
             Some(last) if self.rev <= last => Ok(()),

@@ -8,9 +8,6 @@ use flightline_workspace::beneath::Dir;
 pub use flightline_workspace::beneath::Replacing;
 
 /// Writes a file: old or new and never half, read back.
-///
-/// # Errors
-/// When something is in its place and may not be replaced, or it cannot be written.
 pub fn put(
     file: &Path,
     contents: impl AsRef<[u8]>,
@@ -22,9 +19,6 @@ pub fn put(
 }
 
 /// The bytes of a plain file, when there is one. A pipe or device does not block.
-///
-/// # Errors
-/// When it is something else, larger than `most`, or cannot be read.
 pub fn plain(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     let (folder, name) = split(file)?;
     match Dir::shared(folder) {
@@ -34,14 +28,12 @@ pub fn plain(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// How large a plain file is; none when there is none.
 pub fn size(file: &Path) -> io::Result<Option<u64>> {
     let (folder, name) = split(file)?;
     let seen = Dir::shared(folder)?.entry(name)?;
     Ok(seen.filter(|seen| seen.is_file()).map(|seen| seen.size))
 }
 
-/// The folder that a file is in, and its name there.
 fn split(file: &Path) -> io::Result<(&Path, &OsStr)> {
     let name = file
         .file_name()

@@ -47,7 +47,6 @@ pub struct Fleet {
 /// The outcome of an operation, and how it came about.
 #[derive(Clone, Debug)]
 pub struct Done<T> {
-    /// The outcome of the operation.
     pub outcome: T,
     /// Whether it is that of an earlier request with the same key: nothing was done this time.
     pub replayed: bool,
@@ -82,17 +81,13 @@ impl<T> Done<T> {
 /// the request.
 #[derive(Debug)]
 pub enum Answered<T> {
-    /// It was done.
     Now(Done<T>),
     /// It was kept on this machine, or dropped because the next one says what it says. Nothing failed.
     Later(Deferred),
 }
 
 impl<T> Answered<T> {
-    /// What was done; refuses where it was not done yet.
-    ///
-    /// # Errors
-    /// When it was not done yet.
+    /// The outcome; refuses where there is none yet.
     pub fn now(self) -> std::result::Result<Done<T>, Refusal> {
         match self {
             Self::Now(done) => Ok(done),
@@ -101,10 +96,8 @@ impl<T> Answered<T> {
     }
 }
 
-/// When something is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Now, or it is refused.
     Now,
     /// Now; or, where the operation may wait and the store cannot be reached, later.
     NowOrLater,
@@ -126,28 +119,23 @@ impl Went {
     }
 }
 
-/// Where the store is.
 enum Backend {
     Here(Box<Store>),
     There(Box<dyn Remote>),
 }
 
-/// What an operation is asked for elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     ToDo,
-    /// To show what it would do.
     ToShow,
 }
 
-/// The caller of an operation, and the circumstances of the call.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
     /// The agent it acts as, by name or id.
     pub agent: Option<String>,
     /// The incarnation it believes it is.
     pub epoch: Option<u64>,
-    /// The client session it acts in.
     pub session: Option<String>,
     /// The person at the keyboard.
     pub user: String,
@@ -161,7 +149,7 @@ pub struct Caller {
     pub place: Option<Cursor>,
     /// Which part of a list it wants. An operation that does not know how to give one gives all.
     pub window: Option<Window>,
-    /// The token it came in with, through a server's door: looked at again in every transaction, so that one
+    /// The token that a server got with the request: looked at again in every transaction, so that one
     /// that was taken back while its request waited opens nothing.
     pub token: Option<Presented>,
     /// The token that this was said with, which opens nothing any more.
@@ -185,12 +173,9 @@ impl Caller {
     }
 }
 
-/// What an operation does to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reads, and changes nothing.
     Read,
-    /// Changes the state.
     Write,
     /// Notes a sign of life.
     Pulse,
@@ -199,7 +184,6 @@ pub enum Access {
 /// What becomes of a write when the disk is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is refused.
     Refused,
     /// It ends trouble, or takes little and means much: it may use the room that is kept for that.
     UsesReserve,
@@ -230,7 +214,6 @@ impl<T> HasSchema for T {}
 pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     /// Its name: on the wire, in logs, and for those who wait for it.
     const NAME: &'static str;
-    /// What it does to the store.
     const ACCESS: Access;
     /// The narrowest token that may ask for it.
     const SCOPE: Scope;
@@ -245,7 +228,6 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     const OFFLINE: Offline = Offline::Refused;
     /// What becomes of it when the disk is full.
     const WHEN_FULL: WhenFull = WhenFull::Refused;
-    /// The type of its outcome.
     type Outcome: Serialize + DeserializeOwned + HasSchema + Send + 'static;
 
     /// On whose behalf it is asked for, beside the caller's own: a token that does not coordinate is held to it.
@@ -264,7 +246,7 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     /// Decides, in one transaction. Touches nothing but the context: it may run twice.
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Self::Outcome>;
 
-    /// For what is usually a mere sign of life: notes it, without a revision and without waiting for the
+    /// For an operation that is usually a mere sign of life: notes it, without a revision and without waiting for the
     /// disk. None when it leads to more, and must be decided as a write.
     fn note(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Self::Outcome>> {
         self.decide(ctx).map(Some)
@@ -273,13 +255,10 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
 
 /// Something that is done where the store is, with the files beside it: more than one transaction.
 pub trait StoreJob: Serialize + DeserializeOwned + Send + 'static {
-    /// Its name on the wire.
     const NAME: &'static str;
-    /// What it does to the store.
     const ACCESS: Access;
     /// The narrowest token that may ask for it.
     const SCOPE: Scope;
-    /// The type of its outcome.
     type Outcome: Serialize + DeserializeOwned + Send + 'static;
 
     /// Does it, with the state folder beside the store.
@@ -293,7 +272,6 @@ impl Fleet {
         Self::at(Backend::Here(Box::new(store)), policy)
     }
 
-    /// The fleet whose store is elsewhere.
     #[must_use]
     pub fn elsewhere(remote: Box<dyn Remote>, policy: Policy) -> Self {
         Self::at(Backend::There(remote), policy)
@@ -309,7 +287,6 @@ impl Fleet {
         }
     }
 
-    /// Whether the store is elsewhere.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         matches!(self.place, Backend::There(_))
@@ -334,7 +311,6 @@ impl Fleet {
         }
     }
 
-    /// The work tree it is run in.
     #[must_use]
     pub fn work_tree(&self) -> Option<&WorkTree> {
         self.work_tree.as_ref()
@@ -342,17 +318,11 @@ impl Fleet {
 
     /// Runs an operation for `caller`. When a write returns `Ok`, its outcome is durable and has been
     /// read back; when it returns `Err`, nothing was written but that its caller is alive.
-    ///
-    /// # Errors
-    /// When it will not be done, the caller is fenced, or the store fails.
     pub fn run<O: Registered>(&mut self, operation: &O, caller: &Caller) -> Result<O::Outcome> {
         self.run_fully(operation, caller).map(|done| done.outcome)
     }
 
     /// Runs an operation like [`Fleet::run`], and says how it went, too.
-    ///
-    /// # Errors
-    /// As [`Fleet::run`].
     pub fn run_fully<O: Registered>(
         &mut self,
         operation: &O,
@@ -363,9 +333,6 @@ impl Fleet {
 
     /// Runs an operation like [`Fleet::run`]; where the store is elsewhere and cannot be reached, one that may wait is kept until
     /// it can.
-    ///
-    /// # Errors
-    /// As [`Fleet::run`].
     pub fn run_or_keep<O: Registered>(
         &mut self,
         operation: &O,
@@ -385,8 +352,8 @@ impl Fleet {
         acting.done(self, went)
     }
 
-    /// Runs or rehearses an operation for a door that wants the text of its outcome.
-    pub(crate) fn act_for_door<O: Operation>(
+    /// Runs or rehearses an operation for a front end that needs only the text of its outcome.
+    pub(crate) fn act_erased<O: Operation>(
         &mut self,
         operation: &O,
         caller: &Caller,
@@ -456,7 +423,6 @@ impl Fleet {
         }
     }
 
-    /// Asks for an operation where the store is.
     fn ask_for(
         &mut self,
         act: &mut dyn ErasedOperation,
@@ -730,10 +696,7 @@ impl Fleet {
         })
     }
 
-    /// The store, for what works on all of it at once.
-    ///
-    /// # Errors
-    /// When it is elsewhere.
+    /// The store, for what works on all of it at once. Refuses when the store is elsewhere.
     pub fn store(&mut self) -> Result<&mut Store> {
         match &mut self.place {
             Backend::Here(store) => Ok(store),
@@ -741,7 +704,7 @@ impl Fleet {
         }
     }
 
-    /// Damage that another copy made good, and what is lost and was left out, since the last look.
+    /// Damage that another copy made good, and lost values that were left out, since the last look.
     pub fn take_noticed(&mut self) -> Vec<String> {
         match &mut self.place {
             Backend::Here(store) => {
@@ -769,13 +732,11 @@ impl Fleet {
         }
     }
 
-    /// The policy that the fleet is run by.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The store's time.
     pub fn now(&mut self) -> Result<Time> {
         match &mut self.place {
             Backend::Here(store) => Ok(store.now()?),

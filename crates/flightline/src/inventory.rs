@@ -30,7 +30,6 @@ impl std::fmt::Display for StoredProject {
     }
 }
 
-/// The projects in a store.
 pub fn inventory(store: &mut Store) -> Result<Vec<StoredProject>> {
     let before = store.project().to_owned();
     let listed = store.projects()?;

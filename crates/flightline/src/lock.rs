@@ -361,10 +361,8 @@ impl Operation for CheckLocks {
 }
 
 /// Takes locks, and waits for them when others hold them: at most `wait`, calling `pause` between tries. Looks for the
-/// processes of holders on this machine, so that a dead holder keeps no agent waiting.
-///
-/// # Errors
-/// When they are still held in the end, or the store fails.
+/// processes of holders on this machine, so that a dead holder keeps no agent waiting. Refuses when they are still held in
+/// the end.
 pub fn acquire(
     fleet: &mut Fleet,
     request: &AcquireLocks,
@@ -460,7 +458,7 @@ pub(crate) fn grant_all(
                 own.id
             }
             Some(own) => {
-                // A lock belongs to one mission for good: checkpoints of both name what was theirs.
+                // A lock belongs to one mission for good: checkpoints of both name their own locks.
                 let data = json!({ "file": own.file, "fence": own.fence, "reason": "taken for another mission" });
                 ctx.tx.remove(EventType::LockReleased, &own, &data)?;
                 LockId::new(ctx.tx.uuid())

@@ -432,10 +432,8 @@ impl Operation for RequeueMail {
     }
 }
 
-/// Sends a message; one that cannot be delivered leaves an error checkpoint behind.
-///
-/// # Errors
-/// When a recipient is unknown or retired, or the store fails.
+/// Sends a message; one that cannot be delivered leaves an error checkpoint behind. Refuses a recipient that is unknown or
+/// retired.
 pub fn send(fleet: &mut Fleet, request: &SendMail, caller: &Caller) -> Result<MessageView> {
     let sent = fleet.run(request, caller);
     if let Err(crate::Error::Refused(refusal)) = &sent
@@ -461,7 +459,6 @@ fn undeliverable(error: crate::Error) -> crate::Error {
     }
 }
 
-/// The new mark of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Delivered,
@@ -469,7 +466,7 @@ enum Mark {
     Requeued,
 }
 
-/// Moves a delivery on. Saying a thing twice is harmless, and what was acknowledged stays so.
+/// Moves a delivery on. A repeated mark is harmless, and an acknowledged delivery stays so.
 fn settle(ctx: &mut OpContext<'_, '_>, message: &Message, to: AgentId, mark: Mark) -> Result<()> {
     let Some(mut delivery) = ctx.tx.get::<Delivery>(&format!("{}/{to}", message.id))? else {
         return Ok(());

@@ -30,22 +30,17 @@ pub use folder::conflict::Conflict;
 /// Something worth knowing of a mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MirrorNotice {
-    /// It was done.
     Done(String),
-    /// It was not.
     Trouble(String),
 }
 
-/// Which mirrors are kept, and where.
 #[derive(Clone, Debug)]
 pub struct Mirrors {
-    /// The root of the repository.
     pub root: PathBuf,
     /// The folder in the repository that holds them; empty when it is the repository itself.
     pub inside: PathBuf,
     /// The state folder: what we last saw is remembered there.
     pub state: PathBuf,
-    /// The dialects that are mirrored.
     pub dialects: Vec<Dialect>,
 }
 
@@ -61,7 +56,7 @@ impl Mirrors {
     }
 }
 
-/// Takes in what others wrote since the last look. Says what is worth knowing.
+/// Takes in the files that others wrote since the last look. Returns notices.
 pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<Vec<MirrorNotice>> {
     let (mut said, caller) = (Vec::new(), &of_all_missions(caller));
     for dialect in &mirrors.dialects {
@@ -74,9 +69,6 @@ pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<
 }
 
 /// The files that were put aside, and what each says otherwise than the file in its place.
-///
-/// # Errors
-/// When a mirror cannot be looked at.
 pub fn conflicts(mirrors: &Mirrors) -> Result<Vec<Conflict>> {
     let mut all = Vec::new();
     for dialect in &mirrors.dialects {
@@ -88,9 +80,6 @@ pub fn conflicts(mirrors: &Mirrors) -> Result<Vec<Conflict>> {
 }
 
 /// Takes a file in that was put aside, though it is older than the store's knowledge: the caller has decided that it holds.
-///
-/// # Errors
-/// When there is no such file, or it cannot be taken in for another reason.
 pub fn take_conflict(
     fleet: &mut Fleet,
     mirrors: &Mirrors,
@@ -109,9 +98,6 @@ pub fn take_conflict(
 }
 
 /// Deletes a file that was put aside.
-///
-/// # Errors
-/// When there is no such file, or it cannot be deleted.
 pub fn drop_conflict(mirrors: &Mirrors, file: &str) -> Result<()> {
     for dialect in &mirrors.dialects {
         let folder =
@@ -135,7 +121,7 @@ fn unseen(dialect: Dialect, error: &io::Error) -> Refusal {
     Refusal::new(Code::Failed, format!("cannot look at `{name}`: {error}"))
 }
 
-/// Writes what has changed in the store since the last time. Says what is worth knowing.
+/// Writes the changes in the store since the last time. Returns notices.
 pub fn write_out(
     fleet: &mut Fleet,
     mirrors: &Mirrors,

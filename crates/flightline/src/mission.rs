@@ -323,7 +323,7 @@ impl Operation for ChangeMission {
             });
         }
         check_move(&mission, self.to)?;
-        // Beginning is part of working; taking up what was stopped is not.
+        // Beginning is part of working; taking up a stopped mission is not.
         if mission.status != MissionStatus::Pending && !ctx.coordinates() {
             return Err(Refusal::new(
                 Code::Forbidden,

@@ -243,7 +243,6 @@ fn check_pinning(
     Ok(())
 }
 
-/// A note as its author's words.
 pub(crate) fn quote(note: &Note) -> Quote {
     Quote {
         author: note.author.clone(),

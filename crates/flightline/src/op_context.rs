@@ -32,20 +32,15 @@ const NAMED_ONE_BY_ONE: usize = 16;
 
 /// Everything an operation may touch while it decides.
 pub struct OpContext<'a, 'tx> {
-    /// The transaction in which it decides.
     pub tx: &'a mut Tx<'tx>,
-    /// The caller of the operation.
     pub caller: &'a Caller,
     /// How far the caller goes: all the way, where it came without a token.
     pub scope: Scope,
-    /// The numbers to decide by.
     pub policy: &'a Policy,
-    /// The agent that acts, when one does.
     pub agent: Option<Agent>,
 }
 
 impl OpContext<'_, '_> {
-    /// The time of this transaction.
     #[must_use]
     pub fn now(&self) -> Time {
         self.tx.now()
@@ -80,9 +75,6 @@ impl OpContext<'_, '_> {
 
     /// Tries something whose failure must not fail the rest: what it wrote is dropped then. The outer
     /// error is for what concerns the whole transaction, such as a collision.
-    ///
-    /// # Errors
-    /// When the store fails in a way that the whole transaction must know of.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<Result<T>> {
         let savepoint = self.tx.savepoint()?;
         let tried = f(self).and_then(|value| {
@@ -126,16 +118,12 @@ impl OpContext<'_, '_> {
         agent.unwrap_or_else(|| self.caller.person())
     }
 
-    /// The id of the agent that acts.
     #[must_use]
     pub fn agent_id(&self) -> Option<AgentId> {
         self.agent.as_ref().map(|agent| agent.id)
     }
 
-    /// The agent that acts.
-    ///
-    /// # Errors
-    /// When the caller names no agent.
+    /// The agent that acts. Refuses a caller that names no agent.
     pub fn acting(&self) -> Result<&Agent> {
         self.agent.as_ref().ok_or_else(|| {
             Refusal::invalid("this command needs an acting agent")
@@ -159,10 +147,7 @@ impl OpContext<'_, '_> {
             .is_none_or(|agent| agent.role == Role::Dispatch)
     }
 
-    /// The mission with this id or beginning; the current one when none is given.
-    ///
-    /// # Errors
-    /// When there is none, or several fit.
+    /// The mission with this id or beginning; the current one when none is given. Refuses when several fit.
     pub fn mission(&mut self, reference: Option<&str>) -> Result<Mission> {
         let reference = reference
             .map(str::to_owned)
@@ -235,10 +220,6 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// The mission with this id, which a record names.
-    ///
-    /// # Errors
-    /// When it is not there, or the store fails.
     pub fn mission_of(&mut self, id: MissionId) -> Result<Mission> {
         let id = id.to_string();
         match self.tx.get::<Mission>(&id)? {
@@ -247,10 +228,7 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// The sortie with this id, beginning of an id or task id.
-    ///
-    /// # Errors
-    /// When there is none, or several fit.
+    /// The sortie with this id, beginning of an id or task id. Refuses when several fit.
     pub fn sortie(&mut self, reference: &str) -> Result<Sortie> {
         if reference.starts_with(SortieId::PREFIX) {
             return self.by_id::<Sortie>(reference, SortieId::PREFIX);
@@ -292,10 +270,7 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// The agent with this name, id or beginning of an id.
-    ///
-    /// # Errors
-    /// When there is none, or several fit.
+    /// The agent with this name, id or beginning of an id. Refuses when several fit.
     pub fn find_agent(&mut self, reference: &str) -> Result<Agent> {
         if let Some(agent) = agent_named(self.tx, reference)? {
             return Ok(agent);
@@ -306,10 +281,7 @@ impl OpContext<'_, '_> {
         Err(unknown_agent(self.tx, reference)?.into())
     }
 
-    /// The thing of a kind with this id or beginning of an id.
-    ///
-    /// # Errors
-    /// When there is none, or several fit.
+    /// The thing of a kind with this id or beginning of an id. Refuses when several fit.
     pub fn by_id<S: Subject>(&mut self, reference: &str, prefix: &str) -> Result<S> {
         let typed = Typed::parse(reference, prefix)?;
         let found = self
@@ -356,7 +328,6 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// How far a mission is.
     pub fn progress(&mut self, mission: MissionId) -> Result<Progress> {
         let counts = self.tx.counts(Kind::Sortie, Find::Mission(mission))?;
         let completed = counts
@@ -447,7 +418,6 @@ impl OpContext<'_, '_> {
         Ok(names)
     }
 
-    /// What to call an agent.
     pub fn agent_name(&mut self, id: AgentId) -> Result<String> {
         Ok(self
             .tx
@@ -520,7 +490,6 @@ pub(crate) fn agent_named(tx: &mut Tx<'_>, name: &str) -> Result<Option<Agent>> 
     Ok(tx.find::<Agent>(Find::AgentName(name))?.pop())
 }
 
-/// The agent the caller acts as, when it is known.
 pub(crate) fn find_acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> {
     let Some(reference) = &caller.agent else {
         return Ok(None);
@@ -549,7 +518,6 @@ fn unknown_agent(tx: &mut Tx<'_>, reference: &str) -> Result<Refusal> {
     })
 }
 
-/// The agent with this id, in full.
 pub(crate) fn find_agent_by_id(tx: &mut Tx<'_>, reference: &str) -> Result<Option<Agent>> {
     match reference.parse::<AgentId>() {
         Ok(id) => Ok(tx.get::<Agent>(&id.to_string())?),
@@ -728,7 +696,6 @@ fn session_of(caller: &Caller) -> Result<Option<Title>> {
         .transpose()?)
 }
 
-/// Refuses an agent that was retired.
 pub(crate) fn retired(agent: &Agent) -> Error {
     Refusal::new(Code::Fenced, format!("{} was retired", agent.name))
         .hint(format!(

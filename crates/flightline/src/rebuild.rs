@@ -55,17 +55,12 @@ pub struct Rebuilt {
     pub set_aside: Vec<PathBuf>,
 }
 
-/// What a rebuild is given.
 pub struct Rebuild<'a> {
-    /// The state folder.
     pub state: &'a Path,
     /// The project's id and name.
     pub project: &'a str,
-    /// The project's name.
     pub name: &'a str,
-    /// Where the store is.
     pub location: &'a Location,
-    /// How it is opened.
     pub options: OpenOptions,
     /// A word for names of files that are set aside, such as the time.
     pub stamp: &'a str,
@@ -78,10 +73,8 @@ pub struct Rebuild<'a> {
 /// It needs nothing of the store that was there. An intact store takes the new content in one transaction, after a copy
 /// of it was made. Any other gives way, with all its files, which are kept; its readable part tells how high the new
 /// counters must be, and other projects in it come along. A process that dies on the way leaves the old store, the new
-/// one, or one that the next rebuild puts in place.
-///
-/// # Errors
-/// When no file is sound, or the new store cannot be written; then the old one is as it was.
+/// one, or one that the next rebuild puts in place. When no file is sound or the new store cannot be written, the old one
+/// is as it was.
 pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
     if let Some(done) = swap::complete(request)? {
         write_files(request, caller)?;
@@ -144,7 +137,6 @@ const LOST: [&str; 6] = [
     "pins and notes made after a file was written; rewinds that `fleet undo` could undo",
 ];
 
-/// The store that was built to the side.
 struct Built<'a> {
     /// The folder it was built in.
     side: &'a Path,
@@ -152,7 +144,6 @@ struct Built<'a> {
     file: &'a Path,
     /// The counter begins above this.
     above: u64,
-    /// The histories that the files it was built from belong to.
     follows: Vec<FollowedHistory>,
 }
 

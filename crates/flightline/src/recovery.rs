@@ -33,7 +33,6 @@ use crate::error::Result;
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// An agent and whether it is still there.
 pub(crate) struct AgentVerdict {
     pub(crate) agent: Agent,
     pub(crate) liveness: Liveness,

@@ -1,9 +1,9 @@
 //! The registry of operations: every operation by its name, from JSON to JSON.
 //!
-//! HTTP, MCP, hooks at a server and `fleet call` are doors to it. A door finds an operation with [`find`], or
-//! runs it with [`call`]; what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
+//! HTTP, MCP, hooks at a server and `fleet call` are its front ends. They find an operation with [`find`], or
+//! run it with [`call`]; what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
 //! ask for it over a network ([`OperationEntry::scope`]), how large its request may be ([`OperationEntry::largest`]), and the JSON
-//! schemas of its request and outcome are told here, once for all doors. No door holds a rule of its own.
+//! schemas of its request and outcome are told here, once for all front ends. No front end has a rule of its own.
 
 pub mod misfit;
 
@@ -47,27 +47,22 @@ pub enum Commit {
 type Reader = fn(&str) -> Result<Box<dyn ErasedRequest>, Refusal>;
 type Decider = fn(&str, &mut OpContext<'_, '_>) -> crate::Result<Value>;
 
-/// How something is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct CallContext<'a> {
-    /// The caller of the operation.
     pub caller: &'a Caller,
     /// The state folder beside the store.
     pub folder: &'a Path,
-    /// Whether it is only to be shown what it would do.
     pub rehearse: bool,
 }
 
 /// A request that was read and cleaned, without its type. It can be run on another thread than the one that read it, and more
 /// than once.
 pub trait ErasedRequest: Send {
-    /// Runs the request.
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult;
 }
 
 /// The result of a request that was run. Nothing of it is JSON yet.
 pub struct RunResult {
-    /// The outcome, or why it was refused.
     pub outcome: Result<Answered<Box<dyn ErasedOutcome>>, Refusal>,
     /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
@@ -112,10 +107,9 @@ impl From<Result<Box<RawValue>, Refusal>> for Called {
     }
 }
 
-/// What a door says of a request that was not refused.
+/// The answer to a request that was not refused.
 #[derive(Debug)]
 pub enum Spoken {
-    /// Its outcome.
     Outcome(Box<RawValue>),
     /// It was not done yet, and nothing failed.
     Later(Deferred),
@@ -123,9 +117,6 @@ pub enum Spoken {
 
 impl Spoken {
     /// The outcome; refuses where there is none yet.
-    ///
-    /// # Errors
-    /// When it was not done yet.
     pub fn now(self) -> Result<Box<RawValue>, Refusal> {
         match self {
             Self::Outcome(outcome) => Ok(outcome),
@@ -134,33 +125,23 @@ impl Spoken {
     }
 }
 
-/// Reads an outcome to look into it.
-///
-/// # Errors
-/// When its text is no JSON.
 pub fn value_of(outcome: &RawValue) -> Result<Value, Refusal> {
     serde_json::from_str(outcome.get())
         .map_err(|error| Refusal::new(Code::Failed, format!("cannot read the outcome: {error}")))
 }
 
-/// An operation, as doors know it.
+/// An operation, as the front ends see it.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationEntry {
-    /// The operation's name on the wire.
     pub name: &'static str,
-    /// What it does to the store.
     pub access: Access,
     /// The narrowest token that may ask for it over a network.
     pub scope: Scope,
-    /// Whether it may share a commit with others.
     pub commit: Commit,
-    /// The schema of its request.
     #[cfg(feature = "schema")]
     pub request: fn(&mut SchemaGenerator) -> Schema,
-    /// The schema of its outcome.
     #[cfg(feature = "schema")]
     pub outcome: fn(&mut SchemaGenerator) -> Schema,
-    /// The largest request over a network.
     pub largest: usize,
     /// What becomes of it when the store cannot be reached.
     offline: Offline,
@@ -171,14 +152,10 @@ pub struct OperationEntry {
 
 impl OperationEntry {
     /// Reads a request for it, and cleans every text in it: the only time that its JSON is read.
-    ///
-    /// # Errors
-    /// When it is not JSON, or does not fit.
     pub fn read(&self, request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
         (self.reader)(request)
     }
 
-    /// Runs it, from JSON to JSON.
     pub fn run(&self, fleet: &mut Fleet, request: &str, ask: &CallContext<'_>) -> Called {
         match self.read(request) {
             Ok(request) => request.run(fleet, ask).into(),
@@ -191,9 +168,6 @@ impl OperationEntry {
 /// be compiled anew in every crate that runs operations.
 pub trait Registered: Operation {
     /// Runs it. See [`Fleet::run`].
-    ///
-    /// # Errors
-    /// When it will not be done, the caller is fenced, or the store fails.
     fn run_in(
         &self,
         fleet: &mut Fleet,
@@ -201,11 +175,8 @@ pub trait Registered: Operation {
         when: When,
     ) -> crate::Result<Answered<Self::Outcome>>;
 
-    /// Runs or rehearses it for a door that wants the text of its outcome.
-    ///
-    /// # Errors
-    /// As [`Registered::run_in`].
-    fn run_for_door(
+    /// Runs or rehearses it for a front end that needs only the text of its outcome.
+    fn run_erased(
         &self,
         fleet: &mut Fleet,
         ask: &CallContext<'_>,
@@ -233,12 +204,12 @@ macro_rules! register {
             }
 
             #[inline(never)]
-            fn run_for_door(
+            fn run_erased(
                 &self,
                 fleet: &mut Fleet,
                 ask: &CallContext<'_>,
             ) -> crate::Result<Answered<Box<dyn ErasedOutcome>>> {
-                fleet.act_for_door(self, ask.caller, ask.rehearse)
+                fleet.act_erased(self, ask.caller, ask.rehearse)
             }
 
             #[inline(never)]
@@ -383,13 +354,11 @@ register! {
     }
 }
 
-/// Every operation there is.
 #[must_use]
 pub fn operations() -> &'static [OperationEntry] {
     OPERATIONS
 }
 
-/// The names of all operations.
 #[must_use]
 pub fn operation_names() -> Vec<&'static str> {
     OPERATIONS.iter().map(|entry| entry.name).collect()
@@ -418,11 +387,6 @@ pub fn call(fleet: &mut Fleet, name: &str, request: &str, ask: &CallContext<'_>)
     }
 }
 
-/// The operation of this name.
-///
-/// # Errors
-///
-/// When there is no operation of this name.
 pub fn find(name: &str) -> Result<OperationEntry, Refusal> {
     let found = OPERATIONS.iter().find(|known| known.name == name);
     found.copied().ok_or_else(|| {
@@ -538,7 +502,6 @@ fn decide<O: Registered>(request: &str, ctx: &mut OpContext<'_, '_>) -> crate::R
     Ok(value_of(&erase(outcome).text()?)?)
 }
 
-/// A request for an operation.
 struct Plain<O>(O);
 
 fn read_request<O: Registered>(request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
@@ -547,7 +510,7 @@ fn read_request<O: Registered>(request: &str) -> Result<Box<dyn ErasedRequest>, 
 
 impl<O: Registered> ErasedRequest for Plain<O> {
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {
-        self.0.run_for_door(fleet, ask).into()
+        self.0.run_erased(fleet, ask).into()
     }
 }
 

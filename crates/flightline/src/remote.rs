@@ -10,20 +10,15 @@ use crate::fleet::{Access, Caller};
 /// What both ends speak. It grows when an operation's request or outcome changes in a way that the other
 /// end would misread.
 pub const API: u32 = 1;
-/// The oldest that is still understood.
 pub const OLDEST_API: u32 = 1;
-/// The version of Flightline.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The headers of requests and answers that both ends know.
 pub mod header {
-    /// The agent that acts.
     pub const AGENT: &str = "fleet-agent";
     /// The incarnation it believes it is.
     pub const EPOCH: &str = "fleet-epoch";
-    /// The session it acts in.
     pub const SESSION: &str = "fleet-session";
-    /// The mission it works on.
     pub const MISSION: &str = "fleet-mission";
     /// The token that it was said with, when that is over and another brings it.
     pub const INSTEAD_OF: &str = "fleet-instead-of";
@@ -33,17 +28,14 @@ pub mod header {
     pub const REPLAYED: &str = "idempotent-replayed";
     /// Show what a write would do, and do nothing.
     pub const REHEARSE: &str = "fleet-rehearse";
-    /// What this end speaks.
     pub const API: &str = "fleet-api";
-    /// The version of Flightline at this end.
     pub const VERSION: &str = "fleet-version";
     /// In tests: what time it is.
     pub const TEST_NOW: &str = "fleet-test-now";
-    /// In tests: the number of the next id.
     pub const TEST_IDS: &str = "fleet-test-ids";
 }
 
-/// The kind of answer that comes with what was said on the way: `{"outcome", "warnings", "noticed"}`.
+/// The kind of answer that carries warnings: `{"outcome", "warnings", "noticed"}`.
 pub const ANSWER_TYPE: &str = "application/vnd.flightline.answer+json";
 
 /// What becomes of a request when the store cannot be reached.
@@ -57,25 +49,18 @@ pub enum Offline {
     Kept,
 }
 
-/// An operation, as it is asked for.
 pub struct RemoteCall<'a> {
-    /// The operation's name on the wire.
     pub operation: &'a str,
-    /// What it does to the store.
     pub access: Access,
-    /// Whether it is only to be shown what it would do.
     pub rehearse: bool,
     /// What becomes of it when the store cannot be reached.
     pub offline: Offline,
-    /// The request as JSON.
     pub request: String,
     /// The request as it is queued until the store can be reached, asked for at that time.
     pub later: &'a dyn Fn(Time) -> Result<String>,
-    /// The caller of the operation.
     pub caller: &'a Caller,
 }
 
-/// The answer of a server.
 #[derive(Debug)]
 pub struct ServerAnswer {
     /// The outcome as JSON, or what becomes of the request.
@@ -91,7 +76,6 @@ pub struct ServerAnswer {
 /// What came of a request that was not refused.
 #[derive(Clone, Debug)]
 pub enum ServerReply {
-    /// It was done: its outcome, as JSON.
     Outcome(String),
     /// The store cannot be reached now.
     Later(Deferred),
@@ -103,7 +87,6 @@ pub enum ServerReply {
 pub struct Deferred {
     /// What becomes of it, in a sentence.
     pub message: String,
-    /// What programs are told of it.
     pub details: serde_json::Value,
 }
 
@@ -131,10 +114,8 @@ impl From<Refusal> for ServerAnswer {
 
 /// A way to a store that is elsewhere.
 pub trait Remote: Send {
-    /// Asks for an operation.
     fn call(&mut self, call: &RemoteCall<'_>) -> ServerAnswer;
 
-    /// Where the store is.
     fn address(&self) -> &str;
 }
 

@@ -92,7 +92,6 @@ pub struct ReplayPage {
     pub names: BTreeMap<String, String>,
 }
 
-/// The most events of one page.
 const MOST: u64 = 2_000;
 
 impl Operation for Replay {
@@ -206,7 +205,6 @@ struct Point {
     rev: u64,
     /// The first revision of the request it belongs to.
     step: u64,
-    /// The mission of the checkpoint, when it is one.
     mission: Option<MissionId>,
 }
 
@@ -232,7 +230,7 @@ fn point(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Point> {
         let record = checkpoint.cut.rev.saturating_add(1);
         (record, Some(checkpoint.cut.mission_id))
     };
-    // A restore leaves revisions out: what is not there begins with itself.
+    // A restore leaves revisions out: a missing one begins with itself.
     let step = ctx.tx.step_of(rev)?.unwrap_or(rev);
     Ok(Point { rev, step, mission })
 }
@@ -241,9 +239,7 @@ fn point(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Point> {
 struct Pages {
     mission: MissionId,
     limit: u64,
-    /// The first revision.
     first: u64,
-    /// The last one.
     last: u64,
 }
 
@@ -339,7 +335,6 @@ impl Pages {
         }
     }
 
-    /// A page with one step alone.
     fn alone(
         &self,
         ctx: &mut OpContext<'_, '_>,

@@ -281,7 +281,6 @@ pub(crate) fn subtask_progress(
     Ok(SubtaskProgress::of(sortie.status, listed, sortie.declared))
 }
 
-/// A sortie with all its parts.
 pub(crate) fn view(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<SortieView> {
     let key = sortie.key();
     let owner = match sortie.assigned_to {
@@ -311,7 +310,6 @@ pub(crate) fn view(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<Sortie
 }
 
 impl ResumePoint {
-    /// Where to go on with a sortie.
     fn of(view: &SortieView) -> Self {
         let is_done = |part: &&Subtask| part.status == SubtaskStatus::Complete;
         let (done, left): (Vec<&Subtask>, Vec<&Subtask>) = view.subtasks.iter().partition(is_done);

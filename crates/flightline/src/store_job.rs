@@ -29,7 +29,6 @@ pub struct AfterWrite {
     pub heartbeat: bool,
 }
 
-/// What followed a write.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AfterWriteOutcome {
     /// What people should know of new checkpoints.
@@ -153,11 +152,10 @@ impl StoreJob for GiveBack {
     }
 }
 
-/// Mends checkpoints in the store from their files, and says what was done.
+/// Mends checkpoints in the store from their files, and says what it did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MendFromFiles {
-    /// The checkpoints to mend.
     pub wanted: CheckpointsToRead,
 }
 
@@ -176,7 +174,6 @@ impl StoreJob for MendFromFiles {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompareFiles {
-    /// What it found.
     pub found: Vec<Verification>,
 }
 

@@ -91,7 +91,6 @@ pub struct TaskRow {
 /// Everything that the document of a task is made of.
 #[derive(Clone, Debug)]
 pub struct TaskFacts {
-    /// The sortie and its parts.
     pub view: SortieView,
     /// The agent that has it, or had it last.
     pub agent: Option<Agent>,
@@ -293,21 +292,16 @@ fn word_of(agent: &Agent) -> &str {
     agent.kind.as_ref().unwrap_or(&agent.name).as_str()
 }
 
-/// A task's document, and what its file is called.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskDocument {
-    /// The name of the file.
     pub file: String,
-    /// The content of the file.
     pub checkpoint: DialectDocument,
 }
 
 impl TaskFacts {
     /// The task as the seed's document; none while work on it has not begun, or when its agent is not known. A
-    /// heartbeat brings it up to date when it is due, so that a reader of the file does not take silence for death.
-    ///
-    /// # Errors
-    /// When agent or task cannot be part of a file's name.
+    /// heartbeat brings it up to date when it is due, so that a reader of the file does not take silence for death. Refuses
+    /// an agent or task that cannot be part of a file's name.
     pub fn document(&self) -> std::result::Result<Option<TaskDocument>, Refusal> {
         let sortie = &self.view.sortie;
         let (Some(status), Some(agent)) = (standing(sortie), &self.agent) else {
@@ -375,7 +369,6 @@ impl TaskFacts {
         Ok(Some(TaskDocument { file, checkpoint }))
     }
 
-    /// When it was last reported on.
     #[must_use]
     pub fn last_update(&self) -> Time {
         let view = &self.view;
@@ -401,7 +394,6 @@ impl TaskFacts {
         })
     }
 
-    /// The errors that are still open.
     fn errors(&self) -> Vec<Value> {
         let open = self.view.errors.iter();
         let open = open.filter(|error| error.cleared_at.is_none());

@@ -1,4 +1,4 @@
-//! Operations on tokens: what opens a server's door.
+//! Operations on the tokens that open a server.
 
 use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::time::Millis;

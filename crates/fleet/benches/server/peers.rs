@@ -46,7 +46,7 @@ impl Peers {
         }
     }
 
-    /// The same on a slow disk.
+    /// These peers on a slow disk.
     pub fn on(&self, slow: &Slow) -> Self {
         Self {
             slow: Some(slow.clone()),

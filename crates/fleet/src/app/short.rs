@@ -14,7 +14,6 @@ const USUAL: usize = 12;
 pub struct Short(pub(super) BTreeMap<String, String>);
 
 impl Short {
-    /// The shortest unique beginning of an id.
     pub fn id(&self, id: impl ToString) -> String {
         let id = id.to_string();
         match self.0.get(&id) {

@@ -16,10 +16,7 @@ thread_local! {
 }
 
 /// Reads a command line. Only the command that is named in it is described: clap copies the options that every command takes into
-/// each one it knows.
-///
-/// # Errors
-/// What clap says of the whole of the command line, when it cannot be read.
+/// each one it knows. An error is what clap says of the whole command line.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, Error> {
     reading(|| match alone(arguments) {
         Ok(cli) => Ok(cli),
@@ -118,7 +115,6 @@ impl<T: Subcommand> Subcommand for Lazy<T> {
 mod tests {
     use super::*;
 
-    /// The words of every command.
     fn all(command: &Command, above: &[String], found: &mut Vec<Vec<String>>) {
         for below in command.get_subcommands() {
             let words = [above, &[below.get_name().to_owned()]].concat();

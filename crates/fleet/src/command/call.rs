@@ -14,7 +14,6 @@ pub struct CallArgs {
     operation: Option<String>,
 }
 
-/// The largest request.
 const MAX_REQUEST: usize = 1024 * 1024;
 
 pub fn run(args: &CallArgs, app: &mut App) -> CommandResult {

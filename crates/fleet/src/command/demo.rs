@@ -29,7 +29,6 @@ pub struct DemoArgs {
     folder: Option<PathBuf>,
 }
 
-/// The demo as JSON.
 #[derive(Serialize)]
 struct Shown {
     folder: PathBuf,
@@ -38,18 +37,13 @@ struct Shown {
     seconds: f64,
 }
 
-/// A line of the script, and its result.
 #[derive(Debug, Serialize)]
 pub struct DemoStep {
     /// The agent that acted; none for the user.
     who: Option<String>,
-    /// The typed command.
     command: String,
-    /// Its output.
     output: String,
-    /// How it ended.
     exit_code: Option<i32>,
-    /// How it was to end.
     expected: i32,
 }
 

@@ -182,7 +182,7 @@ const fn replacing(args: &DialectExportArgs) -> Replacing {
     }
 }
 
-/// Brings the index of a folder up to date with what was written there. One that is there already is ours to
+/// Brings the index of a folder up to date with the files written there. One that is there already is ours to
 /// replace; something else of its name is not.
 fn write_index(
     given: &GivenOut,

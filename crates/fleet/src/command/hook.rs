@@ -106,7 +106,6 @@ fn is_document(bytes: &[u8]) -> bool {
         && serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
 }
 
-/// A hook that is answered.
 struct Hook {
     heard: HookEvent,
     event: String,

@@ -285,7 +285,6 @@ fn refuse_beside(
     }
 }
 
-/// Opens a store and looks whether the project is in it.
 fn open(location: &Location, project: &str, options: OpenOptions) -> Result<Store, StoreError> {
     let mut store = Store::open(location, project, options)?;
     store.read(|_| Ok::<_, StoreError>(()))?;

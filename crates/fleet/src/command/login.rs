@@ -155,7 +155,7 @@ fn token(args: &LoginArgs, address: &Address, app: &App) -> Result<Secret, Refus
     Ok(Secret::new(text.to_owned()))
 }
 
-/// Whether the token opens the server's door.
+/// Whether the server accepts the token.
 fn check(address: &Address, token: &Secret, app: &App) -> Result<(), Refusal> {
     let mut client = app.client(address.clone(), token.clone())?;
     let caller = Caller::default();

@@ -14,7 +14,6 @@ const WIDTH: usize = 100;
 /// What things are called.
 pub struct Words<'a> {
     pub short: &'a Short,
-    /// Names by id.
     pub names: &'a BTreeMap<String, String>,
 }
 
@@ -40,7 +39,6 @@ impl Words<'_> {
         }
     }
 
-    /// A value as people would say it.
     fn value(&self, value: &Value) -> String {
         let said = self.say(value);
         match said.char_indices().nth(WIDTH) {

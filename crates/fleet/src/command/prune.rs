@@ -213,7 +213,6 @@ fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
     }
 }
 
-/// How many go by each rule, when it is not only their age.
 fn by_rule(plan: &Pruned, age: &str) -> String {
     let mut counts: BTreeMap<RetentionRule, u64> = BTreeMap::new();
     for one in &plan.details {

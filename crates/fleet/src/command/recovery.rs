@@ -238,7 +238,6 @@ fn say_tasks(page: &mut Page, found: &[RecoveryCandidate]) {
     }
 }
 
-/// Nothing would be resumed, for programs.
 #[derive(Serialize)]
 struct NothingToResume {
     checkpoint_id: Option<String>,
@@ -373,7 +372,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> CommandResult {
         false => app.will_answer("recovery-context")?,
     }
     if let Some(id) = args.checkpoint.as_ref().filter(|_| !args.yes) {
-        // Who names what is not there is told so, and not asked first.
+        // A person who names a missing checkpoint is told so, and not asked first.
         let names_nothing = |refusal: &Refusal| {
             matches!(
                 refusal.code,
@@ -640,7 +639,6 @@ fn left_to_do(page: &Page, left: &Attention) -> String {
     }
 }
 
-/// The remaining actions, each with its command.
 fn say_next(page: &mut Page, done: &Resumed) {
     if done.next.is_empty() {
         return;

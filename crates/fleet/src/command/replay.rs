@@ -41,13 +41,11 @@ const PAGE: u64 = 200;
 /// The most events of one step that are told one by one.
 const TOLD: usize = 40;
 
-/// One line of a replay as JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReplayLine {
     /// What follows: the first line.
     Replay(Header),
-    /// One step.
     Step(Box<ReplayStep>),
     /// How things stood at the end: the last line.
     End(Box<End>),

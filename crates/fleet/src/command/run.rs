@@ -82,7 +82,6 @@ pub fn run(args: &RunArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A program that runs as an agent.
 struct Program {
     name: Name,
     words: String,

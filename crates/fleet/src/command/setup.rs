@@ -71,7 +71,6 @@ enum Act {
     Keep,
 }
 
-/// A file, and how it is to read.
 struct Edit {
     client: Client,
     path: PathBuf,
@@ -81,7 +80,6 @@ struct Edit {
     after: Option<String>,
     undo: Option<SetupUndo>,
     executable: bool,
-    /// Whether there are hooks of ours in it already.
     has_hooks: bool,
 }
 
@@ -333,7 +331,6 @@ impl Edit {
     }
 }
 
-/// The inputs of a setup.
 struct Setup {
     scope: SetupScope,
     root: PathBuf,

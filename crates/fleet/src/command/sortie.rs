@@ -368,12 +368,10 @@ fn read_status(word: &str) -> Result<SortieStatus, Refusal> {
     })
 }
 
-/// What a sortie in a list is called.
 pub fn name(sortie: &SortieSummary) -> String {
     called(sortie.task_id.as_ref(), &sortie.title)
 }
 
-/// Sorties as a table.
 pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &Short) {
     let rows: Vec<Vec<Cell>> = sorties
         .iter()
@@ -518,7 +516,6 @@ fn said(app: &mut App, view: &SortieView) -> CommandResult {
     })
 }
 
-/// Where a sortie stands, in one line.
 fn line(page: &mut Page, id: &str, view: &SortieView) {
     let owner = view
         .owner

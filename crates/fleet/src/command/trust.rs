@@ -26,7 +26,6 @@ struct Answer {
     state: std::path::PathBuf,
     project: String,
     trusted: bool,
-    /// Whether the repository tracks the state folder.
     tracked: bool,
 }
 

@@ -15,12 +15,10 @@ pub fn text<const MAX: usize>(what: &str, typed: &str) -> Result<Text<MAX>, Refu
     }
 }
 
-/// A title.
 pub fn title(what: &str, typed: &str) -> Result<Title, Refusal> {
     text(what, typed)
 }
 
-/// Parses several titles.
 pub fn titles(what: &str, typed: &[String]) -> Result<Vec<Title>, Refusal> {
     typed.iter().map(|one| title(what, one)).collect()
 }
@@ -46,7 +44,6 @@ pub fn labelled(what: &str, typed: &str) -> Result<(Name, Option<Title>), Refusa
     }
 }
 
-/// A name.
 pub fn name(what: &str, typed: &str) -> Result<Name, Refusal> {
     Name::parse(what, typed)
 }

@@ -12,7 +12,6 @@ use super::{
     Config, Environment, FILE, File, Files, MIRROR_ROOT, PRESET, mirror_root, project_text, read,
 };
 
-/// A setting that is to change.
 pub struct SettingChange<'a> {
     pub name: &'a str,
     pub value: &'a str,
@@ -185,7 +184,7 @@ fn write(path: &Path, document: &DocumentMut, level: Level) -> Result<(), Refusa
             format!("cannot write {}: {error}", path.display()),
         ),
     };
-    // Where the user keeps their own file is theirs to say; what is in a state folder may be a stranger's.
+    // Where the user keeps their own file is theirs to say; the content of a state folder may be a stranger's.
     let real = match level {
         Level::User => path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
         Level::Project => path.to_path_buf(),

@@ -9,7 +9,6 @@ use flightline_server::Traces;
 #[cfg(feature = "otel")]
 pub use self::variables::traces;
 
-/// The settings that follow from the variables.
 #[derive(Debug, Default)]
 pub struct TraceSettings {
     /// Where traces go; none when no variable asks for them.

@@ -9,7 +9,6 @@ use clap::error::ErrorKind;
 
 use super::*;
 
-/// What commands repeat after this was typed.
 fn typed(line: &str, environment: Option<&str>) -> Repeated {
     let arguments: Vec<OsString> = words(line).into_iter().map(OsString::from).collect();
     let cli = Cli::try_parse_from(&arguments).expect("a command");

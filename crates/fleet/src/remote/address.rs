@@ -11,10 +11,7 @@ use flightline::core::redact::shown;
 pub struct Address(String);
 
 impl Address {
-    /// Reads one.
-    ///
-    /// # Errors
-    /// When it is none, or holds what does not belong there, such as a password.
+    /// Reads one. Refuses anything that does not belong there, such as a password.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let wrong = |why: &str| {
             Refusal::invalid(format!(
@@ -50,7 +47,7 @@ impl Address {
         )))
     }
 
-    /// Whether what is sent there can be read on the way: it leaves this machine as it is.
+    /// Whether requests can be read on the way: they leave this machine without encryption.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.starts_with("http://") && !self.is_loopback()
@@ -66,13 +63,11 @@ impl Address {
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// The address of something there.
     #[must_use]
     pub fn of(&self, path: &str) -> String {
         format!("{}{path}", self.0)
     }
 
-    /// As it is written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -32,9 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The address, the token and the limits of a client.
 #[derive(Debug)]
 pub struct ClientConfig {
-    /// Where it is.
     pub address: Address,
-    /// What opens its door.
     pub token: Secret,
     /// How long is asked again in all.
     pub patience: Duration,
@@ -47,17 +45,13 @@ pub struct ClientConfig {
     pub test_ids: Option<u64>,
 }
 
-/// A client of one server.
 pub struct ServerClient {
     agent: ureq::Agent,
     client_config: ClientConfig,
 }
 
-/// The result of a request over the wire.
 pub enum Sent {
-    /// The server answered.
     Answered(ServerAnswer),
-    /// None, and why.
     Unreachable {
         unreachable: Unreachable,
         /// Whether it may have been done all the same: the same key will tell.
@@ -65,7 +59,6 @@ pub enum Sent {
     },
 }
 
-/// How one attempt ended.
 enum Attempt {
     Answered(ServerAnswer),
     /// It may have been done or not, and is worth asking again, after so long if the server said.
@@ -78,7 +71,6 @@ enum Attempt {
     Distrusted(Unreachable),
 }
 
-/// An answer with its warnings.
 #[derive(Deserialize)]
 struct Whole<'a> {
     #[serde(borrow)]
@@ -107,10 +99,7 @@ struct Problem {
 }
 
 impl ServerClient {
-    /// Sets up; asks nothing yet.
-    ///
-    /// # Errors
-    /// When it is not known whom to trust.
+    /// Sets up; asks nothing yet. Fails when it is not known whom to trust.
     pub fn new(client_config: ClientConfig) -> Result<Self, Refusal> {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -175,7 +164,6 @@ impl ServerClient {
         }
     }
 
-    /// Where it asks.
     pub fn address(&self) -> &Address {
         &self.client_config.address
     }

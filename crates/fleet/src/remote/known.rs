@@ -15,7 +15,6 @@ const FILE: &str = "servers.toml";
 const LARGEST: usize = 1024 * 1024;
 const ABOUT: &str = "# Servers of Flightline: tokens, and which server each repository talks to.\n# Written by `fleet login` and `fleet logout`.\n\n";
 
-/// The known servers.
 pub struct Known {
     path: PathBuf,
     document: DocumentMut,

@@ -44,11 +44,9 @@ pub struct QueueingClient {
     stuck: BTreeMap<String, Refusal>,
 }
 
-/// What became of a queue.
 enum Brought {
     /// All of it, or as much as this server takes.
     Enough,
-    /// The server cannot be reached.
     Down(Unreachable),
 }
 
@@ -552,7 +550,6 @@ fn requests(count: usize) -> String {
     }
 }
 
-/// That so many wait.
 fn waiting(count: usize) -> String {
     let wait = if count == 1 { "waits" } else { "wait" };
     format!("{} {wait}", requests(count))

@@ -37,7 +37,6 @@ const PRIVATE: u32 = 0o600;
 /// The longest name of an agent that is the name of a file.
 const LONGEST: usize = 120;
 
-/// The queues of a repository.
 #[derive(Clone, Debug)]
 pub struct Spool {
     /// None where the user has no folder.
@@ -45,7 +44,6 @@ pub struct Spool {
     largest: usize,
 }
 
-/// The content of a queue.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// What can be brought, oldest first.
@@ -55,25 +53,21 @@ pub struct Kept {
     damaged: Vec<String>,
 }
 
-/// A request that is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpooledRequest {
     v: u32,
     /// The key that makes it happen once.
     pub key: String,
-    /// The server it is for.
     pub server: String,
     /// The project that the token opened, and the token's id.
     pub project: String,
     pub token: String,
     /// When it was asked for, by this machine's clock.
     pub at: Time,
-    /// The name of the operation.
     pub operation: String,
     /// The request, without secrets.
     pub request: Value,
-    /// The agent that asked.
     pub agent: Option<String>,
     pub epoch: Option<u64>,
     pub session: Option<String>,
@@ -81,7 +75,6 @@ pub struct SpooledRequest {
 }
 
 impl SpooledRequest {
-    /// A request as it is kept.
     pub fn new(
         key: &str,
         (server, token_owner): (&str, &TokenOwner),
@@ -91,7 +84,7 @@ impl SpooledRequest {
     ) -> Self {
         let clean = |text: &Option<String>| text.as_deref().map(|text| redact(text).into_owned());
         let mut request: Value = serde_json::from_str(request).unwrap_or_default();
-        // Texts clean themselves; what is plain in it, such as a reference, does not.
+        // Texts clean themselves; plain strings, such as references, do not.
         redact_texts(&mut request);
         Self {
             v: VERSION,
@@ -143,7 +136,6 @@ impl SpooledRequest {
         NoteId::new(uuid::Builder::from_u128(number).into_uuid())
     }
 
-    /// Who asked, as the server is told.
     pub fn caller(&self, token_owner: &TokenOwner) -> Caller {
         Caller {
             on_behalf_of_token: self.on_behalf_of_token(token_owner),
@@ -176,9 +168,6 @@ impl Spool {
     }
 
     /// Refuses a folder that is not the user's own, and theirs alone. One that is not there yet is well.
-    ///
-    /// # Errors
-    /// When it is not.
     pub fn check(&self) -> Result<(), Refusal> {
         let Some(folder) = &self.folder else {
             return Ok(());
@@ -260,9 +249,6 @@ impl Spool {
 
     /// Puts every request into the queue of the server it is for: in older versions, one queue was for all. Those of `asking`
     /// are waited for.
-    ///
-    /// # Errors
-    /// When the queues of `asking` cannot be had, or a file cannot be read or written.
     pub fn sort(&self, asking: &str) -> Result<(), Refusal> {
         let Some(folder) = self.folder() else {
             return Ok(());
@@ -303,24 +289,17 @@ impl Spool {
         Ok(())
     }
 
-    /// Whether something waits in a queue.
     pub fn has(&self, name: &str) -> bool {
         let folder = self.folder.as_ref();
         folder.is_some_and(|folder| !matches!(seen(&file_of(folder, name)), Ok(None)))
     }
 
     /// Takes a queue, when it is this command's turn.
-    ///
-    /// # Errors
-    /// When another command has it for too long, or the folder cannot be used.
     pub fn take(&self, name: &str) -> Result<SpoolQueue, Refusal> {
         self.take_within(name, PATIENCE)
     }
 
     /// Like [`Spool::take`], waiting so long for the lock.
-    ///
-    /// # Errors
-    /// As [`Spool::take`].
     pub fn take_within(&self, name: &str, patience: Duration) -> Result<SpoolQueue, Refusal> {
         let folder = self.make()?;
         let lock = folder.join(format!("{name}.lock"));
@@ -351,7 +330,6 @@ impl Spool {
         })
     }
 
-    /// Makes the folder.
     fn make(&self) -> Result<&Path, Refusal> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             Refusal::new(
@@ -422,15 +400,11 @@ impl Spool {
 }
 
 impl SpoolQueue {
-    /// Where it is.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
     /// What waits. Lines that cannot be read are put aside first: the name of their file is given with it.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or the lines not be put aside.
     pub fn kept(&self) -> io::Result<(Kept, Option<PathBuf>)> {
         let kept = read(&self.file, self.largest)?;
         if kept.damaged.is_empty() {
@@ -451,10 +425,7 @@ impl SpoolQueue {
         Ok(aside)
     }
 
-    /// Keeps one more. When this returns, it is on the disk.
-    ///
-    /// # Errors
-    /// When it is not, or the queue would become too large to be read again.
+    /// Keeps one more. When this returns, it is on the disk. Refuses a queue that would become too large to be read again.
     pub fn push(&self, entry: &SpooledRequest) -> io::Result<usize> {
         let (kept, _) = self.kept()?;
         let line = serde_json::to_string(entry).map_err(io::Error::other)?;
@@ -471,10 +442,8 @@ impl SpoolQueue {
         Ok(kept.entries.len() + kept.rest.len() + 1)
     }
 
-    /// Keeps these and no others: those before them were answered.
-    ///
-    /// # Errors
-    /// When it cannot be written: they are asked for again, with the same keys.
+    /// Keeps these and no others: those before them were answered. When this fails, the requests are sent again with the
+    /// same keys.
     pub fn replace(&self, entries: &[SpooledRequest], rest: &[String]) -> io::Result<()> {
         if entries.is_empty() && rest.is_empty() {
             let (folder, name) = place(&self.file)?;
@@ -502,7 +471,6 @@ fn trouble(act: &str, path: &Path, error: &io::Error) -> Refusal {
     .hint("nothing was queued: the request is lost unless you run it again")
 }
 
-/// The name of a queue for this server.
 fn at_server(whose: &str, server: &str) -> String {
     format!("{whose}@{}", &sha256_hex(server)[..12])
 }
@@ -540,7 +508,6 @@ fn changed_at(file: &Path) -> Time {
     Time::from_millis(seen.map_or(0, |seen| seen.modified.saturating_mul(1_000)))
 }
 
-/// The content of a file.
 fn read(file: &Path, most: usize) -> io::Result<Kept> {
     let bytes = bytes_of(file, most)?.unwrap_or_default();
     let mut kept = Kept::default();

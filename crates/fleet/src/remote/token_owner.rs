@@ -7,9 +7,7 @@ use crate::config::Secret;
 /// The public part of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenOwner {
-    /// The project that it opens.
     pub project: String,
-    /// The id of the token.
     pub token: String,
 }
 

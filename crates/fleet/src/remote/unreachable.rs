@@ -1,6 +1,5 @@
 //! A server that gave no answer, and why.
 
-/// Why there is no answer.
 #[derive(Clone, Debug)]
 pub struct Unreachable {
     /// As it follows the server's name.
@@ -8,7 +7,6 @@ pub struct Unreachable {
     then: Then,
 }
 
-/// What to do about it.
 #[derive(Clone, Debug)]
 enum Then {
     Wait,

@@ -28,7 +28,6 @@ enum Overlong {
 }
 
 impl Page {
-    /// An empty page.
     pub(super) fn new(repeated: Repeated, terminal: bool, width: Option<usize>) -> Self {
         Self {
             text: String::new(),
@@ -56,7 +55,6 @@ impl Page {
         text.lines().for_each(|line| self.hint(line));
     }
 
-    /// The text of the page.
     pub fn text(&self) -> &str {
         self.text.trim_end_matches('\n')
     }
@@ -150,7 +148,6 @@ impl Page {
     }
 }
 
-/// A piece of text with a style.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     text: String,
@@ -170,7 +167,6 @@ impl Cell {
         }
     }
 
-    /// Text in a style.
     pub fn styled(text: impl Display, style: Style) -> Self {
         Self {
             style,
@@ -178,7 +174,6 @@ impl Cell {
         }
     }
 
-    /// Text that matters most.
     pub fn bold(text: impl Display) -> Self {
         Self::styled(text, BOLD)
     }
@@ -188,7 +183,6 @@ impl Cell {
         Self::styled(text, DIM)
     }
 
-    /// This page, indented.
     #[must_use]
     pub fn indent(mut self, by: usize) -> Self {
         self.indent += by;

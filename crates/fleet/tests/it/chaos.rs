@@ -1,7 +1,7 @@
 //! Several servers on one PostgreSQL, many clients, and everything that can happen on the way: servers that are
 //! killed or stand still, connections that break before, during and after a commit, a database that is
 //! restarted. What was acknowledged is there, once; what was not is there once or not at all; locks exclude;
-//! whoever follows the journal sees all of it, in order.
+//! a reader that follows the journal sees all of it, in order.
 //!
 //! Every run has a seed, which it prints: `FLEET_CHAOS_SEED=… FLEET_CHAOS_SECONDS=…` asks for another, or a
 //! longer one.

@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Where the programs are that the demo may use.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The binary, with nothing of the environment of whoever runs the tests.
+/// The binary, with nothing of the environment of the tests.
 fn fleet<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
     command

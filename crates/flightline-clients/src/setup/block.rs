@@ -29,7 +29,6 @@ pub(super) fn install(text: &str) -> Result<String, SetupError> {
     })
 }
 
-/// The text without the block.
 pub(super) fn remove(text: &str) -> Result<String, SetupError> {
     let Some((start, stop)) = find(text)? else {
         return Ok(text.to_owned());
@@ -55,7 +54,6 @@ fn trailing(text: &str) -> Option<&str> {
     without_newline(text, str::strip_suffix)
 }
 
-/// Where the block is.
 fn find(text: &str) -> Result<Option<(usize, usize)>, SetupError> {
     let Some(start) = text.find(BEGIN) else {
         return Ok(None);

@@ -12,21 +12,14 @@ use crate::Client;
 pub(super) const NAME: &str = "flightline";
 const ABOUT: &str = "Keeps the work of coding agents through compactions, crashes and new sessions";
 
-/// A file of a plugin's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginFile {
-    /// Its path below the folder.
     pub path: String,
-    /// What it says.
     pub text: String,
 }
 
 /// The files of a folder that a client installs our plugin from; none when the client installs no plugins. The hooks run `fleet` from
 /// the PATH, because the folder may be handed to others.
-///
-/// # Errors
-///
-/// Never, as long as the hooks can be written into an empty file.
 pub fn plugin_files(client: Client, version: &str) -> Result<Option<Vec<PluginFile>>, SetupError> {
     let (manifest, marketplace) = match client {
         Client::Claude => (
@@ -88,7 +81,6 @@ pub fn plugin_files(client: Client, version: &str) -> Result<Option<Vec<PluginFi
     ]))
 }
 
-/// The commands by which a client installs the plugin from a folder.
 #[must_use]
 pub fn plugin_commands(client: Client, folder: &str) -> Vec<String> {
     let add = if client == Client::Codex {

@@ -10,22 +10,14 @@ use super::setup_file::{Moved, Own, SettingsFormat, SetupFile, SetupScope};
 use super::{SetupError, hooks, json, program, tables};
 use crate::Client;
 
-/// A hook of ours in a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisteredHook {
-    /// The event, in the client's word.
     pub event: String,
-    /// The command, as the client gives it to a shell.
     pub command: String,
-    /// The program that the command starts.
     pub program: String,
 }
 
 /// The hooks of ours in a settings file. A file without any has none of our hooks, whatever else of ours is in it.
-///
-/// # Errors
-///
-/// When the file cannot be read as its kind.
 pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, SetupError> {
     let client = place.client;
     let of = |event: &str, command: String| {
@@ -71,7 +63,6 @@ pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, 
 /// What keeps a client from running its hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookObstacle {
-    /// The obstacle, as a sentence.
     pub what: String,
     /// What a person does about it.
     pub remedy: String,
@@ -98,7 +89,6 @@ pub fn obstacles(
     }
 }
 
-/// A file that is only read.
 pub(super) fn file(
     client: Client,
     scope: SetupScope,

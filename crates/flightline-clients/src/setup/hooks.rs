@@ -2,7 +2,6 @@
 
 use crate::Client;
 
-/// A hook of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hook {
     /// The event, in the client's word.

@@ -12,7 +12,6 @@ use super::setup_file::{SetupFile, SetupScope};
 use super::{JsonPart, SettingsFormat, tables};
 use crate::Client;
 
-/// Where the hooks are in a plugin.
 const HOOKS: &str = "hooks/hooks.json";
 
 /// Our plugin in a client that has it installed and switched on.
@@ -20,14 +19,11 @@ const HOOKS: &str = "hooks/hooks.json";
 pub struct InstalledPlugin {
     /// Its id, such as `flightline@flightline`: the name, and the marketplace that it came from.
     pub id: String,
-    /// Where its files are.
     pub files: PluginFolder,
 }
 
-/// Where the files of a plugin are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginFolder {
-    /// In this folder.
     At(PathBuf),
     /// In a folder of this one that is called by the version: [`newest_version`] says which.
     Versions(SetupFile),
@@ -98,7 +94,7 @@ fn is_ours(id: &str) -> bool {
     id.split('@').next() == Some(NAME)
 }
 
-/// Claude Code lists what is installed, for whom, and where. Its settings say what is switched on, those nearest to the work last.
+/// Claude Code lists the installed plugins, for whom, and where. Its settings say which are switched on, those nearest to the work last.
 fn claude(folder: &Path, read: &dyn Fn(&SetupFile) -> Option<String>) -> Vec<InstalledPlugin> {
     let home = |path: &str, moved| {
         let moved = Some(("CLAUDE_CONFIG_DIR", moved));

@@ -15,7 +15,6 @@ use sheet::{Sheet, array_in, drop_prop, merge, object_in, same, single};
 
 const SERVER: &str = "flightline";
 
-/// The text with our entries.
 pub(super) fn install(
     client: Client,
     parts: &[JsonPart],
@@ -100,7 +99,6 @@ pub(super) fn kept(
     Ok(keys)
 }
 
-/// The commands of our hooks, each with its event.
 pub(super) fn commands(client: Client, text: &str) -> Result<Vec<(String, String)>, SetupError> {
     let sheet = Sheet::open(text)?;
     let Some(events) = single(&sheet, &sheet.object, "hooks")?.and_then(|it| it.object_value())
@@ -286,7 +284,6 @@ fn drop_status_line(sheet: &Sheet) -> Result<bool, SetupError> {
     Ok(found)
 }
 
-/// The command of a status line, when it is ours.
 fn status_command(entry: &CstObject) -> Option<CstNode> {
     let command = entry.get("command")?.value()?;
     let text = command.as_string_lit()?.decoded_value().ok()?;

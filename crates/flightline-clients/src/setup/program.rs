@@ -47,23 +47,19 @@ pub(super) fn quoted(binary: &str) -> String {
     word
 }
 
-/// The command of a hook.
 pub(super) fn hook(binary: &str, client: Client, event: &str) -> String {
     format!("{} hook {client} {event}", quoted(binary))
 }
 
-/// The command of a status line.
 pub(super) fn statusline(binary: &str) -> String {
     format!("{} statusline", quoted(binary))
 }
 
-/// Whether a command is a hook of ours for a client.
 pub(super) fn is_hook(command: &str, client: Client) -> bool {
     after_fleet(command)
         .is_some_and(|mut rest| rest.next() == Some("hook") && rest.next() == Some(client.as_str()))
 }
 
-/// Whether a command is our status line.
 pub(super) fn is_statusline(command: &str) -> bool {
     after_fleet(command).is_some_and(|mut rest| rest.next() == Some("statusline"))
 }
@@ -94,7 +90,6 @@ fn after_fleet(command: &str) -> Option<std::str::SplitWhitespace<'_>> {
     is_fleet(word).then(|| command[end..].split_whitespace())
 }
 
-/// Where the first word of a command ends.
 fn word_end(command: &str) -> usize {
     let mut quote = None;
     let mut escaped = false;

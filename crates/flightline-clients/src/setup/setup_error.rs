@@ -3,7 +3,6 @@
 /// Why a settings file is left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// It cannot be read.
     #[error("line {line}, column {column}: {reason}")]
     Malformed {
         /// The line, from 1.
@@ -20,7 +19,6 @@ pub enum SetupError {
         line: usize,
         /// The column, from 1.
         column: usize,
-        /// The key in the settings file.
         key: String,
         /// The kind of value that is needed.
         expected: &'static str,
@@ -32,21 +30,13 @@ pub enum SetupError {
         line: usize,
         /// Its column, from 1.
         column: usize,
-        /// The key in the settings file.
         key: String,
     },
-    /// A name of ours belongs to another tool.
     #[error("`{what}` is there already, and it is not Flightline's")]
-    Taken {
-        /// The name that another tool has.
-        what: String,
-    },
+    Taken { what: String },
     /// The path cannot be written into a settings file.
     #[error("`{binary}` is not the path of a program called `fleet`")]
-    Program {
-        /// The path of the program.
-        binary: String,
-    },
+    Program { binary: String },
 }
 
 /// The line and the column of a byte, both from 1.

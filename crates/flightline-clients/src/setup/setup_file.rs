@@ -6,7 +6,6 @@ use crate::Client;
 
 use super::hooks;
 
-/// Whom a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetupScope {
     /// One person, in all projects.
@@ -15,12 +14,9 @@ pub enum SetupScope {
     Project,
 }
 
-/// A file that the setup of a client touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupFile {
-    /// The client that reads it.
     pub client: Client,
-    /// Whom it is for.
     pub scope: SetupScope,
     /// Its path below the home folder, or below the repository.
     pub path: String,
@@ -28,22 +24,17 @@ pub struct SetupFile {
     pub instead: Option<&'static str>,
     /// Where it is when a variable of the environment moves it.
     pub moved: Option<Moved>,
-    /// How it is edited.
     pub kind: SettingsFormat,
-    /// Whether it has to be executable.
     pub executable: bool,
 }
 
 /// A variable of the environment that names a folder, and where a file is below that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The name of the variable.
     pub variable: &'static str,
-    /// The path below the folder.
     pub path: String,
 }
 
-/// How a file is edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingsFormat {
     /// JSON, with or without comments. These parts of it are ours.
@@ -56,12 +47,9 @@ pub enum SettingsFormat {
     File(Own),
 }
 
-/// A part of a JSON file that is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonPart {
-    /// The file with the hooks.
     Hooks,
-    /// The MCP server.
     Mcp,
     /// The status line, where there is none yet.
     StatusLine,
@@ -70,9 +58,7 @@ pub enum JsonPart {
 /// A file that is ours as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {
-    /// The plugin for OpenCode.
     Plugin,
-    /// The skill for Claude Code.
     Skill,
     /// The program that Cline runs for an event.
     Script(&'static str),

@@ -10,7 +10,6 @@ use super::{SetupError, program};
 const SERVER: [&str; 2] = ["mcp_servers", "flightline"];
 const BOM: char = '\u{feff}';
 
-/// The text with our MCP server.
 pub(super) fn install(text: &str, binary: &str) -> Result<String, SetupError> {
     let document = parse(text)?;
     if let Some(entry) = find(document.as_table(), &SERVER)
@@ -24,7 +23,6 @@ pub(super) fn install(text: &str, binary: &str) -> Result<String, SetupError> {
     put(text, &SERVER, &[("command", binary.into()), ("args", args)])
 }
 
-/// The text without our MCP server.
 pub(super) fn remove(text: &str) -> Result<String, SetupError> {
     let document = parse(text)?;
     match find(document.as_table(), &SERVER) {
@@ -58,7 +56,6 @@ fn bare(text: &str) -> &str {
     text.strip_prefix(BOM).unwrap_or(text)
 }
 
-/// The item at a path of keys.
 pub(super) fn find<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Item> {
     let (first, rest) = path.split_first()?;
     let mut item = table.get(first)?;
@@ -275,7 +272,6 @@ fn with_bom(text: &str, out: String) -> String {
     }
 }
 
-/// A key as TOML writes it.
 fn name(key: &str) -> String {
     Key::new(key).display_repr().into_owned()
 }

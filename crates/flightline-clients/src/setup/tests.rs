@@ -27,7 +27,6 @@ fn everywhere() -> Vec<SetupFile> {
     all
 }
 
-/// The file of a client that ends with these letters.
 fn place(client: Client, end: &str) -> SetupFile {
     places(client, SetupScope::User)
         .into_iter()

@@ -98,10 +98,6 @@ pub enum Untrusted {
 }
 
 /// The hooks that Codex skips, by the text of `config.toml`. [`codex_trust`] gives the hooks.
-///
-/// # Errors
-///
-/// When the text is not TOML.
 pub fn codex_untrusted(
     config: &str,
     hooks: &[(String, String)],
@@ -121,11 +117,7 @@ pub fn codex_untrusted(
 }
 
 /// How `config.toml` reads with the trust in these hooks, and the way back. [`codex_trust`] gives the hooks, and `undo` is the way back
-/// that the last consent gave, if one was kept.
-///
-/// # Errors
-///
-/// When the text is not TOML, or when a key that is needed holds something else.
+/// that the last consent gave, if one was kept. Refuses when a key that is needed holds something else.
 pub fn trust_hooks(
     before: Option<&str>,
     undo: Option<&SetupUndo>,
@@ -161,10 +153,6 @@ pub struct Left {
 }
 
 /// How `config.toml` reads without the trust in these hooks.
-///
-/// # Errors
-///
-/// When the text is not TOML.
 pub fn distrust_hooks(
     now: &str,
     undo: Option<&SetupUndo>,
@@ -195,10 +183,6 @@ pub fn distrust_hooks(
 
 /// How `config.toml` reads without the connection of its user: as before that, with the trust that has been given to other hooks since.
 /// Its hooks are those in the file at `hooks_json_path`. `None` when `undo` does not lead back from `now`.
-///
-/// # Errors
-///
-/// When the text is not TOML.
 pub fn disconnect(
     now: &str,
     undo: &SetupUndo,
@@ -243,11 +227,8 @@ fn lines(text: &str) -> Vec<&str> {
     lines.filter(|line| !line.is_empty()).collect()
 }
 
-/// The text of `config.toml` with the trust in these hooks. [`codex_trust`] gives them.
-///
-/// # Errors
-///
-/// When the text is not TOML, or when a key that is needed holds something else.
+/// The text of `config.toml` with the trust in these hooks. [`codex_trust`] gives them. Refuses when a key that is needed
+/// holds something else.
 pub fn install_trust(text: &str, hooks: &[(String, String)]) -> Result<String, SetupError> {
     let mut text = text.to_owned();
     for (key, hash) in hooks {
@@ -258,10 +239,6 @@ pub fn install_trust(text: &str, hooks: &[(String, String)]) -> Result<String, S
 }
 
 /// The text of `config.toml` without the trust in these hooks. Where another hash is trusted under a key, it stays.
-///
-/// # Errors
-///
-/// When the text is not TOML.
 pub fn remove_trust(text: &str, hooks: &[(String, String)]) -> Result<String, SetupError> {
     let document = tables::parse(text)?;
     let paths: Vec<[&str; 3]> = hooks

@@ -82,7 +82,6 @@ impl SetupUndo {
         Some(Self::between(original.as_deref(), next, self.kept.clone()))
     }
 
-    /// Whether the install created the file.
     #[must_use]
     pub fn created(&self) -> bool {
         self.created
@@ -98,7 +97,6 @@ fn digest(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// Bytes in hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(bytes.len() * 2);
     for byte in bytes {

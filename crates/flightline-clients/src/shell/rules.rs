@@ -264,7 +264,6 @@ pub fn script(program: &str, arguments: &[&str]) -> Option<String> {
     script.map(|it| (*it).to_owned())
 }
 
-/// Whether it is a shell.
 pub fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
 }
@@ -353,7 +352,6 @@ fn rm(arguments: &[&str]) -> Option<Destructive> {
         .flatten()
 }
 
-/// Whether an SQL text drops or empties something.
 fn drops(sql: &str) -> bool {
     let mut words = sql
         .split(|c: char| !c.is_alphanumeric() && c != '_')

@@ -3,10 +3,8 @@
 
 use std::str::Chars;
 
-/// One simple command.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Simple {
-    /// The words of the command.
     pub words: Vec<String>,
     /// The here-document that it reads.
     pub stdin: Option<String>,
@@ -42,7 +40,6 @@ struct HereDocument {
     reader: Option<usize>,
 }
 
-/// The word that is being read.
 #[derive(Default)]
 struct Word {
     text: String,
@@ -50,11 +47,9 @@ struct Word {
     begun: bool,
 }
 
-/// What the next word is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Argument,
-    /// The file of a redirection.
     File,
     /// The end mark of a here-document.
     Delimiter,

@@ -10,7 +10,6 @@ use crate::Client;
 /// The ids of sessions that do not exist begin with this.
 const MARK: &str = "fleet-doctor-";
 
-/// An event that tries a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The event, in the client's word: one whose answer reaches the model.

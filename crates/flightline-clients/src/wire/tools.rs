@@ -5,12 +5,10 @@ use serde_json::Value;
 use crate::json::{first, text, unwrapped};
 use crate::{ClientTask, ClientTaskStatus, ToolUse};
 
-/// What kind of tool a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
     /// It changes the files that its input names.
     Edit,
-    /// It runs a shell command.
     Shell,
     /// It replaces the client's own task list.
     Tasks,
@@ -62,7 +60,6 @@ pub fn exit_reason(code: i64, output: &str) -> Option<String> {
     })
 }
 
-/// The exit code that a result names.
 pub fn exit_code(result: &Value) -> Option<i64> {
     let code = |value: &Value| first(value, &["exit_code", "exitCode"])?.as_i64();
     code(result).or_else(|| code(result.get("metadata")?))
@@ -184,7 +181,6 @@ fn sequence(commands: &Value) -> Option<String> {
     }
 }
 
-/// The command line of a list of arguments.
 fn arguments(words: &[Value]) -> Option<String> {
     let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
     let words = words?;

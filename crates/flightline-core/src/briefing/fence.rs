@@ -12,7 +12,7 @@ const JOINER: char = '\u{200d}';
 /// An author's name is cut to this.
 const LABEL: Size = Size::new(32, 48);
 
-/// The briefing without its data: every fenced block is removed, author and all. What is left of a
+/// The briefing without its data: every fenced block is removed, author and all. The rest of a
 /// text from [`write()`](super::write()) is exactly [`template`](super::template).
 #[must_use]
 pub fn strip_data(text: &str, nonce: &str) -> String {
@@ -28,10 +28,7 @@ pub fn strip_data(text: &str, nonce: &str) -> String {
 }
 
 /// Whether a constraint can be put into a briefing word for word. The operation that writes a constraint asks, so that no
-/// briefing fails later.
-///
-/// # Errors
-/// When it holds a character that cannot be seen, unless that makes an emoji of its neighbours.
+/// briefing fails later. Refuses a character that cannot be seen, unless that makes an emoji of its neighbours.
 pub fn check_constraint(text: &str) -> Result<(), Refusal> {
     let mut before = None;
     let mut chars = text.chars().enumerate().peekable();
@@ -118,7 +115,6 @@ fn begins_tag(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '/' | '!' | '?')
 }
 
-/// An author as one word.
 pub(super) fn label(author: &str, nonce: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | ':' | '-' | '@' | '+');
     let word: String = author

@@ -1,4 +1,4 @@
-//! Files in a briefing: what is wrong first, many of one folder as one line.
+//! Files in a briefing: the wrong ones first, many of one folder as one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,21 +15,16 @@ const MOST_LINES: usize = 24;
 const FEWEST_IN_FOLDER: usize = 4;
 /// Deeper folders are not told apart.
 const DEEPEST: usize = 8;
-/// A path is cut to this.
 const PATH: Size = Size::new(100, 150);
 
-/// Files, as they are ranked.
 pub(super) struct Files(Vec<(FileMark, String)>);
 
-/// A line, and what it stands for.
 pub(super) struct FileLine {
     pub text: String,
     pub files: usize,
-    /// Whether a path was cut.
     pub cut: bool,
 }
 
-/// The lines to show.
 pub(super) struct FileListing {
     pub lines: Vec<FileLine>,
     pub rolled_up: bool,

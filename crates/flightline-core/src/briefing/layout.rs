@@ -20,7 +20,6 @@ pub(super) const PARTLY: &str =
 /// A title, or what was done last, is cut to this.
 const TITLE: Size = Size::new(100, 150);
 
-/// A briefing, as far as it is written.
 pub(super) struct Draft<'a> {
     nonce: &'a str,
     pub text: String,
@@ -40,7 +39,6 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Our own words.
     fn say(&mut self, words: &str) {
         self.text.push_str(words);
         self.template.push_str(words);
@@ -71,7 +69,6 @@ pub(super) struct Commands {
     /// The acting agent as an option of a command; empty when the reader is no agent.
     agent: String,
     mission_id: String,
-    /// The command that prints the whole briefing.
     pub context: String,
     /// What the briefing was made of, uncut.
     pub facts: String,
@@ -103,7 +100,6 @@ impl Commands {
         }
     }
 
-    /// What the agent does.
     fn act(&self, what: &str) -> String {
         format!("fleet {what}{}", self.agent)
     }

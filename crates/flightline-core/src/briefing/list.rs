@@ -28,7 +28,6 @@ pub(super) enum Zone {
     Rest,
 }
 
-/// The heading over a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Heading {
     pub zone: Zone,
@@ -80,15 +79,12 @@ const DEAD_ENDS: Heading = Heading {
 const CHANGES: Heading = heading(Zone::Rest, "Changed While You Were Away", "changes");
 const MAIL: Heading = heading(Zone::Rest, "Unread Mail", "mail");
 
-/// A list under its heading.
 pub(super) struct BriefingSection {
     pub heading: &'static Heading,
     content: Content,
-    /// The command that shows all of it.
     command: String,
-    /// What it takes, at most, to say what is not shown.
+    /// The most room that the sentence about omitted entries takes.
     footer: Size,
-    /// What would be enough.
     need: Size,
     /// What it takes to say anything.
     floor: Size,
@@ -99,7 +95,6 @@ pub(super) enum Content {
     Files { files: Files, fence: Size },
 }
 
-/// What one author has to say.
 pub(super) struct Voice {
     label: String,
     /// What the fence around it costs.
@@ -135,22 +130,18 @@ impl Entry {
     }
 }
 
-/// As much of a section as fits.
 #[derive(Default)]
 pub(super) struct ShownSection {
     pub blocks: Vec<Block>,
-    /// The line about entries that are not shown.
     pub footer: String,
     pub size: Size,
 }
 
-/// Lines of one author.
 pub(super) struct Block {
     pub label: String,
     pub lines: Vec<String>,
 }
 
-/// What of a list is not there.
 #[derive(Default)]
 struct Loss {
     /// How many files there are, when folders stand for them.
@@ -316,7 +307,7 @@ impl BriefingSection {
         }
     }
 
-    /// As much as has lines that cost no more than `room`. What is said about the rest comes on top.
+    /// As much as has lines that cost no more than `room`. The sentence about the rest comes on top.
     fn part(&self, room: Size) -> ShownSection {
         let (blocks, lines, loss) = match &self.content {
             Content::Quotes { voices, count } => show_voices(voices, *count, room),
@@ -378,7 +369,6 @@ fn show_voices(voices: &[Voice], count: usize, room: Size) -> (Vec<Block>, Size,
     (blocks, size, loss)
 }
 
-/// An entry that is shown.
 struct Pick<'a> {
     voice: &'a Voice,
     place: usize,

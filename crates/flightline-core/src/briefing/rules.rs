@@ -18,7 +18,6 @@ const CONSTRAINTS: Heading = heading(Zone::Head, "Constraints", "constraints");
 /// How much of the room for constraints is used, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConstraintRoom {
-    /// What there is.
     pub limit: usize,
     /// What the constraints that hold already take.
     pub used: usize,
@@ -40,9 +39,6 @@ impl ConstraintRoom {
     }
 
     /// Refuses a constraint for which there is no room: briefings would have to cut it.
-    ///
-    /// # Errors
-    /// When it does not fit.
     pub fn check(self) -> Result<(), Refusal> {
         let Self {
             limit,

@@ -47,7 +47,6 @@ impl Size {
         Self { chars: 1, thirds }
     }
 
-    /// In whole tokens.
     pub const fn tokens(self) -> usize {
         self.thirds.div_ceil(3)
     }
@@ -97,7 +96,6 @@ impl std::iter::Sum for Size {
 /// A part of a briefing that wants room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SizeRequest {
-    /// How much is useful.
     pub need: Size,
     /// With less than this, nothing can be said.
     pub floor: Size,
@@ -141,7 +139,7 @@ pub(super) fn fair(asks: &[SizeRequest], room: Size) -> Vec<Size> {
         .collect()
 }
 
-/// The most that everybody can have, when those who want less leave the rest to the others.
+/// The most that each request can have, when smaller ones leave the rest to the others.
 pub(super) fn level(wishes: impl Iterator<Item = usize>, mut room: usize) -> usize {
     let mut wishes: Vec<usize> = wishes.collect();
     wishes.sort_unstable();

@@ -32,7 +32,6 @@ pub enum Digest {
 }
 
 impl Digest {
-    /// What new checkpoints have.
     pub const NEW: Self = Self::Buckets;
 
     /// As serde asks: that of the first ones is not written.
@@ -42,7 +41,6 @@ impl Digest {
     }
 }
 
-/// The section a kind of subject belongs to.
 #[must_use]
 pub const fn section_of(kind: Kind) -> Option<&'static str> {
     match kind {
@@ -68,13 +66,9 @@ pub const fn section_of(kind: Kind) -> Option<&'static str> {
 /// One line of a section: a value, named by its revision and hash.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DigestLine {
-    /// The kind of the subject.
     pub kind: Kind,
-    /// The id of the subject.
     pub id: String,
-    /// The revision of the value.
     pub rev: u64,
-    /// The SHA-256 of its text.
     pub sha: String,
 }
 
@@ -127,7 +121,6 @@ fn by_buckets(lines: &[DigestLine]) -> BTreeMap<String, SectionDigest> {
     sections_of_kinds(kinds)
 }
 
-/// Puts the digests of kinds together to sections.
 #[must_use]
 pub fn sections_of_kinds(
     kinds: impl IntoIterator<Item = (Kind, SectionDigest)>,
@@ -153,12 +146,9 @@ pub fn sections_of_kinds(
     sections.collect()
 }
 
-/// Whether a value is there, after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It has a new value.
     There,
-    /// It is gone.
     Gone,
 }
 
@@ -285,7 +275,7 @@ mod tests {
     }
 
     proptest! {
-        /// However values came, changed and went: what was kept up to date is what is computed anew.
+        /// However values came, changed and went: the digest that was kept up to date equals the one computed anew.
         #[test]
         fn a_digest_that_follows_changes_is_the_one_computed_anew(
             acts in prop::collection::vec((0_u8..40, 0_u64..5, any::<bool>()), 0..200),

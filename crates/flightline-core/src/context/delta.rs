@@ -54,7 +54,6 @@ pub enum DeltaFile {
 }
 
 impl DeltaChange {
-    /// This change as the dialect has it.
     #[must_use]
     pub fn to_delta(&self) -> Json {
         match self {
@@ -127,24 +126,19 @@ pub fn changes(before: &[Sortie], now: &[Sortie]) -> Vec<DeltaChange> {
 /// The decision on a change that another program wrote down.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeltaDecision<'a> {
-    /// The sortie is put where the change says.
     Move {
-        /// The sortie that moves.
         sortie: &'a Sortie,
-        /// The status that it moves to.
         to: SortieStatus,
     },
-    /// It is there already.
     Already,
     /// Nothing: the change is kept as it is.
     Kept {
-        /// Why the change is not applied.
         why: String,
     },
 }
 
 /// Decides about a change, by the sorties as they are. Only tasks on the board can be moved: figures are
-/// counted here, and what is not known is not guessed.
+/// counted here, and unknown figures are not guessed.
 #[must_use]
 pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> DeltaDecision<'a> {
     let kept = |why: String| DeltaDecision::Kept { why };
@@ -206,7 +200,6 @@ fn completed(sorties: &[Sortie]) -> u64 {
     sorties.iter().filter(done).count() as u64
 }
 
-/// Where a task of a column stands.
 fn status_of(column: &str) -> Option<SortieStatus> {
     let first = [
         SortieStatus::Pending,

@@ -1,4 +1,4 @@
-//! When a document was written, and what that means for what is known: one rule for all dialects.
+//! When a document was written, and what that means for the stored state: one rule for all dialects.
 //!
 //! What a document says happened when it says, never later than now. It takes nothing back that is newer than
 //! itself: the copy that a stale agent or `git checkout` puts into its place is an older one, and is refused.
@@ -11,7 +11,7 @@ use crate::time::{Millis, Time};
 /// Files tell whole seconds: what lies less than one apart may be of the same moment.
 const SECOND: Millis = 1_000;
 
-/// How a document that arrives stands to what is known of the same thing.
+/// How a document that arrives stands to the stored state of the same thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentArrival {
     /// Nothing newer is known: it has the last word.
@@ -19,13 +19,13 @@ pub enum DocumentArrival {
     /// Something newer is known, but its writer had the file as it was last seen: what it changed there is news,
     /// where nothing newer is known of the same.
     Alongside,
-    /// It was written before the file was as it was last seen, or before what is known.
+    /// It was written before the file was as it was last seen, or before the last stored change.
     Older,
 }
 
 impl DocumentArrival {
     /// Judges a document that was `written` then. `shown` is the time in the file as it was last seen, `known` the
-    /// time of what is known. One that tells no time is of the moment it arrives.
+    /// time of the last stored change. One that tells no time is of the moment it arrives.
     #[must_use]
     pub fn of(written: Option<Time>, shown: Option<Time>, known: Option<Time>) -> Self {
         let Some(written) = written else {
@@ -41,7 +41,6 @@ impl DocumentArrival {
 }
 
 impl DialectDocument {
-    /// When it says that it was written; none when it does not say.
     #[must_use]
     pub fn written(&self) -> Option<Time> {
         match self.dialect() {

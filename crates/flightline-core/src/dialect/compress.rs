@@ -34,28 +34,20 @@ pub enum Compression {
 /// Bytes that cannot be packed or unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum CompressError {
-    /// The content is larger than allowed.
     #[error("it unfolds into more than {max} bytes")]
-    TooLarge {
-        /// The largest size that is allowed.
-        max: usize,
-    },
+    TooLarge { max: usize },
     /// They are not what they claim to be, or not all of it.
     #[error("its {} data is damaged: {cause}", .compression.as_str())]
     Damaged {
-        /// What they claim to be.
         compression: Compression,
-        /// The error of the decoder.
         #[source]
         cause: io::Error,
     },
 }
 
 impl Compression {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::None, Self::Gzip, Self::Lz4, Self::Zstd];
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -77,7 +69,6 @@ impl Compression {
         }
     }
 
-    /// The compression this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == word)
@@ -102,10 +93,7 @@ impl Compression {
         }
     }
 
-    /// Compresses. The same bytes give the same bytes.
-    ///
-    /// # Errors
-    /// When a compressor gives up, for want of memory.
+    /// Compresses. The same bytes give the same bytes. Fails when the compressor runs out of memory.
     pub fn pack(self, bytes: &[u8]) -> Result<Vec<u8>, CompressError> {
         let packed = || -> io::Result<Vec<u8>> {
             match self {
@@ -135,10 +123,7 @@ impl Compression {
         packed().map_err(|cause| self.damaged(cause))
     }
 
-    /// Unfolds at most `max` bytes.
-    ///
-    /// # Errors
-    /// When there are more, or the bytes are damaged, cut short, or followed by others.
+    /// Unfolds at most `max` bytes. Refuses more than that, and bytes that are damaged, cut short, or followed by others.
     pub fn unpack(self, bytes: &[u8], max: usize) -> Result<Vec<u8>, CompressError> {
         match self {
             Self::None => all_of(bytes, max),
@@ -185,9 +170,6 @@ impl Compression {
 }
 
 /// The text in a document's file, compressed or not: what its bytes say counts, not its name.
-///
-/// # Errors
-/// When they are damaged, unfold into more than a document may have, or are not UTF-8.
 pub fn unfolded(bytes: &[u8], file: &str) -> Result<String, Refusal> {
     let refused = |error: CompressError| {
         let code = match &error {

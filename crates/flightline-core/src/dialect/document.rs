@@ -25,7 +25,6 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All of them.
     pub const ALL: [Self; 4] = [
         Self::Sitebuilder,
         Self::Epic,
@@ -44,7 +43,6 @@ impl Dialect {
         }
     }
 
-    /// The dialect this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == word)
@@ -72,9 +70,6 @@ pub struct DialectDocument {
 
 impl DialectDocument {
     /// Reads a document. Whether the checksums of one of seed D are right is for [`orchestrator::verify`] to say.
-    ///
-    /// # Errors
-    /// When the text is not one of that dialect, or of a newer version; the error says why and where.
     pub fn read(dialect: Dialect, text: &str) -> Result<Self, Unreadable> {
         let json = Json::parse(text)?;
         if matches!(dialect, Dialect::Orchestrator | Dialect::Recovery) {
@@ -103,7 +98,6 @@ impl DialectDocument {
         }
     }
 
-    /// The dialect that the document is in.
     #[must_use]
     pub const fn dialect(&self) -> Dialect {
         self.dialect

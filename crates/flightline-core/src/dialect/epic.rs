@@ -20,7 +20,6 @@ pub use self::texts::{
 
 const MINUTE: Millis = 60_000;
 
-/// An agent's checkpoint.
 pub(super) const CHECKPOINT: FieldForm = Object(&[
     // `Agent-Primary`, `Secondary-A`.
     ("agent_id", Must, Text),

@@ -21,11 +21,8 @@ pub enum Json {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number.
     Number(Number),
-    /// A string of text.
     Text(String),
-    /// A list.
     List(Vec<Json>),
     /// An object, its keys in their order; no key twice.
     Object(Vec<(String, Json)>),
@@ -45,12 +42,9 @@ enum Repr {
 
 impl Json {
     /// Reads a document. A byte order mark in front is passed over, because editors on Windows put one
-    /// there and nothing is lost without it; it is never written.
-    ///
-    /// # Errors
-    /// When it is not JSON, ends too early, is larger than [`MAX_BYTES`](super::MAX_BYTES), nested deeper
-    /// than [`MAX_DEPTH`](super::MAX_DEPTH), has a key twice in one object, half a surrogate pair, or a
-    /// number that no double can hold.
+    /// there and nothing is lost without it; it is never written. Refuses a document that is larger than
+    /// [`MAX_BYTES`](super::MAX_BYTES), nested deeper than [`MAX_DEPTH`](super::MAX_DEPTH), has a key twice in one object,
+    /// half a surrogate pair, or a number that no double can hold.
     pub fn parse(text: &str) -> Result<Self, Unreadable> {
         parse::document(text)
     }
@@ -68,7 +62,6 @@ impl Json {
         }
     }
 
-    /// The value under a key of an object.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         let Self::Object(fields) = self else {
@@ -154,7 +147,6 @@ impl Number {
         finite.then(|| Self(Repr::Written(text.into())))
     }
 
-    /// A whole number.
     #[must_use]
     pub const fn whole(value: i64) -> Self {
         Self(Repr::Whole(value))

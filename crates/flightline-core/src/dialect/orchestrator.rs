@@ -22,12 +22,10 @@ pub use self::store::{
 };
 pub use self::trigger::{DESTRUCTIVE_OPERATIONS, TriggerCause, reason_of, trigger_of};
 
-/// The version of the documents this code writes.
 pub const VERSION: &str = "1.0.0";
 /// An agent that failed so often is not tried again.
 pub const RETRY_LIMIT: u64 = 3;
 
-/// A checkpoint.
 pub(super) const CHECKPOINT: FieldForm = Object(&[
     ("id", Must, Uuid),
     ("version", Must, Text),
@@ -43,10 +41,8 @@ pub(super) const CHECKPOINT: FieldForm = Object(&[
     ("recovery", Must, RECOVERY),
 ]);
 
-/// Where a checkpoint stands.
 const STATUSES: &[&str] = &["creating", "valid", "corrupted", "expired", "archived"];
 
-/// Where the workflow was.
 const WORKFLOW: FieldForm = Object(&[
     ("currentState", Must, Text),
     ("previousState", May, Text),
@@ -62,7 +58,6 @@ const STATE_ENTRY: FieldForm = Object(&[
     ("trigger", Must, Text),
 ]);
 
-/// What the agents were at.
 const AGENTS: FieldForm = List(&Object(&[
     ("agentId", Must, Text),
     (
@@ -83,7 +78,6 @@ const AGENTS: FieldForm = List(&Object(&[
     ),
 ]));
 
-/// What the agents knew.
 const CONTEXT: FieldForm = Object(&[
     ("projectId", Must, Text),
     ("sessionId", Must, Text),
@@ -94,7 +88,6 @@ const CONTEXT: FieldForm = Object(&[
     ("decisions", Must, List(&DECISION)),
 ]);
 
-/// Something that was made.
 const ARTIFACT: FieldForm = Object(&[
     ("id", Must, Text),
     ("type", Must, Text),
@@ -102,7 +95,6 @@ const ARTIFACT: FieldForm = Object(&[
     ("checksum", Must, Text),
 ]);
 
-/// Something that was decided.
 const DECISION: FieldForm = Object(&[
     ("id", Must, Text),
     ("decision", Must, Text),
@@ -110,7 +102,6 @@ const DECISION: FieldForm = Object(&[
     ("madeAt", Must, Time),
 ]);
 
-/// What had become of files, and what git said.
 const FILE_SYSTEM: FieldForm = Object(&[
     ("modifiedFiles", Must, List(&MODIFIED_FILE)),
     ("createdFiles", Must, List(&Text)),
@@ -118,7 +109,6 @@ const FILE_SYSTEM: FieldForm = Object(&[
     ("gitStatus", May, GIT_STATUS),
 ]);
 
-/// A file that was changed.
 const MODIFIED_FILE: FieldForm = Object(&[
     ("path", Must, Text),
     ("checksum", Must, Text),
@@ -126,7 +116,6 @@ const MODIFIED_FILE: FieldForm = Object(&[
     ("modifiedAt", Must, Time),
 ]);
 
-/// What git said.
 const GIT_STATUS: FieldForm = Object(&[
     ("branch", Must, Text),
     ("commitHash", Must, Text),
@@ -135,7 +124,6 @@ const GIT_STATUS: FieldForm = Object(&[
     ("unstagedFiles", Must, List(&Text)),
 ]);
 
-/// About the document itself.
 const METADATA: FieldForm = Object(&[
     ("orchestratorVersion", Must, Text),
     // The seed writes 0; we write the length of the text before it is compressed.
@@ -149,7 +137,6 @@ const METADATA: FieldForm = Object(&[
     ("checksums", Must, CHECKSUMS),
 ]);
 
-/// What a checkpoint's sections hash to.
 const CHECKSUMS: FieldForm = Object(&[
     ("workflow", Must, Text),
     ("agents", Must, Text),
@@ -166,7 +153,6 @@ const RECOVERY: FieldForm = Object(&[
     ("blockers", Must, List(&Text)),
 ]);
 
-/// Whether a checkpoint says that it was archived.
 #[must_use]
 pub fn is_archived(checkpoint: &Json) -> bool {
     checkpoint.word("status") == "archived"

@@ -18,7 +18,6 @@ pub use self::files::{
 };
 pub use self::start::{Expected, Invalid, Start, start};
 
-/// The version of the documents this code writes.
 pub const VERSION: &str = "1.0";
 /// So many tasks of the backlog are named.
 pub const BACKLOG: usize = 5;
@@ -33,7 +32,6 @@ pub(super) const ONE_LINE: &[&str] = &[
     "deltaChanges",
 ];
 
-/// A checkpoint.
 pub(super) const CHECKPOINT: FieldForm = Object(&[
     ("version", Out, Text),
     // When it was taken; none when there is none to resume from.
@@ -67,7 +65,6 @@ const STATE: FieldForm = Object(&[
 /// A task of the backlog: the example has objects, and an id alone will do.
 const BACKLOG_TASK: FieldForm = Object(&[("id", Must, Text), ("title", Out, Text)]);
 
-/// What the work was about.
 const CONTEXT: FieldForm = Object(&[
     ("STACK_ID", Out, Text),
     ("currentSprint", Out, Text),
@@ -88,7 +85,6 @@ pub fn resume_instructions(task: Option<&str>) -> String {
     )
 }
 
-/// Tasks that are being worked on.
 #[must_use]
 pub fn in_progress(checkpoint: &Json) -> Vec<&str> {
     let state = &checkpoint["state"];

@@ -12,10 +12,8 @@ use crate::time::{NotATime, Time};
 /// The fields of an object that a seed knows, in its order.
 pub(super) type FieldReader = &'static [(&'static str, Need, FieldForm)];
 
-/// Whether a field must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// It must be there.
     Must,
     /// It may be left out, but is never `null`: seed D.
     May,
@@ -25,7 +23,6 @@ pub(super) enum Need {
     Out,
 }
 
-/// The values that may stand in a place.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FieldForm {
     Any,
@@ -38,12 +35,10 @@ pub(super) enum FieldForm {
     Percent,
     /// A number, or `null` while it is not known.
     Score,
-    /// A point in time.
     Time,
     /// A point in time; empty or `null` when there is none.
     MaybeTime,
     Uuid,
-    /// One of these words.
     Word(&'static [&'static str]),
     /// The id of a task, or a list of ids.
     Tasks,
@@ -51,7 +46,6 @@ pub(super) enum FieldForm {
     /// An object whose keys the file chooses.
     Named(&'static FieldForm),
     Object(FieldReader),
-    /// Text, or else this.
     TextOr(&'static FieldForm),
 }
 

@@ -30,7 +30,6 @@ pub const STATUS_FILE: &str = "progress/STATUS.md";
 
 const ARCHIVED: &str = "-complete";
 
-/// A task's checkpoint.
 pub(super) const CHECKPOINT: FieldForm = Object(&[
     // Agent, task and the time it began, as one word.
     ("checkpoint_id", Must, Text),
@@ -73,7 +72,6 @@ const ITEM: FieldForm = Object(&[
     ("output", Null, Text),
 ]);
 
-/// Something that went wrong.
 const ERROR: FieldForm = Object(&[
     ("type", Null, Text),
     ("message", Must, Text),
@@ -81,24 +79,18 @@ const ERROR: FieldForm = Object(&[
     ("blocking", Null, Bool),
 ]);
 
-/// Where the agent is in its run.
 const CONTEXT: FieldForm = Object(&[
     ("last_processed", Null, Text),
     ("next_to_process", Null, Text),
     ("notes", Null, Text),
 ]);
 
-/// A sign of life.
 const HEARTBEAT: FieldForm = Object(&[
     ("last_beat", Must, Stamp),
     ("interval_seconds", Null, Whole),
     ("status", Null, Text),
 ]);
 
-/// Reads a part of a checkpoint.
-///
-/// # Errors
-/// When the text is not one; the error says why and where.
 pub fn read_part(text: &str) -> Result<Json, Unreadable> {
     let part = Json::parse(text)?;
     CHECKPOINT.check_part(&part)?;
@@ -107,24 +99,17 @@ pub fn read_part(text: &str) -> Result<Json, Unreadable> {
 
 /// The file of a task that is being worked on: `migration-T060.json`.
 ///
-/// Two pairs can have the same file (`a-b` with `c`, and `a` with `b-c`), so what is in it decides whose
-/// it is.
-///
-/// # Errors
-/// When agent or task cannot be part of a file's name, or the name would be that of an archive.
+/// Two pairs can have the same file (`a-b` with `c`, and `a` with `b-c`), so its content decides whose
+/// it is. Refuses an agent or task that cannot be part of a file's name, and a name that would be that of an archive.
 pub fn file_name(agent: &str, task: &str) -> Result<String, Refusal> {
     Ok(format!("{}.json", stem(agent, task)?))
 }
 
 /// The file of a task that is complete: `migration-T060-complete.json`.
-///
-/// # Errors
-/// As [`file_name`].
 pub fn archive_name(agent: &str, task: &str) -> Result<String, Refusal> {
     Ok(format!("{}{ARCHIVED}.json", stem(agent, task)?))
 }
 
-/// Whether a file is an archive by its name.
 #[must_use]
 pub fn is_archive(file: &str) -> bool {
     file.strip_suffix(".json")
@@ -132,9 +117,6 @@ pub fn is_archive(file: &str) -> bool {
 }
 
 /// A checkpoint's id: `migration-T060-20251208-143025`.
-///
-/// # Errors
-/// As [`file_name`].
 pub fn checkpoint_id(agent: &str, task: &str, started: Time) -> Result<String, Refusal> {
     let stem = stem(agent, task)?;
     Ok(format!("{stem}-{}", stamped(started, "%Y%m%d-%H%M%S")))
@@ -152,10 +134,8 @@ fn stem(agent: &str, task: &str) -> Result<String, Refusal> {
 }
 
 /// Takes over what a part says. What it does not say stays: files are added, parts of the task are known by their id,
-/// criteria, scores and the context by their keys; everything else is replaced.
-///
-/// # Errors
-/// When it names another checkpoint, agent or task; then nothing is changed.
+/// criteria, scores and the context by their keys; everything else is replaced. A part that names another checkpoint, agent
+/// or task is refused, and nothing is changed.
 pub fn apply(checkpoint: &mut Json, part: Json) -> Result<(), Refusal> {
     for (what, key) in [
         ("checkpoint", "checkpoint_id"),
@@ -195,7 +175,7 @@ pub fn apply(checkpoint: &mut Json, part: Json) -> Result<(), Refusal> {
             ("acceptance_criteria_met" | "review_scores", Json::Object(newer)) => {
                 replace(FieldForm::Any, CHECKPOINT.slot(checkpoint, &key), newer);
             }
-            // That there are none of these does not take back what is known.
+            // An empty list does not take back known entries.
             (
                 "files_created"
                 | "files_modified"
@@ -228,7 +208,6 @@ fn apply_subtasks(subtasks: &mut Json, mut newer: Vec<(String, Json)>) {
     }
 }
 
-/// Sets each of these fields of an object.
 fn replace(form: FieldForm, object: &mut Json, newer: Vec<(String, Json)>) {
     if !matches!(object, Json::Object(_)) {
         *object = Json::Object(Vec::new());

@@ -8,7 +8,6 @@ use super::json::Json;
 use crate::error::{Code, Refusal};
 use crate::redact::shown;
 
-/// The largest document that is read, in bytes.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// How deep lists and objects may stand in each other.
 pub const MAX_DEPTH: usize = 64;
@@ -17,99 +16,61 @@ pub const MAX_DEPTH: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}{place}")]
 pub struct Unreadable {
-    /// The kind of fault.
     pub fault: DocumentFault,
-    /// Where in the document the fault is.
     pub place: SourcePosition,
 }
 
-/// The fault of a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentFault {
     /// It is larger than [`MAX_BYTES`].
     #[error("it has {bytes} bytes, and at most {MAX_BYTES} are read")]
-    TooLarge {
-        /// The size of the file in bytes.
-        bytes: usize,
-    },
+    TooLarge { bytes: usize },
     /// It is nested deeper than [`MAX_DEPTH`].
     #[error("it is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// Its bytes are no text.
     #[error("it is not UTF-8")]
     NotUtf8,
-    /// There is nothing in it.
     #[error("it is empty")]
     Empty,
-    /// It stops in the middle.
     #[error("it ends too early")]
     CutShort,
-    /// It is not JSON.
     #[error("expected {expected}, found {found:?}")]
-    Syntax {
-        /// What could stand here.
-        expected: &'static str,
-        /// What stands here.
-        found: char,
-    },
+    Syntax { expected: &'static str, found: char },
     /// A key stands twice in one object: readers disagree on which one counts.
     #[error("the key `{}` stands twice", shown(.key))]
-    DuplicateKey {
-        /// The key that stands twice.
-        key: String,
-    },
+    DuplicateKey { key: String },
     /// Half of a character that takes two `\u` escapes.
     #[error("half a surrogate pair, which is no character")]
     LoneSurrogate,
-    /// A number that no reader can hold.
     #[error("a number too large to hold")]
     NumberTooLarge,
-    /// A value of another type.
     #[error("expected {expected}, found {found}")]
     WrongType {
-        /// What should stand here.
         expected: &'static str,
-        /// What stands here.
         found: &'static str,
     },
-    /// A field that must be there is not.
     #[error("`{key}` is missing")]
-    Missing {
-        /// The key that is missing.
-        key: &'static str,
-    },
+    Missing { key: &'static str },
     /// A word that means nothing here.
     #[error("`{}` is none of {known}", shown(.word))]
-    UnknownWord {
-        /// The word that is not known.
-        word: String,
-        /// The words that are known.
-        known: String,
-    },
+    UnknownWord { word: String, known: String },
     /// A text that is not what this field holds.
     #[error("`{}` is not {expected}", shown(.text))]
     Malformed {
-        /// The text that does not fit.
         text: String,
-        /// What should stand here.
         expected: &'static str,
     },
     /// It was written by a newer version of its system.
     #[error("its version is `{}`, and only {known} is understood", shown(.version))]
     Newer {
-        /// The version that the document has.
         version: String,
-        /// The versions that this program reads.
         known: &'static str,
     },
 }
 
-/// Where in a document something stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourcePosition {
-    /// In the document as a whole.
     Whole,
-    /// At a character.
     Line {
         /// The line, from 1.
         line: usize,
@@ -131,7 +92,6 @@ impl fmt::Display for SourcePosition {
 }
 
 impl Unreadable {
-    /// Trouble with the document as a whole.
     #[must_use]
     pub const fn whole(fault: DocumentFault) -> Self {
         Self {
@@ -185,13 +145,11 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// The root of a document.
     pub const ROOT: Path<'static> = Path {
         parent: None,
         step: Step::Root,
     };
 
-    /// The value under a key.
     #[must_use]
     pub const fn key(&'a self, key: &'a str) -> Self {
         Self {
@@ -200,7 +158,6 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The value at a place in a list.
     #[must_use]
     pub const fn index(&'a self, index: usize) -> Self {
         Self {
@@ -209,7 +166,6 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// A fault at this place.
     #[must_use]
     pub fn wrong(&self, fault: DocumentFault) -> Unreadable {
         Unreadable {

@@ -1,4 +1,4 @@
-//! Whether what was said of files is still true.
+//! Whether the reports about files are still true.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,15 @@ use crate::time::Time;
 /// Something that was said of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The file that the report names.
     pub path: RepoPath,
-    /// The report about the file.
     pub said: ReportedFile,
-    /// When, where that is known.
     pub at: Option<Time>,
-    /// What it hashed to, where that was said too.
     pub checksum: Option<String>,
 }
 
-/// A report about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportedFile {
-    /// That it was made or changed.
     There,
-    /// That it was deleted.
     Gone,
 }
 
@@ -74,7 +67,6 @@ impl TreeCheck {
         found.ok().map(|index| self.files[index].mark)
     }
 
-    /// How many files have this mark.
     #[must_use]
     pub fn count(&self, mark: FileMark) -> usize {
         self.files.iter().filter(|file| file.mark == mark).count()

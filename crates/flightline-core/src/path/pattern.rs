@@ -97,7 +97,6 @@ fn parts(text: &str, read: fn(&str) -> Part) -> Vec<Part> {
     }
 }
 
-/// One part of a path.
 enum Part {
     /// `**`
     AnyDepth,
@@ -295,7 +294,6 @@ enum Letters {
 }
 
 impl Letters {
-    /// Whether there is a character in both.
     fn meet(&self, other: &Self) -> bool {
         match (self, other) {
             // A list cannot exclude all characters.
@@ -446,7 +444,7 @@ mod tests {
     }
 
     /// Every path of up to three short names of two letters.
-    /// (Without endings: what is below is theirs.)
+    /// (Without endings: everything below is theirs.)
     fn all_paths() -> Vec<Vec<&'static str>> {
         let names = ["a", "b", "aa", "ab", "ba", "bb"];
         let mut paths = vec![Vec::new()];

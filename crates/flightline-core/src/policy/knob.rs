@@ -8,37 +8,27 @@ use crate::retention::Surplus;
 use crate::text::Name;
 use crate::time::{Millis, human_span, parse_span};
 
-/// How a setting is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnobType {
     /// A duration, such as `"10m"`.
     Span,
-    /// A whole number.
     Count,
     /// `true` or `false`.
     Switch,
     /// Three percentages, such as `25,50,75`.
     Percents,
-    /// A word.
     Word,
-    /// Names, any number of them.
     Names,
 }
 
-/// A setting of the policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Knob {
-    /// Its dotted name.
     pub name: &'static str,
-    /// What it means.
     pub meaning: &'static str,
-    /// How it is written.
     pub shape: KnobType,
     /// The trigger it switches.
     pub reason: Option<Reason>,
-    /// What it is now, as text.
     pub get: fn(&Policy, Option<Reason>) -> String,
-    /// Sets it, or says why not.
     pub set: fn(&mut Policy, Option<Reason>, &str) -> Result<(), String>,
 }
 
@@ -107,7 +97,6 @@ macro_rules! mirrors {
     }),*] };
 }
 
-/// The settings that are durations.
 const SPANS: [Knob; 9] = spans! {
     "liveness.quiet" "silence after which an agent is quiet, and a mission may need recovery" "s" quiet_ms;
     "liveness.warning" "silence after which an agent needs a warning" "s" warning_ms;
@@ -136,7 +125,6 @@ const HISTORY: Knob = Knob {
     },
 };
 
-/// The settings that are whole numbers.
 const COUNTS: [Knob; 4] = counts! {
     "retention.keep" "number of the newest checkpoints that a mission keeps" retention.keep;
     "retention.most" "maximum number of checkpoints of a mission" retention.most;
@@ -144,13 +132,11 @@ const COUNTS: [Knob; 4] = counts! {
     "recovery.retry_limit" "number of attempts after which a failed sortie blocks a resume" retry_limit;
 };
 
-/// Percentages of a context.
 const TOKENS: [Knob; 2] = percents! {
     "tokens.warning" "how full a context is, in percent, when it is saved" token_warning;
     "tokens.critical" "how full a context is, in percent, when it is saved at once and its agent told to stop" token_critical;
 };
 
-/// Other systems' files.
 const MIRRORS: [Knob; 4] = mirrors! {
     "mirrors.sitebuilder" "keep `progress/checkpoints/` and `progress/STATUS.md` up to date" Sitebuilder;
     "mirrors.epic" "keep `agent_checkpoints/` up to date" Epic;

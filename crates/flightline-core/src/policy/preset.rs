@@ -32,7 +32,6 @@ pub enum Preset {
     Recovery,
 }
 
-/// Errors of every kind.
 const ERRORS: [Reason; 5] = [
     Reason::SortieFailed,
     Reason::ApiError,
@@ -49,7 +48,6 @@ const COMPACTION: [Reason; 4] = [
 ];
 
 impl Preset {
-    /// Every preset there is.
     pub const ALL: &[Self] = &[
         Self::Fleet,
         Self::Sitebuilder,
@@ -58,7 +56,6 @@ impl Preset {
         Self::Recovery,
     ];
 
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +67,6 @@ impl Preset {
         }
     }
 
-    /// The preset this word means.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL
@@ -79,7 +75,6 @@ impl Preset {
             .find(|preset| preset.as_str() == word)
     }
 
-    /// The numbers and switches of this preset.
     #[must_use]
     pub fn policy(self) -> Policy {
         let fleet = Policy {

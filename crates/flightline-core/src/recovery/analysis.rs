@@ -1,4 +1,4 @@
-//! Whether work can go on, from where, what is in the way, and what to do about it. The rule is seed D's;
+//! Whether work can go on, from where, which obstacles there are, and what to do about them. The rule is seed D's;
 //! its own words for it are in [`crate::dialect::orchestrator`].
 
 use serde::{Deserialize, Serialize};
@@ -15,20 +15,14 @@ const DEAD_ENDS: [&str; 2] = ["ERROR", "ABORTED"];
 /// A unit of work, as far as the rule looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit<'a> {
-    /// What it is called.
     pub name: &'a str,
-    /// Where it stands.
     pub standing: UnitStanding,
-    /// How often it was tried.
     pub attempts: u64,
 }
 
-/// Where a unit of work stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitStanding {
-    /// An agent works on it.
     Running,
-    /// It was not done.
     Failed,
     /// It waits, it is done, or it is left out.
     Settled,
@@ -53,7 +47,7 @@ impl InTheWay<'_> {
     }
 }
 
-/// Finds what is in the way of work in this state, with these units.
+/// Finds the obstacles to work in this state, with these units.
 #[must_use]
 pub fn in_the_way<'a>(
     state: Option<&'a str>,
@@ -92,22 +86,16 @@ pub struct Analysis {
     pub suggestions: Vec<String>,
 }
 
-/// What an analysis looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Analyzed<'a> {
-    /// The mission that is analysed.
     pub mission: &'a Mission,
-    /// Its sorties, in order.
     pub sorties: &'a [Sortie],
-    /// The agents of the project.
     pub agents: &'a [Agent],
-    /// When it is, or was, so.
     pub when: AnalysedAt<'a>,
     /// A sortie that failed after so many attempts is not tried again.
     pub retry_limit: u64,
 }
 
-/// When a mission is as it is analysed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnalysedAt<'a> {
     /// Now, and it is the current mission.
@@ -119,7 +107,6 @@ pub enum AnalysedAt<'a> {
 }
 
 impl AnalysedAt<'_> {
-    /// The command that resumes from there.
     fn command(self) -> String {
         match self {
             Self::Now => "fleet resume".to_owned(),
@@ -129,7 +116,6 @@ impl AnalysedAt<'_> {
     }
 }
 
-/// Analyses whether a mission can be resumed.
 #[must_use]
 pub fn analyze(at: &Analyzed<'_>) -> Analysis {
     let workflow = &at.mission.workflow;

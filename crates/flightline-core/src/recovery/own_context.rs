@@ -12,7 +12,6 @@ pub struct OwnWork<'a> {
     pub agent: Option<&'a Agent>,
     /// Its sorties, the one it is at first.
     pub sorties: &'a [Sortie],
-    /// Errors met in them.
     pub errors: &'a [SortieError],
     /// Files changed in the first of them.
     pub files: &'a [SortieFile],
@@ -27,15 +26,12 @@ pub struct OwnWork<'a> {
 pub struct OwnContext {
     /// The last action on the agent's own work.
     pub last_action: Quote,
-    /// The next steps of the agent.
     pub next_steps: Vec<Quote>,
-    /// The blockers of the agent's work.
     pub blockers: Vec<Quote>,
     /// Files worked on or expected to be.
     pub files: Vec<String>,
 }
 
-/// Computes an agent's own context.
 #[must_use]
 pub fn own_context(work: &OwnWork<'_>) -> OwnContext {
     OwnContext {

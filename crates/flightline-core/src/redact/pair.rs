@@ -9,7 +9,6 @@ use super::random::looks_random;
 use super::scan::Hit;
 use super::{Found, compile};
 
-/// What a name promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Promise {
     /// Named after passwords: needs the least proof.
@@ -20,7 +19,6 @@ enum Promise {
     Key,
     /// The secret half of a pair of keys at Amazon.
     AccessKey,
-    /// A header of HTTP.
     Header,
     /// Something that is called a key, or authenticates: only a value that looks drawn by lot is one.
     Perhaps,

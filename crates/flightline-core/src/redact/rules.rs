@@ -93,12 +93,10 @@ impl WordRule {
         }
     }
 
-    /// Must begin a word.
     const fn edge(self) -> Self {
         self.token(Change::Edge)
     }
 
-    /// Must hold a digit.
     const fn digit(self) -> Self {
         self.token(Change::Digit)
     }
@@ -113,7 +111,6 @@ impl WordRule {
         self.token(Change::Keep)
     }
 
-    /// Has exactly this length.
     const fn exact(self) -> Self {
         self.token(Change::Exact)
     }
@@ -159,7 +156,6 @@ fn word(byte: u8) -> bool {
     alnum(byte) || byte == b'_'
 }
 
-/// Base64 for URLs.
 fn url64(byte: u8) -> bool {
     word(byte) || byte == b'-'
 }

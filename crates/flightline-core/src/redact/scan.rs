@@ -19,7 +19,6 @@ impl<'t> Hit<'t> {
         &self.text[self.end..]
     }
 
-    /// The text before the word.
     pub fn before(&self) -> &'t str {
         &self.text[..self.at]
     }

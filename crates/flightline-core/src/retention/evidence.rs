@@ -1,4 +1,4 @@
-//! Which time it is at least. A clock may be years ahead for one command, and what is deleted by it is gone; a fleet may also rest for
+//! Which time it is at least. A clock may be years ahead for one command, and the checkpoints that it deletes are gone; a fleet may also rest for
 //! weeks, and then grows old all the same. Nothing that one clock says tells the two apart, so that further evidence is asked for.
 
 use crate::setting::LastPrune;
@@ -9,15 +9,12 @@ const DAY: Millis = 86_400_000;
 /// What shows which time it is, apart from the clock.
 #[derive(Clone, Debug)]
 pub struct ClockEvidence<'a> {
-    /// When the project was made.
     pub created: Time,
     /// The notes of the last retention.
     pub last: Option<&'a LastPrune>,
     /// Whether there was work in the time that [`ClockEvidence::work_that_confirms`] names.
     pub work_went_on: bool,
-    /// How long this machine has been running.
     pub uptime: Option<&'a Uptime>,
-    /// What the clock says.
     pub now: Time,
 }
 

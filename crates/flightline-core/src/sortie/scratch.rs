@@ -38,7 +38,6 @@ impl Sortie {
 }
 
 impl Subtask {
-    /// This subtask, not begun.
     #[must_use]
     pub fn from_scratch(&self, now: Time) -> Self {
         Self {

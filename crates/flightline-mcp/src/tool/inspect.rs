@@ -69,7 +69,6 @@ fn status(arguments: &str) -> Result<PlannedCall, Refusal> {
     }))
 }
 
-/// A status in a few lines.
 pub(crate) fn status_lines(status: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     match status.pointer("/mission/mission") {
@@ -103,7 +102,6 @@ pub(crate) fn status_lines(status: &Value) -> Vec<String> {
     lines
 }
 
-/// A sortie of a list in a line.
 pub(super) fn sortie_line(sortie: &Value) -> String {
     row([
         short(sortie, "/id"),

@@ -2,14 +2,11 @@
 
 use super::page::{Label, MetricsPage, seconds};
 
-/// The measured unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     /// Time: kept in millionths of a second.
     Time,
-    /// A size in bytes.
     Bytes,
-    /// A number of things.
     Count,
 }
 
@@ -35,7 +32,6 @@ impl Scale {
     }
 }
 
-/// How many were how large.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     scale: Scale,

@@ -10,7 +10,6 @@ use super::page::{MetricType, MetricsPage, seconds};
 /// What happened since this node began to count.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
-    /// How far it was counted.
     pub(super) counted: Option<Counted>,
     checkpoints: BTreeMap<(String, String), u64>,
     checkpoint_bytes: Histogram,
@@ -37,7 +36,6 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// Adds the figures of one read.
     pub(super) fn add(&mut self, figures: &MetricsSnapshot) {
         self.counted = Some(figures.counted.clone());
         let happened = &figures.happened;
@@ -110,7 +108,6 @@ impl Journal {
     }
 }
 
-/// How the fleet is now.
 pub(super) fn fleet(page: &mut MetricsPage, figures: &MetricsSnapshot) {
     let mut counts = |names, help: &str, counts: &BTreeMap<String, u64>| {
         let figures = counts.iter().map(|(word, count)| (word.as_str(), *count));

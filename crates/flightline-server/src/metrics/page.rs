@@ -9,19 +9,14 @@ pub(super) struct MetricsPage(String);
 /// What kind of figures a family holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum MetricType {
-    /// A figure that only grows.
     Counter,
-    /// Goes up and down.
     Gauge,
-    /// How many were how large.
     Histogram,
 }
 
-/// A label's name and value.
 pub(super) type Label<'a> = (&'a str, &'a str);
 
 impl MetricsPage {
-    /// Begins a family.
     pub(super) fn family(&mut self, name: &str, kind: MetricType, help: &str) {
         let kind = match kind {
             MetricType::Counter => "counter",
@@ -31,7 +26,6 @@ impl MetricsPage {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// One figure of it.
     pub(super) fn figure(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
         self.0.push_str(name);
         for (at, (label, text)) in labels.iter().enumerate() {
@@ -73,7 +67,6 @@ impl MetricsPage {
         }
     }
 
-    /// The whole text.
     pub(super) fn text(self) -> String {
         self.0
     }

@@ -8,7 +8,7 @@ use flightline::event::Cursor;
 /// How much of the hash of an answer is in its tag.
 const SUM: usize = 12;
 
-/// The tag of an answer: the place in the journal, and what was read there. Not everything that is told is in
+/// The tag of an answer: the place in the journal, and the answer read there. Not everything that is told is in
 /// the journal: how alive an agent is depends on the time.
 pub(crate) fn of(since: &Cursor, text: Option<&str>) -> Option<HeaderValue> {
     let Cursor { history, rev } = since;
@@ -19,7 +19,6 @@ pub(crate) fn of(since: &Cursor, text: Option<&str>) -> Option<HeaderValue> {
     HeaderValue::from_str(&tag).ok()
 }
 
-/// Whether the client has this answer already.
 pub(crate) fn is_known(asked: &HeaderMap, tag: Option<&HeaderValue>) -> bool {
     let Some(tag) = tag.and_then(|tag| tag.to_str().ok()) else {
         return false;

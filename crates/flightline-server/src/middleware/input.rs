@@ -23,7 +23,6 @@ const MOST_DROPPED: usize = 64 * MIB;
 /// A client that sends nothing for so long is done, or waits for the answer.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// A body of JSON.
 pub(crate) struct JsonBody {
     /// Its text; `{}` when there is none.
     pub(crate) text: String,
@@ -31,7 +30,6 @@ pub(crate) struct JsonBody {
 }
 
 impl JsonBody {
-    /// Reads it as this type.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         misfit::read("the body", &self.text)
     }
@@ -114,13 +112,11 @@ impl JsonBody {
     }
 }
 
-/// Why a body was not read.
 enum Unread {
     TooLarge,
     Broken,
 }
 
-/// The next piece of a body.
 async fn next(body: &mut RawBody) -> Option<Result<Bytes, Unread>> {
     loop {
         match poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await? {
@@ -187,7 +183,6 @@ fn unsupported(what: &str) -> Problem {
     )
 }
 
-/// The query of a request.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
@@ -206,7 +201,6 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// The names in the path.
 pub(crate) struct PathNames<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathNames<T> {

@@ -30,7 +30,6 @@ pub(crate) struct Principal {
 }
 
 impl Principal {
-    /// The holder of this token.
     pub(crate) fn new(
         token: Arc<TokenView>,
         presented: Option<Presented>,
@@ -48,7 +47,6 @@ impl Principal {
         &self.project
     }
 
-    /// Refuses a token with a narrower scope.
     pub(crate) fn must_have(&self, scope: Scope) -> Result<(), Refusal> {
         if self.token.scope >= scope {
             return Ok(());
@@ -82,7 +80,6 @@ impl Principal {
         .hint("leave the agent out, or use a token of scope `dispatch`"))
     }
 
-    /// The caller, as operations know it.
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
         self.caller_of(headers, None, None)
     }

@@ -8,7 +8,6 @@ use crate::route::page::USUAL;
 use crate::route::table::Route;
 use crate::route::take::{MOST, NOT_FROM_AFAR, Take};
 
-/// A name that people give.
 pub(super) const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$";
 /// The id of a mission, whole or its beginning.
 pub(super) const MISSION: &str =
@@ -21,12 +20,10 @@ const CURSOR: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{
 const EVENTS_CURSOR: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\\.[0-9]{1,18}~(after|before)$";
 
-/// A place in the journal.
 pub(super) fn place() -> Value {
     json!({ "type": "string", "pattern": PLACE })
 }
 
-/// The type of the events that are asked for.
 fn event_type() -> Value {
     let types: Vec<&str> = EventType::listed().collect();
     json!({ "description": "Only events of this type", "type": "string", "enum": types })
@@ -47,14 +44,12 @@ fn reference(field: &str) -> Option<String> {
     })
 }
 
-/// Everything that is asked for.
 pub(super) struct RequestShape {
     pub(super) parameters: Vec<Value>,
     pub(super) body: Option<Value>,
 }
 
 impl RequestShape {
-    /// The parameters in the path.
     pub(super) fn at(path: &str) -> Self {
         let parts: Vec<&str> = path.split('/').collect();
         let named = parts
@@ -385,7 +380,6 @@ pub(super) fn name_choices(schemas: &mut Map<String, Value>) {
     schemas.extend(named);
 }
 
-/// With a capital.
 pub(super) fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());

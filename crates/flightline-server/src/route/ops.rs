@@ -16,7 +16,6 @@ use crate::middleware::{JsonBody, PathNames, Principal};
 use crate::problem::Problem;
 use crate::test_mode::TestHeaders;
 
-/// The warnings beside an outcome or a refusal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OutcomeWarnings {
     pub(super) warnings: Vec<String>,
@@ -28,9 +27,7 @@ pub(super) struct OutcomeWarnings {
 pub(super) struct OperationCall {
     pub(super) entry: OperationEntry,
     pub(super) caller: Caller,
-    /// The operation's request.
     pub(super) request: Box<dyn ErasedRequest>,
-    /// Whether it is a rehearsal.
     pub(super) rehearse: bool,
     /// In tests: the time and ids of the request.
     pub(super) test_headers: Option<TestHeaders>,

@@ -15,16 +15,13 @@ use super::take::RequestParts;
 /// The size of a page when the request names none.
 pub(crate) const USUAL: u64 = 50;
 
-/// A list of things.
 #[derive(Clone, Copy)]
 pub(crate) struct List {
-    /// The name of the list in the answer.
     pub(crate) things: &'static str,
     /// The pointer to the key of each item.
     pub(crate) key: &'static str,
 }
 
-/// Which page is asked for.
 pub(crate) struct PageRequest {
     limit: u64,
     after: Option<(Cursor, String)>,
@@ -46,12 +43,10 @@ impl PageRequest {
         })
     }
 
-    /// The place in the journal that it goes on from.
     pub(crate) fn place(&self) -> Option<Cursor> {
         self.after.as_ref().map(|(place, _)| place.clone())
     }
 
-    /// The part of the list that it is.
     pub(crate) fn window(&self) -> Window {
         let after = self.after.as_ref().map(|(_, last)| last.clone());
         Window::new(self.limit, after)
@@ -83,7 +78,6 @@ fn no_cursor(text: &str) -> Refusal {
 type Thing<'a> = &'a RawValue;
 
 impl List {
-    /// A page of everything there is.
     pub(crate) fn page(
         self,
         all: &RawValue,
@@ -190,7 +184,6 @@ fn gone() -> Refusal {
     .hint("start again without `cursor`")
 }
 
-/// Which way events are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// The oldest comes first.

@@ -9,10 +9,9 @@ use super::checkpoints::{
 };
 use super::events::EventQuery;
 
-/// The schema of something.
 type Shape = fn(&mut SchemaGenerator) -> Schema;
 
-/// A route that is more than one operation, or an envelope of its own: what is to be said of it.
+/// A route that is more than one operation, or an envelope of its own, with its description.
 #[derive(Clone, Copy)]
 pub(crate) struct Special {
     pub(crate) id: &'static str,
@@ -26,7 +25,7 @@ pub(crate) struct Special {
     pub(crate) answer: Option<Shape>,
     /// What the answer is written in.
     pub(crate) written: &'static str,
-    /// Whether there are tags: for what is read, and for what must not have changed.
+    /// Whether there are tags: of answers, and in preconditions.
     pub(crate) tagged: bool,
 }
 
@@ -89,17 +88,14 @@ impl Special {
     }
 }
 
-/// The schema of any object.
 fn object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object" })
 }
 
-/// The schema of any value.
 fn anything(_: &mut SchemaGenerator) -> Schema {
     Schema::default()
 }
 
-/// Every one of them.
 #[rustfmt::skip]
 pub(crate) const SPECIAL: &[Special] = &[
     special("createCheckpoint", ("POST", "/api/v1/checkpoints"), "Take a checkpoint", (201, "agent")).takes(Create::json_schema).gives(CreatedCheckpoint::json_schema),

@@ -21,16 +21,12 @@ use Take::{
     Sorties, Story, Switch, Text,
 };
 
-/// A route that is one operation.
 pub(crate) struct Route {
     pub(crate) method: &'static str,
     /// Below `/api/v1`.
     pub(crate) path: &'static str,
-    /// The operation's name.
     pub(crate) operation: &'static str,
-    /// How success is answered.
     pub(crate) status: StatusCode,
-    /// What it does.
     #[cfg_attr(
         not(feature = "schema"),
         expect(dead_code, reason = "only the description says it")
@@ -40,7 +36,6 @@ pub(crate) struct Route {
     pub(crate) takes: &'static [Take],
     /// What `{id}` is, where it can be looked at by itself.
     pub(crate) target: Option<Kind>,
-    /// How its answer is given in pages.
     pub(crate) list: Option<page::List>,
 }
 
@@ -71,7 +66,7 @@ impl Route {
         }
     }
 
-    /// It lists these things, which are known by what is at `key`.
+    /// It lists these things, which are known by the value at `key`.
     const fn list(self, things: &'static str, key: &'static str) -> Self {
         Self {
             list: Some(page::List { things, key }),
@@ -79,7 +74,6 @@ impl Route {
         }
     }
 
-    /// Whether it has a body.
     pub(crate) fn has_body(&self) -> bool {
         matches!(self.method, "POST" | "PATCH")
     }
@@ -138,12 +132,10 @@ const fn mission(path: &'static str, about: &'static str, takes: &'static [Take]
     post(path, "change_mission", about, takes).of(Kind::Mission)
 }
 
-/// A sortie moves.
 const fn sortie(path: &'static str, about: &'static str, takes: &'static [Take]) -> Route {
     post(path, "change_sortie", about, takes).of(Kind::Sortie)
 }
 
-/// Every route that is one operation.
 #[rustfmt::skip]
 pub(crate) const ROUTES: &[Route] = &[
     get("/checkpoints/{id}/diff/{other}", "diff_checkpoints", "The difference between two checkpoints, or between one and `now`", &[Id("a"), Other]),
@@ -234,7 +226,6 @@ pub(crate) const ROUTES: &[Route] = &[
     get("/stats", "show_stats", "Statistics: counts of all records", &[]),
 ];
 
-/// All of them, as a router.
 pub(crate) fn router() -> Router<Arc<Shared>> {
     ROUTES.iter().fold(Router::new(), |router, route| {
         let filter = match route.method {

@@ -16,7 +16,6 @@ use super::events::place;
 use super::page::{Direction, going_on};
 use super::table::unknown;
 
-/// The most of anything that is given at once.
 pub(crate) const MOST: u64 = 1_000;
 
 /// Fields that only a client on the fleet's own machine can fill: no route has them.
@@ -31,7 +30,6 @@ pub(crate) enum Take {
     Key(&'static str),
     /// `{id}` is the only one of this list.
     Ids(&'static str),
-    /// Done as the agent in the address.
     ActsAs,
     /// This field is this word.
     Is(&'static str, &'static str),
@@ -112,7 +110,6 @@ impl RequestParts {
         }
     }
 
-    /// The operation's request, as JSON.
     pub(crate) fn request(&self) -> Result<String, Refusal> {
         serde_json::to_string(&self.body).map_err(|error| unwritable(&error))
     }
@@ -144,7 +141,6 @@ impl RequestParts {
         }
     }
 
-    /// Refuses what nothing was made of.
     pub(crate) fn must_be_used_up(&self) -> Result<(), Refusal> {
         let mut fields = self.body.keys().map(String::as_str);
         let from_afar = fields.find(|field| NOT_FROM_AFAR.contains(field));
@@ -165,7 +161,6 @@ impl RequestParts {
         (operation == ListEvents::NAME).then_some((limit.unwrap_or(MOST), way))
     }
 
-    /// Makes the operation's request of it.
     pub(crate) fn take_all(&mut self, takes: &[Take]) -> Result<(), Refusal> {
         takes.iter().try_for_each(|take| self.take(*take))
     }

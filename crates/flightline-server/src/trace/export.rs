@@ -28,10 +28,8 @@ const SAID_AGAIN: Duration = Duration::from_secs(5 * 60);
 /// The largest answer of a collector.
 const LARGEST_ANSWER: u64 = 64 * 1024;
 
-/// Where traces go, and how.
 #[derive(Debug)]
 pub struct Traces {
-    /// The whole address that they are sent to.
     pub url: String,
     /// How that is called where people read it.
     pub shown: String,
@@ -41,21 +39,17 @@ pub struct Traces {
     pub headers: HashMap<String, String>,
     /// How long one batch may take in all.
     pub timeout: Duration,
-    /// Whether they are compressed.
     pub gzip: bool,
     /// The attributes of this server; `service.name` is among them.
     pub resource: Vec<(String, String)>,
-    /// Which requests are picked.
     pub sampling: Sampling,
     /// How many spans may wait; more are dropped.
     pub queue: usize,
-    /// How many are sent at once.
     pub batch: usize,
     /// How long they wait for others at most.
     pub delay: Duration,
 }
 
-/// Which requests are picked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
     /// The share of all traces, from 0 to 1.
@@ -64,13 +58,10 @@ pub struct Sampling {
     pub follows_caller: bool,
 }
 
-/// The way out for spans.
 pub(super) struct SpanPipeline {
     pub(super) provider: SdkTracerProvider,
     pub(super) tracer: SdkTracer,
-    /// How many spans were given, and how many of them arrived.
     pub(super) counts: Arc<Counts>,
-    /// Where it leads, for people.
     pub(super) shown: String,
 }
 
@@ -82,7 +73,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// So many more are given.
     pub(super) fn give(&self, spans: usize) {
         self.given.fetch_add(spans as u64, Ordering::Relaxed);
     }
@@ -95,7 +85,6 @@ impl Counts {
     }
 }
 
-/// Starts the thread that sends them.
 pub(super) fn open(traces: Traces, say: &Say) -> Result<SpanPipeline, ExporterBuildError> {
     let why = Arc::new(Mutex::default());
     let client = Client {
@@ -210,7 +199,6 @@ struct Trouble {
     said: Option<Instant>,
     /// Whether that was that none arrive.
     cut_off: bool,
-    /// How many could not be sent.
     failed: u64,
     /// How many, at least, found the queue full.
     dropped: u64,

@@ -27,7 +27,6 @@ const METHODS: [&str; 9] = [
     "GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS", "TRACE", "CONNECT",
 ];
 
-/// Tells collectors, when there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Tracing(Option<Arc<Open>>);
 
@@ -63,14 +62,13 @@ impl Tracing {
         self.0.as_ref()?.request(served)
     }
 
-    /// Tells of a job that ended just now.
     pub(crate) fn job(&self, name: &'static str, began: Instant, refused: Option<&Refusal>) {
         if let Some(open) = &self.0 {
             open.job(name, began, refused);
         }
     }
 
-    /// Sends what is left, for as long as that may take.
+    /// Sends the remaining spans, for as long as that may take.
     pub(crate) fn end(&self) {
         let Some(open) = &self.0 else {
             return;

@@ -26,9 +26,7 @@ use super::UpkeepDeps;
 use crate::projects::ServedProject;
 use crate::serve::ServerMessage;
 
-/// Tries a write.
 pub(crate) const PROBE: &str = "write_probe";
-/// Checks everything in the store.
 pub(crate) const INTEGRITY: &str = "integrity";
 
 /// With less room than this on the disk, writes are about to fail.
@@ -40,7 +38,6 @@ const LONG_LOG: u64 = 8 * 1024 * 1024;
 /// Something that is done beside requests.
 pub(crate) struct Job {
     pub(crate) name: &'static str,
-    /// How often, at least.
     pub(crate) every: Duration,
     /// Whether also after something was written, and before the end.
     pub(crate) eager: bool,

@@ -9,26 +9,19 @@ const FIRST_RETRY: Duration = Duration::from_secs(15);
 /// … but no later than this.
 pub(super) const LAST_RETRY: Duration = Duration::from_secs(15 * 60);
 
-/// The record of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobStatus {
-    /// When it ended last.
     pub(crate) at: Instant,
-    /// How long it took.
     pub(crate) took: Duration,
     /// What went wrong with all of it, if anything did.
     trouble: Option<Failure>,
     /// What went wrong in single projects.
     troubles: BTreeMap<Arc<str>, Failure>,
-    /// When it runs next, at the latest.
     pub(crate) due: Instant,
-    /// How often it ran.
     pub(crate) runs: u64,
-    /// How often it failed.
     pub(crate) failures: u64,
 }
 
-/// What failed, and when it is tried again.
 #[derive(Clone, Debug)]
 struct Failure {
     message: String,
@@ -37,16 +30,12 @@ struct Failure {
     in_a_row: u32,
 }
 
-/// What went wrong with a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobError {
-    /// The message of the error.
     pub(crate) message: String,
-    /// It is tried again within this time.
     pub(crate) retry_within: Duration,
 }
 
-/// The outcome of a job.
 #[derive(Debug)]
 pub(crate) enum JobRun {
     /// It was done for these projects, and is to be done again after so long.
@@ -55,7 +44,6 @@ pub(crate) enum JobRun {
     Not(JobError),
 }
 
-/// The records of all jobs.
 #[derive(Debug, Default)]
 pub(crate) struct JobStatuses(Mutex<BTreeMap<&'static str, JobStatus>>);
 
@@ -154,7 +142,6 @@ impl JobStatuses {
         self.jobs().get(name).cloned()
     }
 
-    /// The records of all jobs.
     pub(crate) fn all(&self) -> BTreeMap<&'static str, JobStatus> {
         self.jobs().clone()
     }

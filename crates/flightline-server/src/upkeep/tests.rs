@@ -323,7 +323,6 @@ fn checkpoint() -> TakeCheckpoint {
     }
 }
 
-/// How many checkpoints have a file.
 fn files(bench: &Bench) -> usize {
     flightline::checkpoint::files::all(&bench.state()).len()
 }

@@ -5,7 +5,6 @@ use flightline::core::{Code, Refusal};
 
 use super::broken;
 
-/// Something to be done with a connection.
 pub(super) trait ConnectionTask: Send {
     /// Runs the task, and keeps the result. May be called again: then only the last result counts.
     fn run(&mut self, fleet: &mut Fleet);
@@ -16,7 +15,6 @@ pub(super) trait ConnectionTask: Send {
     /// Why the last attempt was refused, if it was.
     fn failed(&self) -> Option<Code>;
 
-    /// Sends the result to the caller.
     fn answer(self: Box<Self>);
 }
 

@@ -115,7 +115,7 @@ fn a_panic_fails_its_own_request_only() {
     workers.dismiss();
 }
 
-/// Keeps the thread that writes busy until the answer, so that what is sent meanwhile waits.
+/// Keeps the thread that writes busy until the answer, so that requests sent meanwhile wait.
 fn hold(queues: &Queues, home: &Arc<str>) -> std::sync::mpsc::Sender<()> {
     let (busy, is_busy) = channel();
     let (go, may_go) = channel::<()>();

@@ -13,7 +13,6 @@ use flightline::{Access, Fleet};
 
 use super::{OnCommit, QueuedWork, StoreConfig, WorkerConnection, WorkerMessage};
 
-/// How many writes share a commit at most.
 const TOGETHER: usize = 64;
 
 /// How often they are decided again when another node wrote meanwhile; the last time no other node can.
@@ -101,7 +100,6 @@ pub(super) fn put_back(rest: Vec<QueuedWork>, waiting: &mut VecDeque<QueuedWork>
     }
 }
 
-/// How long a commit takes.
 #[derive(Default)]
 struct Pace(Duration);
 

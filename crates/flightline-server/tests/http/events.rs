@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Client, Server, start, token};
 
-/// Somebody who listens.
+/// A client that listens.
 pub struct Listener(BufReader<TcpStream>);
 
 impl Listener {

@@ -1,4 +1,4 @@
-//! Whoever means harm: who does not come in, and who does not act as somebody else.
+//! Attackers: who does not come in, and who does not act as another.
 
 use flightline::core::token::Scope;
 use flightline_testkit::{Engine, World};

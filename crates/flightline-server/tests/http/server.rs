@@ -32,7 +32,7 @@ pub fn start(world: &World) -> Server {
     start_with(world, Limits::default())
 }
 
-/// The same with other limits.
+/// Starts a server on a world, with other limits.
 pub fn start_with(world: &World, limits: Limits) -> Server {
     let state = world.folder().join(".flightline");
     std::fs::create_dir_all(&state).expect("a folder");
@@ -87,7 +87,7 @@ impl Server {
         self.log.lock().expect("a log").join("\n")
     }
 
-    /// Somebody who talks to it with this token.
+    /// A client that talks to it with this token.
     pub fn with(&self, token: &str) -> Client {
         Client {
             base: format!("http://{}", self.address),
@@ -187,7 +187,7 @@ impl Answer {
 }
 
 impl Client {
-    /// The same with a header.
+    /// This client with one more header.
     pub fn and(&self, name: &str, value: &str) -> Self {
         let mut more = self.clone();
         more.headers.push((name.to_owned(), value.to_owned()));

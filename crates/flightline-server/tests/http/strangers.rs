@@ -1,4 +1,4 @@
-//! Tokens that nobody gave out: who comes with one is refused, learns nothing, and stands in nobody's way.
+//! Tokens that were never given out: a caller with one is refused, learns nothing, and delays no other.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use crate::server::{start, token};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A well-formed token that nobody ever gave out.
+/// A well-formed token that was never given out.
 fn made_up(project: &str, number: u32) -> String {
     format!("fleet_{project}_{number:032x}_{:064x}", 7)
 }

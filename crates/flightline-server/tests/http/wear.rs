@@ -1,4 +1,4 @@
-//! Whoever means harm by being slow, or many: what does not wear the server out.
+//! Attackers that are slow, or many: what does not wear the server out.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

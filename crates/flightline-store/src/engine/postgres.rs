@@ -74,7 +74,6 @@ const SCHEMA_SEEN: &str =
 const SCHEMA_READ: &str = "SELECT CAST(coalesce(max(version), 0) AS BIGINT) FROM schema_version";
 const SCHEMA_WRITE: &str = "INSERT INTO schema_version (version) VALUES ($1)";
 
-/// One connection to a PostgreSQL store.
 pub(crate) struct Postgres {
     wire: Wire,
     /// By their text, and whether they are for many rows.
@@ -94,7 +93,6 @@ pub(crate) struct Postgres {
     landings: HashMap<Vec<&'static str>, Statement>,
 }
 
-/// Which life the database is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timeline {
     /// It was not read yet, or the server was a replica then.
@@ -575,7 +573,7 @@ impl Driver for Postgres {
     }
 
     fn statements(&self) -> u64 {
-        self.wire.journeys()
+        self.wire.round_trips()
     }
 
     fn name(&self) -> &'static str {

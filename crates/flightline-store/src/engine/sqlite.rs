@@ -34,7 +34,6 @@ use crate::crash_points::CrashPoints;
 use crate::error::StoreError;
 use crate::value::{Row, SqlValue};
 
-/// The file that holds the store.
 pub(crate) const FILE: &str = "flightline.db";
 /// Its log, and the index of that.
 pub(crate) const LOG: &str = "flightline.db-wal";
@@ -62,7 +61,6 @@ fn is_broken(file: &Path) -> bool {
     broken.contains(file)
 }
 
-/// One connection to a SQLite store.
 pub(crate) struct Sqlite {
     connection: Connection,
     file: PathBuf,
@@ -80,7 +78,6 @@ pub(crate) struct Sqlite {
     /// commit the rest, or, after some errors, each further statement by itself.
     failed: bool,
     broken: bool,
-    /// Only looked at.
     look_only: bool,
     steps: CrashPoints,
     statements: u64,
@@ -410,7 +407,7 @@ impl Driver for Sqlite {
     }
 
     fn acknowledge(&mut self, last: &Acknowledged) {
-        // It may lag behind: what was committed stands without it.
+        // It may lag behind: a commit stands without it.
         let _ = self.anchor.write(last);
     }
 

@@ -36,7 +36,6 @@ const BACKUPS: &str = "SELECT checkpoint, state, at, bytes, sha, why FROM backup
      WHERE project = ?1 AND checkpoint > ?2 ORDER BY checkpoint LIMIT 500";
 const BACKUP: &str = "UPDATE backup SET sum = ?3 WHERE project = ?1 AND checkpoint = ?2";
 
-/// Seals every project of a store.
 pub(crate) fn seal_all(driver: &mut dyn Driver, unsealed: &Unsealed) -> Result<(), StoreError> {
     for id in project::list(driver)? {
         let last = seal_events(driver, &id, unsealed)?;

@@ -9,9 +9,6 @@ impl Store {
     /// the file, and a megabyte. `loose` bytes are known to be free though their pages are not yet; a store with more
     /// than `most` bytes in use is left alone, because every writer has to wait meanwhile. Whether it fails or is
     /// interrupted, the store holds what it held.
-    ///
-    /// # Errors
-    /// When the engine fails, as on a full disk.
     pub fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, StoreError> {
         self.driver.compact(loose, most)
     }
@@ -28,9 +25,7 @@ impl Store {
     }
 
     /// Makes sure that some room on the disk is reserved for writes that end trouble. Every other write asks this first.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`] when it was given up and there is not enough room to keep some again.
+    /// Returns [`StoreError::Full`] when the reserve was given up and there is not enough room to keep one again.
     pub fn keep_reserve(&mut self) -> Result<(), StoreError> {
         self.driver.keep_reserve()
     }
@@ -41,23 +36,21 @@ impl Store {
         self.driver.spend_reserve()
     }
 
-    /// Makes the indexes and views anew that are missing. Says which.
-    ///
-    /// # Errors
-    /// When the engine refuses, as when what an index must keep apart is there twice.
+    /// Makes the indexes and views anew that are missing. Says which. Fails when rows that a unique index must keep apart
+    /// are there twice.
     pub fn mend_schema(&mut self) -> Result<Vec<String>, StoreError> {
         let patience = self.options.patience;
         self.driver.mend_schema(patience)
     }
 
-    /// How many statements this connection has run; of PostgreSQL, how many journeys it has made to the server. For figures that do
+    /// How many statements this connection has run; of PostgreSQL, how many round trips it has made to the server. For figures that do
     /// not depend on the machine.
     #[must_use]
     pub fn statements(&self) -> u64 {
         self.driver.statements()
     }
 
-    /// How its database server is set up so that a power cut can lose what was acknowledged. Who runs the server
+    /// How its database server is set up so that a power cut can lose acknowledged writes. Who runs the server
     /// decided so, perhaps for a database that is thrown away: it is said, and not refused.
     pub fn weaknesses(&mut self) -> Result<Vec<String>, StoreError> {
         self.driver.weaknesses()

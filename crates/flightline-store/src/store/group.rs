@@ -16,11 +16,9 @@ use crate::error::StoreError;
 use crate::table::project::{self, ProjectRow};
 use crate::tx::{Actor, Trace, Tx};
 
-/// The writes that will be committed together.
 pub(super) struct Group {
     /// The project's row, as the members before have left it.
     project: ProjectRow,
-    /// One moment for all of them.
     now: Time,
     trace: Trace,
     /// Whether the place is marked that the next member can come back to.
@@ -39,9 +37,7 @@ const HOLDING: u32 = 16;
 /// How groups fared that were decided without holding the project.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// How many were overtaken, in all.
     overtaken: u64,
-    /// How many were overtaken in a row.
     in_a_row: u32,
     /// How many of the next ones hold the project.
     holding: u32,
@@ -113,7 +109,7 @@ impl Store {
         self.ahead.overtaken
     }
 
-    /// Begins a group on what is known of the project, if that is enough: its last values are remembered, and a transaction would find
+    /// Begins a group on the cached state of the project, if that is enough: its last values are remembered, and a transaction would find
     /// nothing to do at its beginning.
     fn begin_ahead(&mut self) -> Result<Option<(ProjectRow, Time)>, StoreError> {
         self.ahead.holding = match self.ahead.holding {
@@ -195,18 +191,14 @@ impl Store {
         }
     }
 
-    /// Whether there is a group that can still be committed.
     #[must_use]
     pub fn has_sound_group(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.lost)
     }
 
     /// Commits what the members wrote. When this returns `Ok`, every one of them is durable and has been
-    /// read back.
-    ///
-    /// # Errors
-    /// [`StoreError::Collision`] when nothing was written and all of them may be run again; others as with
-    /// [`Store::write`].
+    /// read back. After [`StoreError::Collision`] nothing was written and all of them may be run again; other errors are as
+    /// with [`Store::write`].
     pub fn commit_group(&mut self) -> Result<(), StoreError> {
         let Some(group) = self.group.take() else {
             return Ok(());
@@ -242,14 +234,12 @@ impl Store {
         committed
     }
 
-    /// Drops what the members wrote.
     pub fn abandon_group(&mut self) {
         if self.group.take().is_some() {
             self.roll_back();
         }
     }
 
-    /// Runs a read inside the group.
     pub(super) fn look_in_group(
         &mut self,
         look: &mut dyn FnMut(&mut Tx<'_>),
@@ -264,7 +254,6 @@ impl Store {
         Ok(())
     }
 
-    /// Runs a write inside the group.
     pub(super) fn attempt_in_group(
         &mut self,
         ending: Ending,

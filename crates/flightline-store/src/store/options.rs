@@ -7,12 +7,9 @@ use std::time::Duration;
 use crate::clock::{Clock, IdSource};
 use crate::crash_points::CrashPoints;
 
-/// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Where the time comes from.
     pub clock: Clock,
-    /// Where new ids come from.
     pub ids: IdSource,
     /// How long to wait for one's turn to write.
     pub patience: Duration,
@@ -25,7 +22,7 @@ pub struct OpenOptions {
     pub rehearse: bool,
     /// In test builds: where this process ends, or stops.
     pub steps: CrashPoints,
-    /// Keep the last values of what is written in memory, for processes that write again and again. A program that changes
+    /// Keep the last written values in memory, for processes that write again and again. A program that changes
     /// the tables by itself, as tests do, turns it off first.
     pub remember: Arc<AtomicBool>,
     /// Whether the user made this fleet, or trusts it. One that came from somewhere else is only looked at.

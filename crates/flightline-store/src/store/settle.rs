@@ -22,11 +22,8 @@ impl Store {
     }
 
     /// Finds out whether a commit was made: over a new connection, by taking the project's row first, which
-    /// waits for whatever is left of the old one, and then by looking for what was written. `Ok` when it was
-    /// made.
-    ///
-    /// # Errors
-    /// [`StoreError::Collision`] when it was not made, so that everything may be run again;
+    /// waits for whatever is left of the old one, and then by looking for the writes. `Ok` when it was
+    /// made. [`StoreError::Collision`] when it was not made, so that everything may be run again;
     /// [`StoreError::CommitUnknown`] when the store cannot be reached in time.
     pub(super) fn settle(&mut self, trace: &Trace, cause: &str) -> Result<(), StoreError> {
         let deadline = Instant::now() + self.options.patience;
@@ -53,7 +50,7 @@ impl Store {
             self.driver.rollback();
             return found;
         }
-        // Seen is not yet safe: the commit may still wait for a replica. One of our own waits for it as well. And what is not there may
+        // Seen is not yet safe: the commit may still wait for a replica. One of our own waits for it as well. And a commit that is not there may
         // still be on its way, if it held nothing: it finds another row than it knows once ours is committed.
         self.driver
             .commit()

@@ -36,13 +36,10 @@ statements! {
 /// A checkpoint whose copy in a file is not settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingBackup {
-    /// The checkpoint that waits for its file.
     pub checkpoint: CheckpointId,
-    /// Of which mission.
     pub mission: MissionId,
     /// The revision of its record.
     pub born: u64,
-    /// Whether no attempt was made yet.
     pub is_new: bool,
     /// Since when it waits, or when it was tried last.
     pub since: Time,
@@ -51,11 +48,9 @@ pub struct WaitingBackup {
 /// A checkpoint that has its copy in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenBackup {
-    /// The checkpoint whose file was written.
     pub checkpoint: CheckpointId,
     /// The revision of its record.
     pub born: u64,
-    /// When the file was written.
     pub at: Time,
 }
 

@@ -58,7 +58,7 @@ statements! {
               AND x.subject_kind = s.kind AND x.subject = s.id AND x.rev <= ?2 AND x.change <> 'none') \
               WHERE s.project = ?1 AND s.born <= ?2 AND (s.mission = ?3 OR s.kind = 'lock') \
               AND (s.kind <> 'lock' OR e.mission = ?3 OR (e.rev IS NULL AND s.mission = ?3)) ORDER BY s.kind, s.id";
-    // By what was recorded up to the revision, whatever became of it since. Of all that a cut names only a lock can have belonged
+    // By the records up to the revision, whatever became of them since. Of all that a cut names only a lock can have belonged
     // to another mission than its row says now (those that older versions moved): the rows lead to everything else.
     AT_CUT = "SELECT s.kind, s.id, e.rev, e.change, e.after, e.sha, s.rev, s.gone, e.base, (SELECT b.after FROM event b WHERE b.project = e.project AND b.rev = e.base) FROM ( \
               SELECT kind, id, rev, gone FROM subject WHERE project = ?1 AND gone IS NULL AND mission = ?3 AND born <= ?2 \
@@ -85,14 +85,12 @@ statements! {
     HAS_ROW = "SELECT rev FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
 }
 
-/// How many links of the chain are read at once.
 const LINKS_AT_ONCE: u64 = 1_000;
 /// Where a state of the past has the text of a value.
 const AT_TEXT: usize = 4;
 /// So many lost events are named.
 const LOST_AT_MOST: usize = 20;
 
-/// What a new event says.
 pub(crate) struct NewEvent<'a> {
     pub(crate) project: &'a str,
     pub(crate) rev: u64,
@@ -110,20 +108,15 @@ pub(crate) struct NewEvent<'a> {
     pub(crate) after: Option<&'a str>,
     pub(crate) base: Option<u64>,
     pub(crate) sha: Option<&'a str>,
-    /// The seal of the event before it.
     pub(crate) prev: &'a str,
 }
 
-/// Which events to list.
 #[derive(Clone, Debug, Default)]
 pub struct EventFilter {
-    /// Of this mission only.
     pub mission: Option<MissionId>,
     /// About this subject only, by its whole id.
     pub subject: Option<String>,
-    /// Of this type only.
     pub kind: Option<String>,
-    /// Not older than this.
     pub since: Option<Time>,
     /// Not newer than this revision: of the newest.
     pub up_to: Option<u64>,
@@ -134,15 +127,10 @@ pub struct EventFilter {
 /// The value a subject had at some revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// The kind of the subject.
     pub kind: Kind,
-    /// The id of the subject.
     pub id: String,
-    /// The revision of that value.
     pub rev: u64,
-    /// The document's exact text.
     pub text: String,
-    /// The SHA-256 of that text.
     pub sha: String,
 }
 
@@ -340,7 +328,6 @@ pub(crate) fn intact_rows(
     }
 }
 
-/// How many events there are from one revision to another.
 pub(crate) fn between(
     driver: &mut dyn Driver,
     project: &str,
@@ -451,7 +438,6 @@ pub(crate) fn count(driver: &mut dyn Driver, project: &str) -> Result<u64, Store
         .map_or(Ok(0), |row| row.unsigned(0))
 }
 
-/// The values of a revision.
 #[derive(Debug)]
 pub(crate) struct ValuesAt {
     /// Those of subjects that were there.

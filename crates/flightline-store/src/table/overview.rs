@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::value::{Row, params};
 
 // What counts as work on a mission is the same here as in `event::last_work`. Words that are none were damaged: the rows
-// that hold them are found as well, and what was there is known when they are read.
+// that hold them are found as well, and their content is known when they are read.
 statements! {
     LAST_OPEN = "SELECT e.mission FROM event e CROSS JOIN subject s \
         WHERE e.project = ?1 AND e.rev > ?2 AND e.mission IS NOT NULL \
@@ -67,7 +67,6 @@ statements! {
         AND s.project = ?1 AND s.kind = 'note' AND s.mission = m.id AND s.gone IS NULL AND s.status = ?2 ORDER BY m.id";
 }
 
-/// Which missions are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissionFilter {
     /// Those that wait or are under way.
@@ -86,9 +85,7 @@ pub enum ListOrder {
 }
 
 impl ListOrder {
-    /// From the newest on.
     pub const NEWEST: Self = Self::NewestBefore(u64::MAX);
-    /// From the oldest on.
     pub const OLDEST: Self = Self::OldestAfter(0);
 }
 
@@ -115,7 +112,6 @@ pub(crate) fn last_worked_on(
     found.first().map(|row| row.text(0)).transpose()
 }
 
-/// How many of a kind there are of each status.
 pub(crate) fn by_status(
     driver: &mut dyn Driver,
     project: &str,
@@ -141,7 +137,6 @@ pub(crate) fn some(
     rows_of(kind, driver.query(sql, params)?)
 }
 
-/// One row, likewise.
 pub(crate) fn row(
     driver: &mut dyn Driver,
     project: &str,

@@ -18,7 +18,6 @@ statements! {
     LAST = "SELECT rev, seal FROM event WHERE project = ?1 ORDER BY rev DESC LIMIT 1";
 }
 
-/// A project's row.
 #[derive(Clone, Debug)]
 pub(crate) struct ProjectRow {
     pub(crate) id: String,
@@ -34,7 +33,6 @@ pub(crate) struct ProjectRow {
     pub(crate) seal: String,
     /// Whether the row is as it was written. One that is not stays known by that until it was mended.
     pub(crate) intact: bool,
-    /// The sum that was found in the row.
     pub(crate) found_sum: String,
 }
 

@@ -21,7 +21,7 @@ statements! {
             || (CASE WHEN excluded.at > pulse.at OR pulse.at > excluded.at + 600000 THEN substr(excluded.sum, 9, 8) ELSE substr(pulse.sum, 9, 8) END) \
             || (CASE WHEN excluded.data = '{}' AND excluded.epoch = pulse.epoch THEN substr(pulse.sum, 17, 8) ELSE substr(excluded.sum, 17, 8) END) \
             WHERE excluded.epoch >= pulse.epoch";
-    // Told of later by a document: what is known of the time since then stays, wherever the clock was.
+    // Told of later by a document: the signs of life since then stay, wherever the clock was.
     BEAT_THEN = "INSERT INTO pulse (project, agent, epoch, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
                  ON CONFLICT (project, agent) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, \
                  sum = substr(excluded.sum, 1, 16) || substr(pulse.sum, 17, 8) \
@@ -40,11 +40,8 @@ statements! {
 /// An agent's last sign of life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pulse {
-    /// The agent that gave it.
     pub agent: String,
-    /// The epoch of the agent's session.
     pub epoch: u64,
-    /// When it was given.
     pub at: Time,
     /// What it said of itself: step, context, tokens.
     pub data: Json,

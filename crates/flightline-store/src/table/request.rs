@@ -19,7 +19,6 @@ statements! {
 /// How long an outcome is remembered.
 const REMEMBERED: u64 = 30 * 86_400_000;
 
-/// A remembered request.
 pub(crate) struct Remembered {
     pub(crate) hash: String,
     pub(crate) outcome: String,
@@ -54,7 +53,6 @@ pub(crate) fn any_old(
     Ok(!rows.is_empty())
 }
 
-/// Forgets outcomes whose time is over.
 pub(crate) fn forget(
     driver: &mut dyn Driver,
     project: &ProjectRow,
@@ -64,7 +62,7 @@ pub(crate) fn forget(
     driver.execute(FORGET, params![project.id.as_str(), to, from])
 }
 
-/// From when to when outcomes are too old. What is dated before the project was made was noted by a clock that was behind, and may be of today.
+/// From when to when outcomes are too old. An outcome dated before the project was made was noted by a clock that was behind, and may be of today.
 fn old(project: &ProjectRow, now: Time) -> (i64, i64) {
     let to = now.minus(REMEMBERED).as_millis();
     (project.created_at.as_millis(), to)

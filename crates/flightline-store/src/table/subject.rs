@@ -103,52 +103,33 @@ pub(crate) const FITTING: usize = 11;
 /// How to look for subjects of a kind.
 #[derive(Clone, Copy, Debug)]
 pub enum Find<'a> {
-    /// All of them.
     All,
-    /// Those of a mission.
     Mission(MissionId),
-    /// Those that are part of this subject.
     Parent(&'a str),
-    /// Those of an agent.
     Agent(AgentId),
-    /// Those of an agent with this status.
     AgentStatus(AgentId, &'a str),
-    /// The agent of this name.
     AgentName(&'a str),
-    /// The effect of this key in a mission.
     EffectKey(MissionId, &'a str),
 }
 
 /// A subject without its document: enough for a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectRow {
-    /// The id of the subject.
     pub id: String,
-    /// The mission that it belongs to.
     pub mission: Option<String>,
-    /// What it is part of.
     pub parent: Option<String>,
-    /// The agent that it belongs to.
     pub agent: Option<String>,
-    /// The name that it is found by.
     pub name: Option<String>,
-    /// The status of the subject.
     pub status: String,
-    /// The revision that made it.
     pub born: u64,
     /// The revision of its last change.
     pub rev: u64,
-    /// The time of its last change.
     pub at: Time,
-    /// The SHA-256 of its document.
     pub sha: String,
 }
 
 impl SubjectRow {
-    /// Its id, as the type it was once.
-    ///
-    /// # Errors
-    /// When it is none any more: then the row is damaged.
+    /// Its id, as the type it was once. An id that cannot be read says that the row is damaged.
     pub fn typed_id<T: FromStr>(&self) -> Result<T, StoreError> {
         self.id
             .parse()
@@ -156,7 +137,6 @@ impl SubjectRow {
     }
 }
 
-/// The new value of a subject.
 pub(crate) struct NewValue<'a> {
     pub(crate) project: &'a str,
     pub(crate) kind: Kind,
@@ -171,7 +151,6 @@ pub(crate) struct NewValue<'a> {
     pub(crate) in_place: bool,
 }
 
-/// A document as stored.
 pub(crate) struct StoredDocument {
     pub(crate) id: String,
     pub(crate) rev: u64,
@@ -317,7 +296,6 @@ pub(crate) fn ids(
         .collect()
 }
 
-/// Every id of a kind that is gone.
 pub(crate) fn gone_ids(
     driver: &mut dyn Driver,
     project: &str,

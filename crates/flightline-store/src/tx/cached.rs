@@ -28,7 +28,7 @@ pub struct NewestWork {
     pub past_others: bool,
 }
 
-/// Whether what is remembered can be asked for as well. Not while something waits that would have to be sent for that.
+/// Whether the cached values can be queried as well. Not while writes wait that would have to be sent for that.
 fn is_checked(driver: &dyn Driver) -> bool {
     cfg!(debug_assertions) && !driver.is_blind()
 }
@@ -142,7 +142,6 @@ impl Tx<'_> {
         Ok(Some(known))
     }
 
-    /// How many of each status there are.
     pub(super) fn cached_counts(
         &mut self,
         kind: Kind,
@@ -218,7 +217,7 @@ impl Tx<'_> {
     }
 
     /// The newest work on a mission that fits, however much came after it. Events are shown to `fits` from the newest on, perhaps more than
-    /// once; what is no work ([`Event::is_work`]) does not fit.
+    /// once; an event that is no work ([`Event::is_work`]) does not fit.
     pub fn newest_work(
         &mut self,
         mission: MissionId,

@@ -16,7 +16,6 @@ impl Tx<'_> {
         overview::last_worked_on(self.driver, &self.project.id, rev, state)
     }
 
-    /// How many of a kind there are of each status.
     pub fn counts_by_status(&mut self, kind: Kind) -> Result<BTreeMap<String, u64>, StoreError> {
         let counts = overview::by_status(self.driver, &self.project.id, kind)?;
         Ok(counts.into_iter().collect())
@@ -119,9 +118,6 @@ impl Tx<'_> {
 
     /// The subjects that fit, oldest first, of those whose stored text does not hold `text`: which says that they do not.
     /// For what has no index. A text that is damaged may hold it no more; what it was is read from the journal.
-    ///
-    /// # Errors
-    /// When the store fails or both copies of a document are damaged.
     pub fn find_without<S: Subject>(
         &mut self,
         text: &str,

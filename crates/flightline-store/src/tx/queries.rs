@@ -10,10 +10,7 @@ use crate::table::subject::{self, Find, StoredDocument, SubjectRow};
 
 impl Tx<'_> {
     /// The subject with this id, when there is one. Its text is checked against its hash; one that is
-    /// damaged is read from the journal, and noticed.
-    ///
-    /// # Errors
-    /// When the store fails or both copies are damaged.
+    /// damaged is read from the journal, and noticed. Fails when both copies are damaged.
     pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, StoreError> {
         if let Some(known) = self.cached_value::<S>(id)? {
             return Ok(known);
@@ -32,18 +29,13 @@ impl Tx<'_> {
             .transpose()
     }
 
-    /// The subjects that fit, oldest first; a damaged one is read from the journal, and noticed.
-    ///
-    /// # Errors
-    /// When the store fails or both copies of a document are damaged.
+    /// The subjects that fit, oldest first; a damaged one is read from the journal, and noticed. Fails when both copies of
+    /// one are damaged.
     pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, StoreError> {
         self.find_those(find, |_| true)
     }
 
     /// Like [`Tx::find`], but only those that fit in another way, too.
-    ///
-    /// # Errors
-    /// When the store fails or both copies of a document are damaged.
     pub fn find_those<S: Subject>(
         &mut self,
         find: Find<'_>,
@@ -186,7 +178,6 @@ impl Tx<'_> {
         }
     }
 
-    /// How many of each status there are.
     pub fn counts(&mut self, kind: Kind, find: Find<'_>) -> Result<Vec<(String, u64)>, StoreError> {
         match self.cached_counts(kind, find)? {
             Some(known) => Ok(known),

@@ -7,7 +7,6 @@ pub(crate) struct EventMark {
     pub(crate) seal: String,
 }
 
-/// The events of a transaction, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trace(Vec<EventMark>);
 
@@ -38,7 +37,6 @@ impl Trace {
         spans
     }
 
-    /// How many events there are.
     pub(crate) fn len(&self) -> u64 {
         self.0.len() as u64
     }

@@ -41,7 +41,6 @@ const EVENT_SHA: usize = 19;
 const EVENT_MISSION: usize = 20;
 const EVENT_AT: usize = 21;
 
-/// What the walk found.
 #[derive(Debug, Default)]
 pub(crate) struct Folded {
     /// The subjects that are not what their events say, by kind and id, or that have no row; as words.
@@ -52,12 +51,10 @@ pub(crate) struct Folded {
     pub(crate) strays: Vec<(String, String)>,
 }
 
-/// What the journal says of a subject.
 #[derive(Default)]
 struct Told {
     /// The first event that gave it a value.
     born: Option<u64>,
-    /// The last that changed it.
     last: Option<u64>,
     /// The last that gave it a value.
     value: Option<u64>,
@@ -324,7 +321,6 @@ struct Changes<'a> {
     project: &'a str,
     damaged: &'a BTreeSet<u64>,
     page: VecDeque<Changed>,
-    /// Where the last page ended.
     end: (String, String, u64),
     over: bool,
 }

@@ -30,15 +30,12 @@ const REMEMBERED: usize = 10_000;
 /// Something that is wrong with an event, or between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalFault {
-    /// The revision at which it shows.
     pub rev: u64,
-    /// What it is.
     pub what: Wrong,
     /// The hash of the row as it is: a known trouble is recognised by it.
     pub(crate) found: String,
 }
 
-/// What can be wrong with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// The event before it is lost.
@@ -49,7 +46,6 @@ pub enum Wrong {
     Torn,
     /// One column is damaged, and what it said is known.
     Column(&'static str),
-    /// It is not as it was written.
     Changed,
     /// It is as it was written, and follows another event than the one before it.
     Unlinked,
@@ -81,7 +77,6 @@ impl fmt::Display for JournalFault {
     }
 }
 
-/// What the walk found.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     /// Trouble that is not known yet.
@@ -92,7 +87,6 @@ pub(crate) struct Walked {
     pub(crate) damaged: BTreeSet<u64>,
     /// Values that do not match their hashes: the revision, and whose value it is.
     pub(crate) unmatched: Vec<(u64, Option<Kind>, String)>,
-    /// The last revision there is.
     pub(crate) last: u64,
     pub(crate) last_seal: String,
     /// The revisions lost at the end of histories, as the journal tells.
@@ -103,7 +97,6 @@ pub(crate) struct Walked {
 /// An event whose own seal does not fit: the next one may still tell why.
 struct Doubt {
     rev: u64,
-    /// The seal that its columns have.
     computed: String,
     found: String,
 }
@@ -321,7 +314,6 @@ impl Walk {
     }
 }
 
-/// How the value of an event is stored.
 #[derive(Clone, Copy)]
 struct Stored {
     /// It was thinned, and is kept for values that are told against it.
@@ -343,7 +335,6 @@ pub(crate) fn is_kept_base(row: &Row) -> bool {
         }
 }
 
-/// The hash of a row's content.
 pub(crate) fn fingerprint(row: &Row) -> String {
     let columns = row.0.iter().enumerate();
     let columns = columns.filter(|(at, _)| !matches!(*at, 0 | seal::AFTER));

@@ -32,13 +32,11 @@ statements! {
 pub enum Stale {
     /// The last sign of life of this agent.
     Pulse(String),
-    /// The watch of this lock.
     Watch(String),
     /// A remembered request: its author, and its key.
     Request(String, String),
     /// The state of the file of this checkpoint.
     Backup(String),
-    /// The project's own row.
     Project,
 }
 
@@ -112,8 +110,8 @@ fn is_sound_pulse(row: &Row) -> Result<bool, StoreError> {
 }
 
 impl Tx<'_> {
-    /// Puts right what is damaged beside the journal. An agent counts as heard now, and loses nothing; a request that
-    /// cannot be answered is forgotten; a file of which nothing is known is written anew. Says what was done.
+    /// Repairs damaged rows beside the journal. An agent counts as heard now, and loses nothing; a request that
+    /// cannot be answered is forgotten; a file of which nothing is known is written anew. Says what it did.
     pub fn mend_beside(&mut self, stale: &Stale) -> Result<String, StoreError> {
         let project = self.project.id.clone();
         let done = match stale {
@@ -164,7 +162,7 @@ impl Tx<'_> {
                 done
             }
             Stale::Project => {
-                // Before anything is written: its sum is of what was there.
+                // Before any write: its sum is of the old rows.
                 let proven = self.project.heal();
                 let place = "the project's row";
                 self.record_mending(Kind::Setting, "project", 0, place, "journal")?;

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 /// So many are kept.
 const MOST: usize = 4_000;
 
-/// The parsed documents, by type.
 #[derive(Default)]
 pub(crate) struct DocumentCache(HashMap<TypeId, HashMap<String, Box<dyn Any + Send>>>);
 
@@ -17,7 +16,6 @@ impl DocumentCache {
         found.downcast_ref::<T>().cloned()
     }
 
-    /// Keeps a document that has this hash.
     pub(crate) fn keep<T: Send + 'static>(&mut self, sha: String, value: T) {
         let seen = self.0.entry(TypeId::of::<T>()).or_default();
         if seen.len() >= MOST {

@@ -10,13 +10,11 @@ use flightline_core::checkpoint::{KindDigest, Presence, SectionDigest};
 use super::{CachedSubject, MOST_BYTES, MOST_ROWS};
 use crate::table::subject::{CUT_OF_ALL, Find};
 
-/// All subjects of a kind.
 #[derive(Default)]
 pub(super) struct KindIndex {
     by_id: BTreeMap<String, Arc<CachedSubject>>,
     /// By what they belong to, in the order in which they were made.
     by_owner: HashMap<Owner, BTreeSet<(u64, String)>>,
-    /// Whether they are found by name as well.
     named: bool,
     bytes: u64,
     /// By mission, of the missions that were asked for.

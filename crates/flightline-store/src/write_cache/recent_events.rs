@@ -15,11 +15,10 @@ const MOST: usize = 16;
 /// Of how many missions.
 const MISSIONS: usize = 1_000;
 
-/// What happened last.
 #[derive(Default)]
 pub(super) struct RecentEvents {
     missions: HashMap<MissionId, Recent>,
-    /// As this transaction, or one shortly before, read them, with what was noted since.
+    /// As this transaction, or one shortly before, read them, with the signs noted since.
     pulses: Option<Vec<Pulse>>,
     /// When they were read.
     heard: Option<(Instant, Time)>,
@@ -39,11 +38,9 @@ struct Recent {
 
 /// What the cache knows of an event that was looked for.
 pub(crate) enum RecentLookup<'a> {
-    /// This is it.
     It(&'a Event),
-    /// There is none.
     None,
-    /// It may be older than what is remembered.
+    /// It may be older than the remembered events.
     Unknown,
 }
 
@@ -150,7 +147,7 @@ impl RecentEvents {
         self.pulses.is_some() && self.heard.is_some_and(is_fresh)
     }
 
-    /// A sign of life, noted as the table does it. Says what was known before, if it says anything that is not known.
+    /// A sign of life, noted as the table does it. Returns the sign known before, if this one is newer.
     pub(super) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> PulseNews {
         let Some(pulses) = &mut self.pulses else {
             return PulseNews::Unknown;
@@ -212,6 +209,6 @@ pub(super) enum PulseNews {
     Known,
     /// Something else than this, which was known before; nothing was when there is none.
     News(Option<Pulse>),
-    /// What is known of others is not known.
+    /// The signs of other agents are not in the cache.
     Unknown,
 }

@@ -207,7 +207,7 @@ fn on_postgres_a_deadlock_is_run_again() {
     assert_eq!(world.problems(), [] as [&str; 0]);
 }
 
-/// Somebody locks the journal the moment it is written: the write stands, but cannot be read back.
+/// Another connection locks the journal the moment it is written: the write stands, but cannot be read back.
 #[test]
 fn on_postgres_a_write_that_cannot_be_read_back_is_not_called_undone() {
     let schema = Schema::new();

@@ -1,4 +1,4 @@
-//! Damage that somebody does behind the store's back is found, and each kind by its check.
+//! Damage done behind the store's back is found, and each kind by its check.
 
 use std::collections::BTreeMap;
 

@@ -255,7 +255,7 @@ fn a_member_of_a_group_on_sqlite_runs_its_own_writes_and_nothing_else() {
     assert_eq!(world.problems(), Vec::<String>::new());
 }
 
-/// Whoever goes back to the outer of two places of the same name finds nothing of either.
+/// A transaction that goes back to the outer of two places of the same name finds nothing of either.
 #[test]
 fn a_place_within_another_that_was_given_up_is_not_come_back_to() {
     for engine in [Engine::Sqlite, Engine::Postgres] {

@@ -20,7 +20,7 @@ const NOTHING: u8 = 0;
 const BEFORE: u8 = 1;
 /// The server commits, and the connection is cut before its answer.
 const AFTER: u8 = 2;
-/// The connection is cut before, and nobody answers any more.
+/// The connection is cut before, and no server answers any more.
 const FOR_EVER: u8 = 3;
 /// The connection is cut, and the server hears of it a moment later, when nobody is there any more.
 const LATE: u8 = 4;

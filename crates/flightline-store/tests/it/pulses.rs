@@ -252,7 +252,7 @@ fn on_postgres_a_heartbeat_waits_while_its_pulse_is_held() {
         .unwrap();
 }
 
-/// Waits until somebody waits for what the backend `pid` holds.
+/// Waits until another backend waits for what the backend `pid` holds.
 fn wait_until_blocked_by(watching: &mut Client, pid: i32) {
     let deadline = Instant::now() + Duration::from_secs(10);
     let waiting = "SELECT 1 FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))";

@@ -1,4 +1,4 @@
-//! Writers of different processes take turns, and nobody waits for ever. SQLite only: PostgreSQL
+//! Writers of different processes take turns, and none waits for ever. SQLite only: PostgreSQL
 //! queues by itself.
 
 use std::io::{BufRead, BufReader, Read, Write};

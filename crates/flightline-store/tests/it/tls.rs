@@ -1,4 +1,4 @@
-//! Talking to PostgreSQL so that nobody in between can read or answer, and within limits of time.
+//! Talking to PostgreSQL so that no one in between can read or answer, and within limits of time.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

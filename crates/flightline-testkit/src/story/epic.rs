@@ -73,13 +73,11 @@ impl Story<'_> {
         seen.map(|agent| agent.line).collect()
     }
 
-    /// An agent takes over from another that is gone.
     pub fn take_over(&self, from: &str, to: &str) -> Result<TakenOver, Refusal> {
         self.run("", &take_over(from, to))
     }
 }
 
-/// The request that one takes over from another.
 #[must_use]
 pub fn take_over(from: &str, to: &str) -> TakeOver {
     TakeOver {

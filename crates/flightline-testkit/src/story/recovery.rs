@@ -61,13 +61,11 @@ impl Story<'_> {
         self.look(|tx| tx.find(Find::All))
     }
 
-    /// Every value that is stored now.
     #[must_use]
     pub fn state(&self) -> Vec<StoredEvent> {
         self.look(|tx| tx.state_at(tx.rev(), None))
     }
 
-    /// The sortie with this title, as it is stored.
     #[must_use]
     pub fn stored_sortie(&self, named: &str) -> Sortie {
         self.sortie(named).sortie
@@ -97,7 +95,6 @@ impl Story<'_> {
         self.run("", &register).expect("the agent is registered");
     }
 
-    /// Sightings of the processes of these agents.
     #[must_use]
     pub fn seen(&self, alive: bool, agents: &[&str]) -> Vec<Sighting> {
         let sight = |name: &&str| {
@@ -135,7 +132,7 @@ impl Story<'_> {
         self.run("", &undo_rewind(Force::No))
     }
 
-    /// Runs an operation that reads checkpoints, with the help of their files. Returns also what was said.
+    /// Runs an operation that reads checkpoints, with the help of their files. Returns also the warnings.
     pub fn serve<O: ReadsCheckpoints>(
         &self,
         operation: &O,
@@ -182,7 +179,6 @@ impl Story<'_> {
             .expect("a failed backup fails nothing");
     }
 
-    /// Where the file of a checkpoint is.
     #[must_use]
     pub fn file_of(&self, checkpoint: &CheckpointDocument) -> PathBuf {
         self.state_folder()
@@ -195,11 +191,9 @@ impl Story<'_> {
 pub enum Force {
     /// It may undo work of living agents.
     Yes,
-    /// It may not.
     No,
 }
 
-/// The request to go back to a checkpoint.
 #[must_use]
 pub fn back_to(checkpoint: CheckpointId, force: Force) -> Resume {
     Resume {

@@ -25,7 +25,6 @@ use super::{name, note, path, title};
 /// A sortie is completed, without a word on its output.
 pub const DONE: SortieAction = SortieAction::Complete { output: None };
 
-/// A sortie is given back, without a reason.
 pub const GIVEN_BACK: SortieAction = SortieAction::Release { reason: None };
 
 /// A sortie with this title and nothing else.
@@ -34,7 +33,6 @@ pub fn sortie(named: &str) -> NewSortie {
     NewSortie::titled(title(named))
 }
 
-/// The request to create a mission.
 #[must_use]
 pub fn create_mission(named: &str, sorties: Vec<NewSortie>) -> CreateMission {
     CreateMission {
@@ -100,7 +98,6 @@ pub fn report_error(sortie: String, kind: &str, message: &str) -> ReportError {
     }
 }
 
-/// A subtask in a report.
 #[must_use]
 pub fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
     SubtaskReport {
@@ -111,7 +108,6 @@ pub fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
     }
 }
 
-/// A file in a report.
 #[must_use]
 pub fn file(at: &str, change: FileChange) -> FileReport {
     FileReport {
@@ -178,7 +174,6 @@ pub fn registration(agent: &str) -> RegisterAgent {
     }
 }
 
-/// The request to retire an agent.
 #[must_use]
 pub fn retire(agent: &str) -> RetireAgent {
     RetireAgent {
@@ -225,7 +220,6 @@ pub fn brief_agent() -> BriefAgent {
     }
 }
 
-/// The request for locks on these paths.
 #[must_use]
 pub fn locks_on(paths: &[&str]) -> AcquireLocks {
     AcquireLocks {
@@ -237,7 +231,6 @@ pub fn locks_on(paths: &[&str]) -> AcquireLocks {
     }
 }
 
-/// The request to release these locks.
 #[must_use]
 pub fn release(locks: &[&str]) -> ReleaseLocks {
     ReleaseLocks {
@@ -284,7 +277,6 @@ pub fn peek_inbox(agent: &str, limit: u64) -> PeekInbox {
     }
 }
 
-/// The request to acknowledge one message.
 #[must_use]
 pub fn acknowledge(message: &str) -> AcknowledgeMail {
     AcknowledgeMail {
@@ -313,7 +305,6 @@ pub fn take_checkpoint() -> TakeCheckpoint {
     }
 }
 
-/// The request to verify every checkpoint.
 #[must_use]
 pub fn verify_checkpoints() -> VerifyCheckpoints {
     VerifyCheckpoints { checkpoint: None }

@@ -7,13 +7,10 @@ use rustix::fs::{FileType, Stat, Statx, StatxFlags};
 /// A file, folder or link in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// Which sort of thing it is.
     pub kind: EntryKind,
-    /// Its size in bytes.
     pub size: u64,
     /// Who may do what: the last nine bits.
     pub mode: u32,
-    /// The user it belongs to.
     pub owner: u32,
     /// When it was last written, in seconds since 1970.
     pub modified: i64,
@@ -22,11 +19,8 @@ pub struct DirEntry {
 /// Which sort of thing has a name in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A plain file.
     File,
-    /// A folder.
     Folder,
-    /// A symbolic link.
     Link,
     /// A pipe, a socket or a device.
     Other,
@@ -52,13 +46,11 @@ impl DirEntry {
         }
     }
 
-    /// Whether it is a plain file.
     #[must_use]
     pub fn is_file(&self) -> bool {
         self.kind == EntryKind::File
     }
 
-    /// When it was last written.
     #[must_use]
     pub fn modified_at(&self) -> SystemTime {
         let since = Duration::from_secs(self.modified.unsigned_abs());
@@ -73,7 +65,6 @@ impl DirEntry {
 /// gives it the same number: it was born at another time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
-    /// Its number in its file system.
     pub number: u64,
     /// When it was made, in nanoseconds since 1970, where the file system knows.
     pub born: Option<i128>,

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// What git said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryStatus {
     /// The branch; none when HEAD is detached. Not always UTF-8.
@@ -22,36 +21,26 @@ pub struct RepositoryStatus {
 pub struct StatusEntry {
     /// Where, from the root of the repository's work tree.
     pub path: PathBuf,
-    /// In what way.
     pub change: StatusChange,
 }
 
-/// How something differs from what was committed.
+/// How a file differs from the committed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusChange {
-    /// Git knows it.
     Tracked {
-        /// The staged change.
         staged: ChangeKind,
-        /// The change that is not staged.
         unstaged: ChangeKind,
     },
     /// Two branches changed it, and the conflict is not settled.
     Unmerged,
-    /// Git does not know it.
     Untracked,
 }
 
-/// A difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// The file did not change.
     Same,
-    /// It is new.
     Added,
-    /// It is gone.
     Deleted,
-    /// It is another.
     Modified,
 }
 
@@ -59,16 +48,12 @@ pub enum ChangeKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("record {record} of what git printed cannot be read: {why}")]
 pub struct Malformed {
-    /// Which record, counted from one.
     pub record: usize,
     /// Why the record cannot be read.
     pub why: &'static str,
 }
 
 /// Reads what git printed. A last record without its end is left out, and said.
-///
-/// # Errors
-/// When it is not what git prints.
 pub fn parse(text: &[u8]) -> Result<RepositoryStatus, Malformed> {
     let mut status = RepositoryStatus::default();
     let mut rest = text;

@@ -105,7 +105,7 @@ fn pipes_are_not_waited_for_and_what_cannot_be_read_is_said() {
         (now.files[0].kind, &now.files[0].checksum),
         (SeenKind::Other, &None)
     );
-    // Whoever may read everything reads this, too.
+    // The superuser reads this, too.
     if fs::read(&closed).is_err() {
         let unread = now.files[1].unread.as_ref().unwrap();
         assert!(unread.contains("cannot be read"), "{unread}");

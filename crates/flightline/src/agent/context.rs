@@ -296,13 +296,11 @@ pub(super) struct Save<'a> {
     pub(super) tell_failure: bool,
 }
 
-/// The checkpoints that were taken.
 #[derive(Default)]
 pub(super) struct Saved {
     pub(super) checkpoints: Vec<CheckpointId>,
     /// The next steps in the first of the missions.
     pub(super) next_steps: Vec<String>,
-    /// Why one could not be taken.
     pub(super) problem: Option<String>,
 }
 
@@ -355,7 +353,6 @@ pub(crate) fn stack_of(ctx: &OpContext<'_, '_>, mission: &Mission) -> Option<Nam
     stack.or(ctx.policy.stack_id.as_ref()).cloned()
 }
 
-/// An agent's context, for a checkpoint of a mission.
 pub(crate) fn agent_context(
     ctx: &mut OpContext<'_, '_>,
     agent: &Agent,

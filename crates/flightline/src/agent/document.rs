@@ -1,4 +1,4 @@
-//! An agent as seed C's checkpoint tells it. The one place that does: what is monitored, printed, handed
+//! An agent as seed C's checkpoint tells it. The one place that does: the document that is monitored, printed, handed
 //! over and mirrored says the same.
 
 use flightline_core::agent::{Agent, AgentStatus, Role, Step};

@@ -187,7 +187,7 @@ fn gauge(
     Ok(ContextGauge::present(agent, known))
 }
 
-/// What a context so full gives reason for: the highest threshold it crosses, or what is still owed.
+/// What a context so full gives reason for: the highest threshold it crosses, or a checkpoint that is still owed.
 fn leads_to(
     gauge: &ContextGauge,
     figures: ContextUsage,

@@ -18,7 +18,6 @@ use crate::op_context::OpContext;
 /// So many agents are asked for one by one.
 const FEW: usize = 16;
 
-/// What one agent holds.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) sorties: Vec<String>,
@@ -88,13 +87,11 @@ pub(crate) struct InHand {
 }
 
 impl InHand {
-    /// Of all missions.
     pub(crate) fn of_all(ctx: &mut OpContext<'_, '_>) -> Result<Self> {
         let rows = ctx.tx.sorties_in_hand()?;
         Self::of_rows(ctx, rows)
     }
 
-    /// Of one mission.
     pub(crate) fn of_mission(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Self> {
         let rows = ctx.tx.rows(Kind::Sortie, Find::Mission(mission))?;
         Self::of_rows(ctx, rows)

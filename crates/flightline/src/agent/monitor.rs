@@ -206,7 +206,7 @@ fn is_looked_at(agent: &Agent) -> bool {
     is_monitored(agent.name.as_str(), is_primary)
 }
 
-/// Says what is to be said of an agent's silence, and was not said yet. Writers take turns, so of two
+/// Warns of an agent's silence, unless that was done already. Writers take turns, so of two
 /// monitors one speaks.
 fn tell(
     ctx: &mut OpContext<'_, '_>,

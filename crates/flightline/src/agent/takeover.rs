@@ -196,7 +196,7 @@ impl TakeOver {
     }
 }
 
-/// Same feature, same stage, and what was done of it.
+/// Inherits the feature, the stage, and the steps done so far.
 fn inherit(ctx: &mut OpContext<'_, '_>, old: &Agent, new: &mut Agent) -> Result<()> {
     new.kind = new.kind.take().or_else(|| old.kind.clone());
     new.feature.clone_from(&old.feature);
@@ -284,7 +284,6 @@ impl Operation for ShowHandoff {
     }
 }
 
-/// An agent's holdings, and who was given them when.
 struct Held {
     to: Option<Name>,
     at: Option<Time>,
@@ -293,7 +292,6 @@ struct Held {
     messages: u64,
 }
 
-/// The checkpoint of an agent that has begun.
 fn begun(old: &Agent, checkpoint: Option<DialectDocument>) -> Result<DialectDocument> {
     let name = old.name.as_str();
     checkpoint.ok_or_else(|| {

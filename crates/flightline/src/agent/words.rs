@@ -112,7 +112,6 @@ fn named(ctx: &mut OpContext<'_, '_>, ids: &[String]) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// A line for each thing that is known.
 struct Lines(String);
 
 impl Lines {

@@ -244,7 +244,6 @@ pub struct SettledBackup {
 }
 
 impl RecordBackups {
-    /// Of one checkpoint.
     #[must_use]
     pub fn of(checkpoint: CheckpointId, backup: Backup) -> Self {
         let mut one = Self::default();

@@ -36,7 +36,6 @@ impl ClockAhead {
         }
     }
 
-    /// The finding, as a sentence.
     #[must_use]
     pub fn told(&self) -> String {
         let day = |time: Time| time.to_string().get(..10).unwrap_or_default().to_owned();

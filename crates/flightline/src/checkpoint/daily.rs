@@ -17,7 +17,6 @@ use super::thin::thin_within;
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
 
-/// A day.
 const DAILY: Millis = 86_400_000;
 /// The user waits for the command to end: the journal is thinned for so long, and the commands after it continue for so long
 /// each until all of it was looked at.

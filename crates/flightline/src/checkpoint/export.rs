@@ -37,9 +37,6 @@ pub fn text(document: &CheckpointDocument) -> Result<String, Refusal> {
 }
 
 /// Writes a whole checkpoint to a file: private, old or new and never half, read back.
-///
-/// # Errors
-/// When something is in its place and may not be replaced, or it cannot be written.
 pub fn write(
     document: &CheckpointDocument,
     file: &Path,
@@ -66,9 +63,6 @@ pub fn write(
 }
 
 /// Reads a whole checkpoint from a file that the user names, and checks everything in it.
-///
-/// # Errors
-/// When it cannot be read, or is not a sound checkpoint of a version that we know.
 pub fn read(file: &Path) -> Result<CheckpointDocument, Refusal> {
     let cannot = |code: Code, why: String| {
         Refusal::new(code, format!("{} cannot be read: {why}", file.display()))
@@ -94,9 +88,6 @@ pub fn read(file: &Path) -> Result<CheckpointDocument, Refusal> {
 }
 
 /// Reads a whole checkpoint from text that came from `place`, and checks everything in it.
-///
-/// # Errors
-/// When it is not a sound checkpoint of a version that we know.
 pub fn from_text(text: &str, place: &str) -> Result<CheckpointDocument, Refusal> {
     // A printed document ends with a line break.
     let text = text.strip_suffix('\n').unwrap_or(text);

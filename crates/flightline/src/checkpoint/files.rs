@@ -225,9 +225,6 @@ pub fn all(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Everything in the folders of missions, by its name below the state folder.
-///
-/// # Errors
-/// When the folder cannot be looked at.
 pub(crate) fn each(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let Some(state) = Dir::private_if_there(folder)? else {
         return Ok(Vec::new());
@@ -242,7 +239,6 @@ pub(crate) fn each(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The checkpoint whose file this is, by its name.
 #[must_use]
 pub fn id_of(path: &Path) -> Option<CheckpointId> {
     let name = path.file_name()?.to_str()?;
@@ -250,18 +246,12 @@ pub fn id_of(path: &Path) -> Option<CheckpointId> {
 }
 
 /// The text of a file below the state folder, when it is a plain one of a sensible size.
-///
-/// # Errors
-/// When it cannot be read, or is something else.
 pub fn text_of(folder: &Path, file: &Path) -> io::Result<String> {
     let text = Dir::private(folder)?.read_text(file, MAX_FILE)?;
     text.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Reads a checkpoint's file below the state folder, and checks everything in it.
-///
-/// # Errors
-/// When it is missing, not ours, or fails its checks.
 pub fn read(folder: &Path, file: &Path) -> std::result::Result<CheckpointDocument, Refusal> {
     let shown = folder.join(file);
     let damaged = |why: String| {
@@ -284,9 +274,6 @@ pub fn read(folder: &Path, file: &Path) -> std::result::Result<CheckpointDocumen
 }
 
 /// Reads the text of a checkpoint's file and checks everything in it.
-///
-/// # Errors
-/// When it was not written by us, not by a version we know, or fails its checks.
 pub fn parse(text: &str) -> std::result::Result<CheckpointDocument, Refusal> {
     let damaged = |why: String| Refusal::new(Code::Integrity, why);
     if !is_sealed(text) {
@@ -302,7 +289,6 @@ pub fn parse(text: &str) -> std::result::Result<CheckpointDocument, Refusal> {
     Ok(document)
 }
 
-/// Refuses a document of a version that we do not know.
 pub(crate) fn refuse_newer(version: &str) -> std::result::Result<(), Refusal> {
     if version.split('.').next() == Some("1") {
         return Ok(());

@@ -341,7 +341,7 @@ fn read<S: Subject>(value: &StateValue) -> std::result::Result<S, String> {
 }
 
 /// Whether a value is what it says: of its kind and id, of this mission or of the whole project, and with
-/// nothing in it that would not be let in by any other door.
+/// nothing in it that any other operation would refuse.
 fn check_value(value: &StateValue, mission: MissionId) -> std::result::Result<(), String> {
     fn of<S: Subject>(value: &StateValue) -> std::result::Result<Option<MissionId>, String> {
         read::<S>(value).map(|subject| subject.keys().mission)
@@ -450,11 +450,11 @@ pub(crate) fn load(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Resu
     Ok(Contents::new(values.collect()))
 }
 
-/// Takes away what was kept for a checkpoint that is gone.
+/// Removes the document kept for a checkpoint that is gone.
 pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
     crate::dialect::orchestrator::files::forget(ctx, checkpoint)?;
     if checkpoint.imported.is_some() {
-        // Whether or not what was kept can still be read.
+        // Whether or not the kept document can still be read.
         let kept = ImportedValues {
             checkpoint_id: checkpoint.id,
             values: Vec::new(),

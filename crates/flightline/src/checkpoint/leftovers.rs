@@ -17,9 +17,6 @@ const ABANDONED_AFTER_S: i64 = 60;
 
 /// Removes the files of checkpoints that are gone, those of earlier commands too that died on the way.
 /// `latest.json` leads to the newest that stays, or goes with the last.
-///
-/// # Errors
-/// When the store fails, or a file cannot be removed.
 pub fn clear(fleet: &mut Fleet, folder: &Path) -> Result<()> {
     let steps = fleet.steps();
     let gone = fleet
@@ -67,9 +64,6 @@ const WAITING: usize = 20;
 
 /// Removes the files of checkpoints that are gone, when those of one of these missions have become many: the maximum
 /// that the policy names holds for files, too, but for a few.
-///
-/// # Errors
-/// When the store fails, or a file cannot be removed.
 pub(super) fn clear_when_many(
     fleet: &mut Fleet,
     folder: &Path,

@@ -173,7 +173,6 @@ impl Operation for ExamineCheckpoints {
     }
 }
 
-/// Where a journal was left.
 fn left(branch: Branch) -> Cursor {
     Cursor {
         history: branch.before,
@@ -300,7 +299,7 @@ impl Operation for MendCheckpoint {
     }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MendedCheckpoint> {
-        // A record that the store lost is believed as it is offered: not everybody may offer one.
+        // A record that the store lost is believed as it is offered: not every caller may offer one.
         if !ctx.is_in_charge() {
             return Err(Refusal::new(
                 Code::NotYours,
@@ -317,7 +316,6 @@ impl Operation for MendCheckpoint {
 }
 
 impl MendCheckpoint {
-    /// Mends a checkpoint for an operation that reads it.
     pub(crate) fn carry_out(&self, ctx: &mut OpContext<'_, '_>) -> Result<MendedCheckpoint> {
         // Housekeeping, no activity of an agent.
         let who = ctx.tx.actor().clone();

@@ -166,10 +166,8 @@ impl Pruned {
         self
     }
 
-    /// Refuses a plan that rests on a clock which nothing confirms.
-    ///
-    /// # Errors
-    /// When the clock is far ahead, and that decides what goes.
+    /// Refuses a plan that rests on a clock which nothing confirms. Only a clock that is far ahead, and decides which
+    /// checkpoints go, is refused.
     pub fn check_clock(&self) -> Result<()> {
         match &self.clock {
             Some(ahead) => Err(ahead.refusal()),
@@ -238,7 +236,7 @@ impl Operation for ApplyPrune {
     }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Pruned> {
-        // Planned again here: what was pinned or became the last one meanwhile stays.
+        // Planned again here: a checkpoint that was pinned or became the last one meanwhile stays.
         let mut decided = self.plan.candidates(ctx)?;
         let plan = &mut decided.plan;
         plan.delete
@@ -339,7 +337,7 @@ impl Decided {
     }
 }
 
-/// Deletes a checkpoint, with what is kept of it alone.
+/// Deletes a checkpoint, with the records kept for it alone.
 pub(super) fn delete_checkpoint(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
@@ -574,9 +572,6 @@ fn told(plan: &RetentionPlan, candidate: &RetentionCandidate) -> PrunedCheckpoin
 }
 
 /// Plans which checkpoints go, and which values leave the journal with them. Changes nothing.
-///
-/// # Errors
-/// When the mission is not known, or the store fails.
 pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Result<Pruned> {
     let plan = fleet.run(request, caller)?;
     let thinning = PlanThinning {
@@ -588,10 +583,7 @@ pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Resu
 }
 
 /// Deletes what a plan names, if it may still go, thins the journal, and gives the space back when that
-/// is worth it: the caller removes the files.
-///
-/// # Errors
-/// When the store fails. What was deleted until then is gone.
+/// is worth it: the caller removes the files. When this fails, the checkpoints deleted until then are gone.
 pub fn apply_all(
     fleet: &mut Fleet,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! Dual storage that serves: what is damaged or missing in the store is looked for in the files of
+//! Dual storage that serves: a value damaged or missing in the store is looked for in the files of
 //! checkpoints, offered to the store as evidence, and said. Files are read here, outside of any
 //! transaction; whether they fit is decided in one ([`MendCheckpoint`]), by the hashes that are stored.
 
@@ -24,9 +24,7 @@ use crate::recovery::resume::Resume;
 use crate::recovery::undo::Undo;
 use crate::registry::Registered;
 
-/// An operation that reads checkpoints.
 pub trait ReadsCheckpoints: Registered + Clone {
-    /// The checkpoints that the operation reads.
     fn wanted(&self) -> CheckpointsToRead;
 
     /// The request as it is rehearsed: what a real one would only do after a further word is shown all the same.
@@ -35,7 +33,7 @@ pub trait ReadsCheckpoints: Registered + Clone {
         self.clone()
     }
 
-    /// Puts what was said on the way into the outcome. Returns what has no place there.
+    /// Puts the warnings into the outcome. Returns those that have no place there.
     fn tell(_outcome: &mut Self::Outcome, said: Vec<String>) -> Vec<String> {
         said
     }
@@ -118,7 +116,6 @@ pub struct OutcomeWithWarnings<T> {
     pub done: Result<Done<T>>,
     /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
-    /// Whether something was written.
     pub written: bool,
 }
 
@@ -182,10 +179,7 @@ fn would(said: String) -> String {
 }
 
 /// Mends checkpoints in the store from files in `folder`, as far as they are damaged and the files fit.
-/// Returns what was said.
-///
-/// # Errors
-/// When the store fails, or what is wanted is not there.
+/// Returns the warnings.
 pub fn mend(
     fleet: &mut Fleet,
     folder: &Path,
@@ -246,7 +240,7 @@ impl<T> OutcomeWithWarnings<T> {
         }
     }
 
-    /// A store that has lost what was asked for may be built anew, when there are files.
+    /// A store that has lost the wanted checkpoint may be built anew, when there are files.
     fn refused(error: Error, files: usize) -> Self {
         let error = match error {
             Error::Refused(mut refusal) if refusal.code == Code::NotFound && files > 0 => {
@@ -270,7 +264,7 @@ impl<T> OutcomeWithWarnings<T> {
     }
 }
 
-/// What files offer to the store, and what was seen on the way.
+/// The values that files offer to the store, and the warnings on the way.
 struct Plan {
     mends: Vec<MendCheckpoint>,
     warnings: Vec<String>,

@@ -62,7 +62,6 @@ pub(super) fn hold_maximum(
     }
 }
 
-/// How many checkpoints a mission may have.
 fn most_of(policy: &Retention) -> u64 {
     policy.most.max(policy.keep).max(1)
 }

@@ -139,7 +139,6 @@ fn just_taken(
     Ok(contents)
 }
 
-/// What a checkpoint is to say.
 pub(crate) struct NewCheckpoint<'a> {
     pub(crate) mission: &'a Mission,
     pub(crate) reason: Reason,
@@ -403,7 +402,6 @@ fn open_messages(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<u64> 
         .sum())
 }
 
-/// The recovery context of a mission as it is now.
 pub(crate) fn context(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,

@@ -114,7 +114,7 @@ impl Operation for PlanThinning {
         let looking = Looking::new(ctx, self)?;
         let without: BTreeSet<CheckpointId> = self.without.iter().copied().collect();
         let kept = kept_cuts(ctx.tx, &without)?;
-        // Not through what was left out between two histories.
+        // Not through the revisions left out between two histories.
         let end = ctx.tx.rev();
         let begin = ctx.tx.next_there(self.from)?.unwrap_or(end);
         let to = self
@@ -227,9 +227,6 @@ impl Operation for RecordThinning {
 const LOOKED_AT_ONCE: u64 = 20_000;
 
 /// Plans which old values go, some revisions after the other.
-///
-/// # Errors
-/// When the mission is not known, or the store fails.
 pub fn plan_thinning(
     fleet: &mut Fleet,
     caller: &Caller,
@@ -247,10 +244,8 @@ pub fn plan_thinning(
     }
 }
 
-/// Takes away the old values that a plan names, some revisions after the other, and a batch at a time.
-///
-/// # Errors
-/// When the store fails; what went until then is gone, and the rest goes another time.
+/// Takes away the old values that a plan names, some revisions after the other, and a batch at a time. When this fails, the
+/// values taken away until then are gone, and the rest goes another time.
 pub fn thin(fleet: &mut Fleet, caller: &Caller, request: &PlanThinning) -> Result<Thinned> {
     let (mut part, mut done) = (in_parts(request), Thinned::default());
     loop {
@@ -291,10 +286,7 @@ fn in_parts(request: &PlanThinning) -> PlanThinning {
 const SLICE: u64 = 2_000;
 
 /// Thins the journal from `from` on until `budget` is used up, slice by slice, and notes where the next one goes on. One
-/// slice is done in any case.
-///
-/// # Errors
-/// When the store fails; what went until then is gone, and the rest goes another time.
+/// slice is done in any case. When this fails, the values taken away until then are gone, and the rest goes another time.
 pub fn thin_within(
     fleet: &mut Fleet,
     caller: &Caller,
@@ -372,7 +364,6 @@ fn thinned_to(fleet: &mut Fleet) -> Result<u64> {
     })
 }
 
-/// What a thinning looks at.
 struct Looking {
     before: Time,
     mission: Option<MissionId>,

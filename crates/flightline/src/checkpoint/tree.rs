@@ -92,7 +92,7 @@ fn set(ctx: &mut OpContext<'_, '_>, event: EventType, record: &RecordedFiles) ->
     Ok(())
 }
 
-/// Looks at the work trees of checkpoints that are new, and puts what is recorded into their documents.
+/// Looks at the work trees of checkpoints that are new, and puts the records into their documents.
 /// That it cannot be recorded is no reason to write no file.
 pub(super) fn record<'a>(
     fleet: &mut Fleet,
@@ -186,7 +186,6 @@ fn read(value: &StateValue) -> std::result::Result<RecordedFiles, String> {
         .map_err(|error| format!("its section `file_system` cannot be read: {error}"))
 }
 
-/// Checks the section of a whole document.
 pub(super) fn check(document: &CheckpointDocument) -> std::result::Result<(), String> {
     let value = document.state.as_ref().map(|state| &state.file_system);
     let record = value.and_then(Option::as_ref).map(read).transpose()?;
@@ -212,7 +211,7 @@ pub(super) fn bring_in(ctx: &mut OpContext<'_, '_>, value: Option<&StateValue>) 
     Ok(())
 }
 
-/// Mends what is recorded from what a file has. Says whether it did.
+/// Mends the record from the one in a file. Says whether it did.
 pub(super) fn mend(ctx: &mut OpContext<'_, '_>, value: &StateValue) -> Result<bool> {
     let copy = StoredEvent {
         kind: value.kind,
@@ -229,7 +228,7 @@ pub(super) fn mend(ctx: &mut OpContext<'_, '_>, value: &StateValue) -> Result<bo
     Ok(true)
 }
 
-/// Takes away what was recorded for a checkpoint that is gone, whether or not it can still be read.
+/// Removes the record of a checkpoint that is gone, whether or not it can still be read.
 pub(super) fn forget(ctx: &mut OpContext<'_, '_>, id: CheckpointId) -> Result<()> {
     let record = RecordedFiles {
         checkpoint_id: id,

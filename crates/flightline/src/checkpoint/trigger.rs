@@ -1,4 +1,4 @@
-//! What makes a checkpoint be taken while something else is done: what was done, or what failed.
+//! The acts and failures that make an operation take a checkpoint.
 
 use flightline_core::checkpoint::{Checkpoint, Reason, Trigger};
 use flightline_core::event::EventType;
@@ -189,7 +189,6 @@ pub(crate) fn own_mission(ctx: &mut OpContext<'_, '_>) -> Result<Option<Mission>
     }
 }
 
-/// The mission of the work that an agent holds.
 pub(crate) fn mission_of(ctx: &mut OpContext<'_, '_>, me: AgentId) -> Result<Option<Mission>> {
     let held = crate::agent::held_sorties(ctx, me)?;
     let Some(sortie) = held.last().map(|id| ctx.sortie(id)).transpose()? else {

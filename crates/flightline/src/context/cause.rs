@@ -55,7 +55,6 @@ pub(super) fn background(
     })
 }
 
-/// How the agent's present context began.
 fn began(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<(u64, Cause)>> {
     let events = ctx.tx.events_of(Kind::Agent, &agent.key(), LOOKED_AT)?;
     let mut began = events.iter().filter(|event| begins_context(event));

@@ -179,7 +179,6 @@ fn facts(checkpoint: &Checkpoint, contents: &Contents, agent: Option<&str>) -> R
     })
 }
 
-/// How far a sortie was.
 fn progress(contents: &Contents, sortie: &Sortie) -> Result<SubtaskProgress> {
     let mut subtasks: Vec<Subtask> = contents.of()?;
     subtasks.retain(|subtask| subtask.sortie_id == sortie.id);

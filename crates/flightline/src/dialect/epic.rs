@@ -96,7 +96,7 @@ pub(super) fn ended(ctx: &mut OpContext<'_, '_>, since: Option<u64>) -> Result<V
     Ok(files)
 }
 
-/// When what is known of a document's agent was said: with its own checkpoints, not with mere signs of life.
+/// When the agent of a document last told its state: with its own checkpoints, not with mere signs of life.
 pub(super) fn known(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<Time>> {
     let agent = agent_named(ctx.tx, document.word("agent_id"))?;
     Ok(agent.and_then(|agent| agent.last_checkpoint))

@@ -61,16 +61,16 @@ pub(crate) fn turn(dialect: Dialect, incoming: &Incoming) -> (Time, bool) {
     )
 }
 
-/// What a document says, put together with what is known, and when it happened.
+/// A document merged with the stored state, and when it happened.
 struct Arriving {
     document: DialectDocument,
-    /// It was put together with what is known: what it does not list was taken out.
+    /// It was merged with the stored state: entries that it does not list were taken out.
     is_whole: bool,
     at: Time,
 }
 
 impl ImportDocuments {
-    /// Takes one of several documents in. What is wrong with it concerns no other; alone, it is the answer.
+    /// Takes one of several documents in. Its faults concern no other; alone, it is the answer.
     pub(super) fn by_itself(
         &self,
         ctx: &mut OpContext<'_, '_>,
@@ -239,7 +239,7 @@ impl ImportDocuments {
         Ok(Some((completed.whole, at)))
     }
 
-    /// A document as it arrives, put together with what is known of the same thing.
+    /// A document as it arrives, merged with the stored state of the same thing.
     fn arriving(
         &self,
         ctx: &mut OpContext<'_, '_>,
@@ -277,8 +277,8 @@ impl ImportDocuments {
         })
     }
 
-    /// Refuses a document that is older than what is known. Says how it stands to that, and when it happened: when it
-    /// says, and not before what is known already.
+    /// Refuses a document that is older than the stored state. Says how it stands to that, and when it happened: when it
+    /// says, and not before the last stored change.
     fn judge(
         &self,
         ctx: &OpContext<'_, '_>,
@@ -333,7 +333,7 @@ impl ImportDocuments {
     }
 }
 
-/// Why a document that is older than what is known is not taken in.
+/// Why a document that is older than the stored state is not taken in.
 fn older(written: Option<Time>, known: Option<Time>) -> Refusal {
     let at = |time: Option<Time>| time.map(Time::to_seconds).unwrap_or_default();
     Refusal::new(

@@ -32,14 +32,10 @@ pub struct DocumentExtras<'a> {
     pub history: &'a [PastState],
     /// The work tree as it was seen; the sorties' reports of files where there was no look.
     pub file_system: Option<Value>,
-    /// How the document's file is compressed.
     pub compression: Compression,
 }
 
 /// The document of a whole checkpoint, complete and sealed.
-///
-/// # Errors
-/// When a value of the checkpoint cannot be read, or its mission is not in it.
 pub fn orchestrator_document(
     state: &BackedUpState,
     beside: &DocumentExtras<'_>,

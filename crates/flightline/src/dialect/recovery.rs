@@ -99,7 +99,6 @@ const fn says(reason: Reason) -> bool {
     )
 }
 
-/// The name of a checkpoint's own file.
 fn own_file(checkpoint: &Checkpoint) -> String {
     match checkpoint.cut.reason {
         Reason::TokenCritical => emergency_name(checkpoint.cut.timestamp),

@@ -121,7 +121,6 @@ pub(super) fn find(ctx: &mut OpContext<'_, '_>, checkpoint: &Json) -> Result<Opt
     }
 }
 
-/// When a document's task was last reported on.
 pub(super) fn last_update(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<Time>> {
     match known(ctx, document)? {
         Some((Standing::Open, sortie)) => Ok(Some(task::load(ctx, sortie)?.last_update())),
@@ -307,7 +306,7 @@ struct Recorded {
 }
 
 /// What the document says becomes what the store knows of the task, as of `at`. One that `is_whole` was put together
-/// with what is known here: what it does not list was taken out.
+/// with the stored state: entries that it does not list were taken out.
 pub(super) fn store(
     ctx: &mut OpContext<'_, '_>,
     document: &Json,

@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::fleet::Fleet;
 use crate::status::Attention;
 
-/// What the check of the disk is called.
 pub const DISK: &str = "the disk";
 
 /// The disk's trouble that needs a person.

@@ -1,4 +1,4 @@
-//! The health of the state folder: what is private, what is newest, and what dead processes left.
+//! The health of the state folder: its modes, the newest files, and the files that dead processes left.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -23,18 +23,13 @@ use crate::mission::short;
 /// The repairs, and where the store from before is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Repaired {
-    /// Sentences about the repairs.
     pub done: Vec<String>,
-    /// The copy of the store as it was.
     pub backup: Option<PathBuf>,
 }
 
-/// Repairs the store as far as a sound copy of what is damaged is found in it or in the files of checkpoints;
+/// Repairs the store as far as a sound copy of the damaged value is found in it or in the files of checkpoints;
 /// a checkpoint that no copy can mend is quarantined. Touches nothing when all is well, and nothing before
 /// a copy of everything is in `folder`.
-///
-/// # Errors
-/// When the store cannot be read or copied.
 pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired> {
     let examined = verify::examine(fleet.store()?, &mut |_, _| {})?;
     let rows = fleet
@@ -75,7 +70,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
             )),
         }
     }
-    // What no checkpoint in the store names any more may still be in a file, and what was mended above may
+    // A value that no checkpoint in the store names any more may still be in a file, and a value mended above may
     // be all that a row lacked.
     let left = fleet.store()?.read(|tx| tx.damaged_values())?;
     let spare = from_files(folder, &left);
@@ -151,7 +146,7 @@ fn ailing(fleet: &mut Fleet, folder: &Path) -> Result<Vec<MendCheckpoint>> {
     Ok(mends)
 }
 
-/// Mends what `mend` can: all at once, or, when the engine objects, one by one. Says what was mended.
+/// Mends all that `mend` can: at once, or, when the engine objects, one by one. Says which it mended.
 fn mend_all(
     fleet: &mut Fleet,
     damaged_values: &[DamagedValue],

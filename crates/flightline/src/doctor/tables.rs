@@ -1,4 +1,4 @@
-//! Repairs of what is no value: events, what is kept beside the journal, indexes.
+//! Repairs of everything but values: events, the rows beside the journal, indexes.
 
 use flightline_store::Mended;
 use flightline_store::verify::Examination;
@@ -25,7 +25,7 @@ pub(super) fn mend(fleet: &mut Fleet, examined: &Examination) -> Result<Vec<Stri
         }
     }
     if examined.behind {
-        // The next write says what is lost, and goes on in a new history: no number is handed out twice.
+        // The next write records the loss, and goes on in a new history: no number is handed out twice.
         fleet
             .store()?
             .write(|_| Ok::<_, flightline_store::StoreError>(()))?;

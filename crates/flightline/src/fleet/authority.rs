@@ -14,7 +14,7 @@ use crate::token;
 /// On whose behalf a request is made. A token that does not coordinate speaks for its own agent alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActsFor<'a> {
-    /// The caller's, whatever else the request names: what is looked at, written to or given something.
+    /// The caller's, whatever else the request names as looked at, written to or given something.
     Caller,
     /// This agent's, by name or id.
     Agent(&'a str),

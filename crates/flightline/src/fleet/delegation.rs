@@ -1,4 +1,4 @@
-//! Speaking for a token that is over: what was said with it, and could not be brought before, is not lost.
+//! Speaking for a token that is over: requests made with it that could not be delivered before are not lost.
 
 use flightline_core::token::Token;
 use flightline_core::{Code, Refusal, TokenId};

@@ -46,7 +46,6 @@ impl Spec {
 pub(super) trait ErasedOperation {
     fn spec(&self) -> Spec;
     fn acts_for(&self) -> ActsFor<'_>;
-    /// The request as JSON.
     fn request(&self) -> Result<String>;
     fn asked(&self) -> Result<String>;
     fn for_later(&self, asked_at: Time) -> Result<String>;
@@ -97,7 +96,6 @@ impl<'a, O: Operation> Acting<'a, O> {
         }
     }
 
-    /// The outcome, after it ran.
     pub(super) fn done(self, fleet: &Fleet, went: Went) -> Result<Answered<O::Outcome>> {
         let outcome = match self.held {
             Held::Later(later) => return Ok(Answered::Later(later)),
@@ -113,7 +111,7 @@ impl<'a, O: Operation> Acting<'a, O> {
         Ok(Answered::Now(went.with(outcome?)))
     }
 
-    /// The outcome, after it ran, for a door that wants its text: an outcome that is text already is not parsed.
+    /// The outcome, after it ran, for a front end that needs only its text: an outcome that is text already is not parsed.
     pub(super) fn erased(self, went: Went) -> Result<Answered<Box<dyn ErasedOutcome>>> {
         let outcome: Box<dyn ErasedOutcome> = match self.held {
             Held::Later(later) => return Ok(Answered::Later(later)),
@@ -134,7 +132,6 @@ fn without_outcome(name: &str) -> Refusal {
 
 /// An outcome without its type. It is written as JSON where its reader is, and not on the thread that writes to the store.
 pub trait ErasedOutcome: Send {
-    /// The outcome as JSON.
     fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal>;
 }
 

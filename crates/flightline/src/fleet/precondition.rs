@@ -13,10 +13,8 @@ use crate::event::Cursor;
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// The target a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The kind of the subject.
     pub kind: Kind,
     /// Its id, the beginning of it, or its name, as requests name it.
     pub reference: String,
@@ -24,10 +22,8 @@ pub struct Target {
     pub if_unchanged: IfUnchanged,
 }
 
-/// What must not have happened to a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IfUnchanged {
-    /// There is no precondition.
     #[default]
     NoCondition,
     /// It changed since each of these places.

@@ -12,7 +12,6 @@ use crate::op_context::OpContext;
 /// Which part of a list is wanted, and which was given.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    /// How many at most.
     limit: u64,
     /// After the one that is known by this.
     after: Option<String>,
@@ -20,16 +19,12 @@ pub struct Window {
     given: Arc<Mutex<Option<ListPart>>>,
 }
 
-/// Which part of a list was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListPart {
     /// The one that it was to go on after is not in the list any more.
     Gone,
-    /// These, of so many.
     Given {
-        /// How many there are in all.
         total: u64,
-        /// Whether there are more after these.
         more: bool,
     },
 }
@@ -167,7 +162,6 @@ pub(crate) fn page<S: Subject>(
     documents(ctx, &window.part_of(rows)).map(Some)
 }
 
-/// Reads the documents of these rows.
 pub(crate) fn documents<S: Subject>(
     ctx: &mut OpContext<'_, '_>,
     rows: &[SubjectRow],

@@ -17,7 +17,6 @@ const MOST: usize = 1_000;
 /// So many seats of a client are tried by their names.
 const LIKELY: usize = 3;
 
-/// The agent that a session is already.
 pub(super) fn of_session(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Option<Agent>> {
     let session = hook.subagent.as_ref().map_or(&hook.session, |it| &it.id);
     let is_it = |agent: &Agent| {
@@ -77,7 +76,6 @@ pub(super) fn renew(ctx: &mut OpContext<'_, '_>, agent: &Agent, hook: &TellHook)
     Ok(register.decide(ctx)?.agent)
 }
 
-/// Gives a session an agent.
 pub(super) fn take(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Agent> {
     let (name, session) = match &hook.subagent {
         Some(subagent) => (subagent_name(ctx, hook)?, subagent.id.clone()),

@@ -157,7 +157,6 @@ pub(super) fn was_just_saved(ctx: &mut OpContext<'_, '_>) -> Result<bool> {
     Ok(newest.is_some_and(|at| now.since(at) < ANNOUNCED_EVERY))
 }
 
-/// Whether edits are locked by themselves.
 pub(super) fn locks_edits(ctx: &OpContext<'_, '_>) -> bool {
     ctx.policy.lock_edits
 }

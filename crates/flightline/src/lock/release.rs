@@ -12,7 +12,7 @@ use crate::checkpoint::readable;
 use crate::error::Result;
 use crate::op_context::OpContext;
 
-/// What becomes of what was locked for a sortie that its owner is done with.
+/// Whether the locks of a sortie are released when its owner is done with it.
 #[derive(Clone, Copy)]
 pub(crate) enum Locks {
     Go,

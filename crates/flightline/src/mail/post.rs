@@ -12,7 +12,6 @@ use super::deadline::watch;
 use crate::error::Result;
 use crate::op_context::OpContext;
 
-/// A message to be.
 pub(crate) struct Letter<'a> {
     /// The sender, when it is not the acting agent: it gets the answer.
     pub(crate) from: Option<&'a Agent>,

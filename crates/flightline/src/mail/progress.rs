@@ -1,5 +1,5 @@
 //! Progress mail to the dispatch of a mission. There is one open message per sortie: however much is reported, an unread
-//! mailbox stays small. Flightline's own message only names the sortie: how far it is and what was reported is read from the
+//! mailbox stays small. Flightline's own message only names the sortie: its progress and last report are read from the
 //! sortie when the message is shown, so a report is kept once. Under the preset of seed B the words are the seed's, the
 //! sender is the reporting agent, and the message is brought up to date until it is read.
 

@@ -93,7 +93,6 @@ pub fn relay(fleet: &mut Fleet, caller: &Caller) -> Result<()> {
     fleet.run(&RelayEvents {}, &caller)
 }
 
-/// Whether there is something to tell.
 pub(crate) fn has_news(tx: &mut Tx<'_>) -> Result<bool> {
     let told = tx
         .get::<NotifiedUpTo>(NotifiedUpTo::KEY)?

@@ -33,7 +33,7 @@ const PRIVATE: u32 = 0o600;
 const SEEN: &str = ".seen";
 /// The file that says that every file is to be looked at.
 const AGAIN: &str = ".again";
-/// The folder of what was there before updates.
+/// The folder of the versions before updates.
 const BACKUPS: &str = "backups";
 /// A history and a revision are shorter than this.
 const LONGEST_SEEN: usize = 200;
@@ -43,13 +43,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// One dialect's folder. While there is one, no other process has it.
 pub(super) struct MirrorFolder {
     dialect: Dialect,
-    /// The folder that its files are below.
     root: Dir,
-    /// Where its files are, below that.
     place: PathBuf,
     /// The name of the place, as people know it.
     name: &'static str,
-    /// Where their shadows are.
     shadows: Dir,
     _turn: File,
 }
@@ -80,7 +77,6 @@ impl MirrorFolder {
         })
     }
 
-    /// What a dialect's folder is called.
     pub(super) const fn name(dialect: Dialect) -> &'static str {
         match dialect {
             Dialect::Sitebuilder => sitebuilder::FOLDER,
@@ -148,7 +144,6 @@ impl MirrorFolder {
         }
     }
 
-    /// Files that we wrote and that are not there.
     fn not_there(&self) -> Vec<String> {
         let mut names = self.shadows.names_in("").unwrap_or_default();
         names.retain(|name| {
@@ -276,7 +271,7 @@ impl MirrorFolder {
         Ok(())
     }
 
-    /// Keeps what was there before an update, and the last ten of those.
+    /// Keeps the version before an update, and the last ten of those.
     fn back_up(&self, file: &str, before: &[u8], now: Time) -> io::Result<()> {
         let Ok(text) = std::str::from_utf8(before) else {
             return Ok(());
@@ -371,7 +366,7 @@ impl MirrorFolder {
     fn is_document(&self, file: &str) -> bool {
         match self.dialect {
             Dialect::Orchestrator => dialect::orchestrator::is_document(file),
-            // The others are copies of what was the latest once.
+            // The others are copies of former latest files.
             Dialect::Recovery => file == recovery::LATEST_FILE,
             Dialect::Sitebuilder | Dialect::Epic => {
                 file.ends_with(".json") && !file.starts_with('.')
@@ -417,7 +412,6 @@ fn wait_for(turn: &File) -> io::Result<()> {
 
 /// The content at a file's place.
 enum Seen {
-    /// There is no file.
     Missing,
     /// What we last saw there.
     Ours,

@@ -169,7 +169,6 @@ fn check(ctx: &OpContext<'_, '_>, note: &Note, how: NoteEnding) -> Result<()> {
     .into())
 }
 
-/// Ends a note.
 pub(super) fn end(
     ctx: &mut OpContext<'_, '_>,
     note: Note,

@@ -16,7 +16,6 @@ use crate::checkpoint::readable;
 use crate::error::Result;
 use crate::op_context::OpContext;
 
-/// Whose failure it is.
 pub(crate) struct FailureAuthor {
     pub(crate) author: String,
     pub(crate) id: Option<AgentId>,

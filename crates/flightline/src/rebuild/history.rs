@@ -26,12 +26,10 @@ use crate::checkpoint::files::StateValue;
 use crate::error::{Error, Result};
 use crate::mission::short;
 
-/// The history that was written.
 #[derive(Default)]
 pub(super) struct History {
     /// The checkpoints that are in the store again, oldest first.
     pub(super) checkpoints: Vec<CheckpointId>,
-    /// The newest of each mission.
     pub(super) newest: BTreeMap<MissionId, CheckpointId>,
     /// How many values there are at the end, locks not counted: they are let go.
     pub(super) values: u64,
@@ -80,7 +78,6 @@ struct Held {
     milestones: BTreeSet<String>,
 }
 
-/// What one file changes.
 struct Plan<'a> {
     checkpoint: &'a Checkpoint,
     history: &'a str,
@@ -241,7 +238,6 @@ impl Plan<'_> {
     }
 }
 
-/// A change of a subject.
 enum Act<'a> {
     Set(&'a StateValue),
     Remove(&'a str),

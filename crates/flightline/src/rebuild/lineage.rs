@@ -46,7 +46,7 @@ pub(super) fn left_behind(documents: &[CheckpointDocument]) -> BTreeSet<Checkpoi
     left.map(|(id, _)| id).collect()
 }
 
-/// The histories that these files belong to, and how far, for what is built from them.
+/// The histories that these files belong to, and how far, for the store built from them.
 pub(super) fn followed_by(documents: &[CheckpointDocument]) -> Vec<FollowedHistory> {
     let mut up_to: BTreeMap<&str, u64> = BTreeMap::new();
     for place in documents.iter().filter_map(place_of) {

@@ -14,9 +14,7 @@ use crate::checkpoint::CheckpointDocument;
 /// What a rebuild would bring back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prospect {
-    /// How many files of checkpoints are sound.
     pub files: usize,
-    /// When the newest of them was taken.
     pub newest: Option<Time>,
     /// The missions that would come back, each with how far it was.
     pub missions: Vec<(String, u8)>,

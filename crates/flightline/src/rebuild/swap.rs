@@ -105,7 +105,7 @@ pub(super) fn remove_side(side: &Path) {
 }
 
 fn put_in_place(request: &Rebuild<'_>, folder: &Path, side: &Path, done: &Rebuilt) -> Result<()> {
-    // Of what was written down only the name counts: it is below the folder, whatever else it says.
+    // Of the note only the name counts: it is below the folder, whatever else it says.
     let named = done.set_aside.first().and_then(|path| path.file_name());
     let named = named.filter(|name| name.to_string_lossy().starts_with(KEPT));
     let aside = named.map_or_else(|| free_folder(folder, request.stamp), PathBuf::from);
@@ -114,7 +114,6 @@ fn put_in_place(request: &Rebuild<'_>, folder: &Path, side: &Path, done: &Rebuil
     Ok(())
 }
 
-/// What an old store could still tell.
 struct Old {
     seen: ReplacedStore,
     rev: u64,

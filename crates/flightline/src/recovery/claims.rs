@@ -122,7 +122,7 @@ fn claims(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> 
     Ok(claims)
 }
 
-/// Compares what was said in a mission, and what was recorded with a checkpoint, with the work tree. Says what
+/// Compares the reports in a mission, and the record of a checkpoint, with the work tree. Says what
 /// is wrong with the record, too.
 pub(crate) fn compare(
     ctx: &mut OpContext<'_, '_>,

@@ -30,7 +30,6 @@ pub enum CompactionEvidence {
 }
 
 impl CompactionEvidence {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

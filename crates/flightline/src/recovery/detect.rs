@@ -232,9 +232,7 @@ struct Looking<'a> {
 /// How long silence proves nothing.
 #[derive(Clone, Copy)]
 struct Patience {
-    /// Of all who work on a mission.
     mission: Millis,
-    /// Of one of them.
     agent: Millis,
 }
 
@@ -269,7 +267,6 @@ fn damaged(ctx: &OpContext<'_, '_>, row: &SubjectRow) -> Result<RecoveryCandidat
     })
 }
 
-/// What an agent has locked for a mission, or for none.
 fn locked(in_hand: &InHand, mission: &Mission, verdict: &AgentVerdict) -> Vec<String> {
     let own = in_hand.locks.get(&verdict.agent.id).into_iter().flatten();
     let ours = own.filter(|lock| lock.mission_id.is_none_or(|it| it == mission.id));

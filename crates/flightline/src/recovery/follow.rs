@@ -16,7 +16,6 @@ use crate::agent::takeover::REASSIGNED_BY_TAKEOVER;
 use crate::error::Result;
 use crate::op_context::OpContext;
 
-/// So many lost locks are looked for.
 const LOST_LOOKED_AT: u64 = 1_000;
 
 /// The sorties, locks and mail that came along.

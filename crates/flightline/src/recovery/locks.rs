@@ -1,4 +1,4 @@
-//! Locks in a recovery: what the dead held is free, what was held at the checkpoint is granted anew.
+//! Locks in a recovery: locks of the dead are free, locks held at the checkpoint are granted anew.
 
 use std::collections::BTreeSet;
 

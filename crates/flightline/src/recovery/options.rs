@@ -15,7 +15,6 @@ use crate::error::Result;
 use crate::mission::{enter, short, workflow_history};
 use crate::op_context::OpContext;
 
-/// The caller's decisions.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     /// Continue without failed work.
@@ -24,20 +23,16 @@ pub(super) struct Choices {
     pub(super) reset_to: Option<Name>,
 }
 
-/// The result of the decisions.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     /// The analysis before any decision; none where none was asked for.
     pub(super) analysis: Option<Analysis>,
     /// Whose work was left out, in seed D's words.
     pub(super) agents: Vec<String>,
-    /// The sorties that were left out.
     pub(super) sorties: Vec<SortieId>,
     /// The state that the workflow was to be set back to.
     pub(super) reset_to: Option<Name>,
-    /// Whether it was in another one.
     pub(super) moved: bool,
-    /// Warnings about the decisions.
     pub(super) warnings: Vec<String>,
     /// What still wants a decision.
     pub(super) still_in_the_way: Vec<String>,

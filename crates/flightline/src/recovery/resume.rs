@@ -379,7 +379,7 @@ pub(super) fn settle(ctx: &mut OpContext<'_, '_>, settling: Settling) -> Result<
         None => RecoveryKind::RollForward,
     };
     let then: Vec<Lock> = contents.of()?;
-    // Rolling forward, what was given up since the checkpoint stays given up.
+    // Rolling forward, work given up since the checkpoint stays given up.
     let gone_back_to = match kind {
         RecoveryKind::Rewind => then.as_slice(),
         RecoveryKind::RollForward => &[],
@@ -455,7 +455,7 @@ pub(super) fn settle(ctx: &mut OpContext<'_, '_>, settling: Settling) -> Result<
         data["restored_state"] = json!(restored_state);
     }
     if before.is_some() {
-        // Of the files of checkpoints the newest counts, should the store be lost: it must not be of what was left.
+        // Of the files of checkpoints the newest counts, should the store be lost: it must not be of the abandoned state.
         let taking = NewCheckpoint {
             mission: &mission,
             reason: Reason::AfterRestore,

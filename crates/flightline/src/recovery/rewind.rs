@@ -20,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// What a rewind did.
 pub(super) struct Rewound {
     pub(super) mission: Mission,
     pub(super) before: CheckpointId,
@@ -29,7 +28,7 @@ pub(super) struct Rewound {
 }
 
 /// Sets the mission, its sorties and their parts to what the checkpoint names, after saving a checkpoint
-/// of what is there. Agents, mail, notes and effects stay as they are: they happened.
+/// of the present state. Agents, mail, notes and effects stay as they are: they happened.
 pub(super) fn rewind(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,

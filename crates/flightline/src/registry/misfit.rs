@@ -1,4 +1,4 @@
-//! Why a JSON document is not what was asked for, in plain words: which field, what it is, and what it must be.
+//! Why a JSON document does not fit its schema, in plain words: which field, what it is, and what it must be.
 
 #[cfg(debug_assertions)]
 use std::cell::Cell;
@@ -20,9 +20,6 @@ pub fn read_so_far() -> u64 {
 }
 
 /// Reads a JSON object as this type; `what` begins the sentence when it is none.
-///
-/// # Errors
-/// When it is none, or does not fit.
 pub fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
     #[cfg(debug_assertions)]
     READ.set(READ.get() + 1);
@@ -170,7 +167,7 @@ fn normalise_integers(value: &mut Value) {
     }
 }
 
-/// Says what is wrong at a place in a document, of what serde says of it.
+/// The fault at a place in a document, made of serde's message.
 #[must_use]
 pub fn sentence(what: &str, path: &str, why: &str) -> String {
     // The reader adds the place in the text, where it knows one.

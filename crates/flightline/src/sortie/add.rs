@@ -18,7 +18,6 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// How many sorties one mission may have.
 const MOST: usize = 100_000;
 
 /// Adds sorties to a mission.

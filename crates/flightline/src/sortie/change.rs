@@ -201,7 +201,7 @@ pub(crate) fn check_owner(ctx: &mut OpContext<'_, '_>, sortie: &Sortie, verb: &s
     }
     let Some(owner) = sortie.assigned_to.filter(|owner| *owner != agent.id) else {
         let taken_in = sortie.assigned_epoch.unwrap_or(agent.epoch);
-        // An agent back in a new session keeps its work; an older session was refused at the door.
+        // An agent back in a new session keeps its work; an older session was refused before.
         debug_assert!(
             taken_in <= agent.epoch,
             "a sortie cannot be taken by an incarnation to come"

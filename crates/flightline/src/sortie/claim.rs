@@ -122,9 +122,6 @@ impl Operation for ClaimNext {
 
 /// Takes the next sortie that is ready, and waits for one: at most `wait`, calling `pause` between tries. When nothing is
 /// left, there is nothing to wait for.
-///
-/// # Errors
-/// When none is ready in the end, none is left, or the store fails.
 pub fn claim_next(
     fleet: &mut Fleet,
     request: &ClaimNext,

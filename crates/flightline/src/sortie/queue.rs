@@ -125,9 +125,7 @@ pub(crate) enum ClaimObstacle<'a> {
     Waits(Vec<&'a Sortie>),
     /// Others have locked its files.
     Locked(Vec<(&'a RepoPath, &'a Lock)>),
-    /// Another agent has it.
     Held,
-    /// The caller has it already.
     Mine,
     /// It failed, and is not to be tried again yet.
     Failed,

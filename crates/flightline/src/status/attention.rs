@@ -313,7 +313,6 @@ fn doubt(ctx: &OpContext<'_, '_>, effect: &Effect, agents: &[AgentView]) -> Opti
     (life >= Life::Stalled).then(|| format!("is {}", life.as_str()))
 }
 
-/// Blockers that were noted.
 fn of_blockers(ctx: &mut OpContext<'_, '_>, missions: &mut Missions) -> Result<Vec<Attention>> {
     let mut found = Vec::new();
     let noted = ctx.tx.missions_with_notes(NoteKind::Blocker.as_str())?;
@@ -333,7 +332,6 @@ fn of_blockers(ctx: &mut OpContext<'_, '_>, missions: &mut Missions) -> Result<V
     Ok(found)
 }
 
-/// Locks for missions that are over.
 fn of_locks(
     ctx: &mut OpContext<'_, '_>,
     locks: &[LockView],

@@ -40,7 +40,7 @@ fn ghost(agent: &Agent) -> Caller {
     }
 }
 
-/// Whoever was there before can neither write nor beat any more.
+/// The old incarnation can neither write nor beat any more.
 fn is_fenced(story: &Story<'_>, before: &Agent) {
     let old = ghost(before);
     let beat = story.run_as(&old, &Heartbeat::default()).map(drop);

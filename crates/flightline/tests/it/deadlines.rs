@@ -18,7 +18,7 @@ fn working(world: &World) -> Story<'_> {
     story
 }
 
-/// Somebody writes, and wants to hear back within ten minutes.
+/// Sends a message whose sender wants to hear back within ten minutes.
 fn ask(story: &Story<'_>, from: &str, to: &[&str], about: &str) -> MessageView {
     let send = SendMail {
         to: to.iter().map(ToString::to_string).collect(),

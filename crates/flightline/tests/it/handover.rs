@@ -1,4 +1,4 @@
-//! The mail of a dispatch that died, on both engines: whoever takes its place gets what it never
+//! The mail of a dispatch that died, on both engines: its successor gets what it never
 //! acknowledged, and nothing else.
 
 use flightline_testkit::prelude::*;

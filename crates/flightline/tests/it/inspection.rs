@@ -55,7 +55,7 @@ fn problems(story: &Story<'_>) -> Vec<(CheckpointId, Option<String>)> {
         .collect()
 }
 
-/// Writes a checkpoint's record as somebody else would.
+/// Writes a checkpoint's record as another program would.
 fn forge(story: &Story<'_>, checkpoint: &Checkpoint) {
     let write = |fleet: &mut Fleet| {
         fleet

@@ -6,7 +6,7 @@ use expect_test::expect;
 use flightline::lock::acquire;
 use flightline_testkit::prelude::*;
 
-/// Time passes while somebody else gives signs of life, so that our own downtime is no explanation.
+/// Time passes while another agent gives signs of life, so that our own downtime is no explanation.
 fn pass_watched(story: &Story<'_>, minutes: u64) {
     for _ in 0..minutes / 5 {
         story.pass_minutes(5);

@@ -9,7 +9,7 @@ use flightline_testkit::prelude::*;
 
 use crate::fencing::everything::ask_for_everything;
 
-/// What somebody may still remember of a store that was replaced.
+/// What a client may still remember of a store that was replaced.
 struct Memory {
     cursors: Vec<Cursor>,
     /// Of ada's locks on `src/a.rs`.
@@ -129,7 +129,7 @@ fn replace(world: &World, way: Way) {
     }
 }
 
-/// Whoever remembers something of before gets nowhere with it.
+/// A client that remembers the old store gets nowhere with it.
 fn nothing_old_is_accepted(world: &World, memory: &Memory) {
     let story = Story::new(world);
     cursors_are_void(&story, memory);

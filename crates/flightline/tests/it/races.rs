@@ -21,7 +21,7 @@ fn race<T: Send>(
     race_and_settle(world, rounds, run, |_, _, _| {})
 }
 
-/// The same; when both have run, each settles what came of it. A racer that panics runs on, or the
+/// Races like [`race`]; when both have run, each settles what came of it. A racer that panics runs on, or the
 /// other would wait for it for ever; the panic comes afterwards.
 fn race_and_settle<T: Send>(
     world: &World,

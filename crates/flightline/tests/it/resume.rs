@@ -36,7 +36,7 @@ fn deliveries(story: &Story<'_>, to: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// The same but for the ids that every run makes anew.
+/// An outcome without the ids that every run makes anew.
 fn without_ids(mut done: Resumed) -> serde_json::Value {
     done.before = None;
     let mut value = serde_json::to_value(done).unwrap();

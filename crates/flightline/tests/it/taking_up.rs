@@ -1,4 +1,4 @@
-//! Taking up what somebody else began, on both engines: its context comes with the assignment, and its files
+//! Taking up the work of another agent, on both engines: its context comes with the assignment, and its files
 //! are locked again.
 
 use flightline_testkit::prelude::*;
@@ -37,7 +37,7 @@ fn report(story: &Story<'_>, agent: &str) {
     story.run(agent, &update).unwrap();
 }
 
-/// Ada's process is gone, and somebody resumes the mission.
+/// Ada's process is gone, and a person resumes the mission.
 fn lose_ada(story: &Story<'_>) {
     story.resume("", story.seen(false, &["ada"])).unwrap();
 }

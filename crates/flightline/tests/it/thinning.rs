@@ -37,7 +37,7 @@ fn eventful(world: &World) -> (Story<'_>, Vec<CheckpointId>) {
     (story, taken)
 }
 
-/// Everything older than this moment goes, unless somebody needs it.
+/// Everything older than this moment goes, unless it is still needed.
 fn all() -> PlanThinning {
     PlanThinning {
         older_than_ms: Some(0),
@@ -403,7 +403,7 @@ both_engines! {
     }
 }
 
-/// Work, checkpoints, deletions and thinning in an order that nobody chose.
+/// Work, checkpoints, deletions and thinning in a random order.
 fn chance(world: &World, seed: u64) {
     let story = Story::unrehearsed(world);
     let titles = ["A", "B", "C", "D"];

@@ -89,7 +89,7 @@ fn is_sound(story: &Story<'_>, id: CheckpointId) -> bool {
     verdict.unwrap().sound
 }
 
-/// The same fleet in another store, as of now: what a backup carries to another machine.
+/// A copy of the fleet in another store, as of now: what a backup carries to another machine.
 fn elsewhere<'w>(story: &Story<'_>, other: &'w World) -> Story<'w> {
     let (file, before) = (
         other.folder().join("copy.db"),
@@ -105,7 +105,7 @@ fn elsewhere<'w>(story: &Story<'_>, other: &'w World) -> Story<'w> {
     there
 }
 
-/// A file that somebody made up, with all its hashes right.
+/// A forged file, with all its hashes right.
 fn forged(
     document: &CheckpointDocument,
     change: impl FnOnce(&mut BackedUpState),

@@ -49,7 +49,7 @@ fn working(world: &World) -> Story<'_> {
     story
 }
 
-/// Bob waits for a lock that ada holds, in vain.
+/// Bob waits for a lock that ada holds, and does not get it.
 fn wait_in_vain(story: &Story<'_>, agent: &str, file: &str) -> Refusal {
     let waited = story.with_fleet(|fleet| {
         let wait = Duration::from_millis(1);

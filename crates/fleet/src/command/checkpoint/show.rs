@@ -145,7 +145,6 @@ fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: T
     }
 }
 
-/// The work tree of the checkpoint.
 fn work_tree(page: &mut Page, seen: &FileSystem, taken: Time) {
     page.line("");
     page.line("Work Tree:");

@@ -7,16 +7,13 @@ use serde_json::Value;
 use super::DemoStep;
 use super::stage::Stage;
 
-/// Something that was checked.
 #[derive(Debug, Serialize)]
 pub struct DemoCheck {
     pub name: &'static str,
     pub ok: bool,
-    /// The finding.
     pub detail: String,
 }
 
-/// Runs all checks.
 pub fn run(stage: &mut Stage, acts: &[DemoStep]) -> Vec<DemoCheck> {
     let rows: [(&'static str, Option<(bool, String)>); 8] = [
         ("every command ended as it should", Some(endings(acts))),

@@ -126,7 +126,6 @@ impl Stage {
             .filter(|_| code == Some(0))
     }
 
-    /// How many lines a file has.
     pub fn lines_of(&self, file: &str) -> usize {
         let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
         text.lines().count()

@@ -41,9 +41,7 @@ pub fn examine(app: &App) -> Vec<Connection> {
 
 /// The way in which a client is connected.
 enum Way {
-    /// Entries in its settings.
     Settings(SetupScope),
-    /// A plugin.
     Plugin(Box<Plugged>),
 }
 
@@ -75,7 +73,6 @@ impl Way {
         }
     }
 
-    /// For whom, in a sentence.
     fn told(&self) -> String {
         match self {
             Self::Settings(SetupScope::User) => "for you".to_owned(),
@@ -84,7 +81,6 @@ impl Way {
         }
     }
 
-    /// The command that ends it.
     fn removal(&self, client: Client) -> String {
         match self {
             Self::Settings(SetupScope::User) => format!("`fleet setup {client} --remove`"),
@@ -96,13 +92,11 @@ impl Way {
     }
 }
 
-/// The inputs of a look at the settings.
 struct Looking<'a> {
     app: &'a App,
     files: ClientFiles<'a>,
 }
 
-/// A settings file with hooks of ours.
 struct Settings {
     place: SetupFile,
     path: PathBuf,
@@ -111,7 +105,6 @@ struct Settings {
 }
 
 impl Looking<'_> {
-    /// A client's connection in one way; none when it has no hooks of ours there.
     fn connection(&self, client: Client, way: &Way) -> Option<Connection> {
         let mut findings = Vec::new();
         let settings = match way {
@@ -368,7 +361,6 @@ impl Looking<'_> {
     }
 }
 
-/// The hooks of a plugin.
 fn of_plugin(
     client: Client,
     plugged: &Plugged,

@@ -15,33 +15,24 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The most of an answer that is read.
 const MOST: u64 = 1024 * 1024;
 
-/// The command that is run.
 pub enum Firing<'a> {
     /// A file, without a shell.
     Program(&'a Path),
-    /// A command line.
     Shell(&'a str),
 }
 
-/// How it ended.
 pub enum Fired {
     /// The program ended by itself.
     Ended {
         /// The exit code; none when a signal ended it.
         code: Option<i32>,
-        /// Its answer.
         stdout: String,
-        /// How long it took.
         took: Duration,
     },
     /// Not in time: it was ended, with everything it had started.
     Late,
 }
 
-/// Runs a hook in a folder.
-///
-/// # Errors
-/// When it cannot be started.
 pub fn fire(
     what: &Firing<'_>,
     folder: &Path,

@@ -3,7 +3,6 @@
 use flightline::core::Refusal;
 use flightline::replay::{PageStart, ReplayStep};
 
-/// The command of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Next,
@@ -79,7 +78,6 @@ fn plain(byte: u8) -> Option<Key> {
     }
 }
 
-/// What to show after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrowseView {
     Step,
@@ -102,7 +100,6 @@ impl Browser {
         Self { steps, at: 0 }
     }
 
-    /// The step where it stands.
     pub fn step(&self) -> Option<&ReplayStep> {
         self.steps.get(self.at)
     }

@@ -17,7 +17,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// Where lines go.
 pub struct Log {
     pub ui: Ui,
     pub format: LogFormat,
@@ -46,7 +45,6 @@ impl Log {
         }
     }
 
-    /// A request was answered.
     pub fn request(&self, line: &AccessLogLine) {
         match (self.verbose, self.format) {
             (false, _) => {}

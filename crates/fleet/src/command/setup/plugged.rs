@@ -20,10 +20,8 @@ pub struct ClientFiles<'a> {
     root: PathBuf,
 }
 
-/// A plugin of ours that a client runs.
 pub struct Plugged {
     pub plugin: InstalledPlugin,
-    /// The file with its hooks.
     pub place: SetupFile,
     pub path: PathBuf,
     /// The content of that file; none when it cannot be read.
@@ -41,7 +39,6 @@ impl<'a> ClientFiles<'a> {
         }
     }
 
-    /// The root of the repository.
     pub fn root(&self) -> &Path {
         &self.root
     }

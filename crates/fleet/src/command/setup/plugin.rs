@@ -12,7 +12,6 @@ use super::{self as setup, cannot_edit, read};
 use crate::app::App;
 use crate::command::CommandResult;
 
-/// The written files, as JSON.
 #[derive(Serialize)]
 struct Written {
     client: &'static str,

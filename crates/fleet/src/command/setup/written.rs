@@ -33,7 +33,6 @@ pub fn mode_of(root: Option<&Path>, path: &Path) -> Result<Option<u32>, Refusal>
     Ok(mode)
 }
 
-/// A settings file that is written.
 pub struct Written<'a> {
     /// The folder that no link may lead out of: a repository.
     pub root: Option<&'a Path>,

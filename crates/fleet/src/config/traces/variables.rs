@@ -14,7 +14,6 @@ use crate::remote::{Address, trusted};
 /// The name of this server, unless a variable says otherwise.
 const SERVICE: &str = "flightline";
 
-/// The variables, and the warnings about them.
 struct Variables<F> {
     get: F,
     warnings: Vec<String>,
@@ -68,7 +67,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
                 return None;
             }
         };
-        // The one for traces is taken as it is; what is common to all signals is where they begin.
+        // The address for traces is taken as it is; the one for all signals is a prefix.
         let url = match name == ENDPOINTS[0] {
             true => address.of(""),
             false => address.of("/v1/traces"),
@@ -266,7 +265,7 @@ fn origin(url: &str) -> String {
     parts.join("/")
 }
 
-/// `a=b,c=d` with `%` before what is encoded, and whether all of it could be read.
+/// `a=b,c=d` with `%` before encoded characters, and whether all of it could be read.
 fn pairs(text: &str) -> (Vec<(String, String)>, bool) {
     let parts = text
         .split(',')

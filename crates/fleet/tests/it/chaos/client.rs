@@ -137,7 +137,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The same again gets the same answer; another request with its key is refused.
+    /// A request that is repeated gets the same answer; another request with its key is refused.
     fn ask_again(&mut self, request: &Request, first: &Value) {
         let again = self.must(request);
         assert_eq!(&again, first, "another answer to {request:?}");

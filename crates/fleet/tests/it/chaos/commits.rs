@@ -1,4 +1,4 @@
-//! Commits of which nobody knows whether they were made: settled by looking, never guessed.
+//! Commits of which it is not known whether they were made: settled by looking, never guessed.
 
 use std::time::{Duration, Instant};
 

@@ -20,7 +20,7 @@ pub enum Said {
     Done(Value),
     /// It was not done, and will not be.
     Refused(String, Value),
-    /// Nobody knows: no answer, or one that says to come back.
+    /// Unknown: no answer, or one that says to come back.
     Nothing(String),
 }
 

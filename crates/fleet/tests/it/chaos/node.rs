@@ -33,12 +33,12 @@ impl Site {
         Self::at(Some(location))
     }
 
-    /// The same in files of its own.
+    /// A project with a mission in it, in files of its own.
     pub fn here() -> Self {
         Self::at(None)
     }
 
-    /// The same in a folder that somebody else cleans up.
+    /// A project in a folder that the caller cleans up.
     pub fn below(folder: &Path) -> Self {
         Self::make(folder, None, None)
     }

@@ -7,7 +7,7 @@ use expect_test::expect;
 use crate::cli::stage;
 use crate::cli::world::World;
 
-/// A loopback port where nobody listens.
+/// A loopback port where no server listens.
 const NOBODY: &str = "postgres://postgres@127.0.0.1:1/postgres";
 
 #[test]

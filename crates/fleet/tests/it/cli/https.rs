@@ -58,7 +58,7 @@ fn a_server_behind_tls_is_as_any_other() {
     assert!(!front.showed("from afar"));
 }
 
-/// Whoever is there is not asked anything, and all commands say why.
+/// The server there is not asked anything, and all commands say why.
 fn check_distrusted(far: &Far, front: &Front, url: &str, authority: &Path, said: &Expect) {
     let world = World::empty().local_only("it talks to the server of another world");
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! A way to a server that loses answers: requests arrive and are done, and nobody hears of it.
+//! A way to a server that loses answers: requests arrive and are done, and the client does not hear of it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -118,7 +118,7 @@ impl Running<'_> {
         })
     }
 
-    /// Somebody presses Ctrl-C.
+    /// The user presses Ctrl-C.
     pub fn interrupt(&self) {
         use rustix::process::{Pid, Signal, kill_process};
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("it is running");

@@ -25,7 +25,7 @@ impl Server {
         Self::start_at(world, "127.0.0.1:0", more)
     }
 
-    /// The same, at this address.
+    /// Starts one at this address.
     pub fn start_at(world: &World, address: &str, more: &str) -> Self {
         let line = format!("serve --addr {address} --json {more}");
         // Real time and ids: a server draws more of them than the numbers of one command.
@@ -40,7 +40,7 @@ impl Server {
         Self::try_spawn(command).expect("it starts")
     }
 
-    /// The same, unless it refuses to start.
+    /// Starts one with this command; none when it refuses to start.
     pub fn try_spawn(mut command: Command) -> Option<Self> {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = ChildGuard::spawn(command);

@@ -13,7 +13,7 @@ use crate::cli::running::{Fleet, Ran};
 use crate::cli::server::Server;
 use crate::cli::world::{World, mode};
 
-/// The same test with a store on each engine.
+/// Runs one test with a store on each engine.
 macro_rules! on_both_engines {
     (fn $name:ident($engine:ident) $body:block) => {
         mod $name {

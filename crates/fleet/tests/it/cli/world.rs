@@ -300,7 +300,7 @@ impl World {
         self.json("status")["rev"].as_u64().expect("a revision")
     }
 
-    /// Runs SQL on the store with the `sqlite3` command, as somebody who is not us would.
+    /// Runs SQL on the store with the `sqlite3` command, as another program would.
     pub fn sql(&self, sql: &str) -> String {
         let done = Command::new("sqlite3")
             .args([self.database().as_os_str(), OsStr::new(sql)])

@@ -1,4 +1,4 @@
-//! A clock that jumps: work goes on, revisions keep the order, and nobody loses a lock over it.
+//! A clock that jumps: work goes on, revisions keep the order, and no agent loses a lock over it.
 
 use flightline_testkit::Engine;
 

@@ -66,7 +66,7 @@ fn a_frozen_writer_that_thaws_and_whoever_waited_both_succeed_on_postgres() {
     thaw(Engine::Postgres);
 }
 
-/// Nobody kills it: the server ends the transaction of a client that is silent for too long.
+/// It is not killed: the server ends the transaction of a client that is silent for too long.
 #[test]
 fn a_frozen_writer_does_not_freeze_its_project_for_ever_on_postgres() {
     let world = World::new(Engine::Postgres);

@@ -1,4 +1,4 @@
-//! `kill -9` at any moment: whoever was told that it is done finds it done, and whoever was killed did
+//! `kill -9` at any moment: a caller that was told that it is done finds it done, and a process that was killed did
 //! everything or nothing.
 
 use std::collections::hash_map::RandomState;

@@ -101,7 +101,7 @@ impl<'w> Served<'w> {
         Some(answer)
     }
 
-    /// Whoever looks sees exactly what was acknowledged.
+    /// A reader sees exactly the acknowledged writes.
     fn is_all_there(&self) {
         let (status, _, notes) = self.op("list_notes", &json!({}));
         assert_eq!(status, 200, "{notes}");
@@ -137,7 +137,7 @@ impl<'w> Served<'w> {
         assert_eq!((status, &ready["ready"]), (503, &json!(false)));
     }
 
-    /// All is well again, with nobody's help.
+    /// All is well again, without help.
     fn recovers(&mut self) {
         assert_eq!(self.write(format!("after {}", self.kept.len())), None);
         self.becomes("ok");

@@ -43,7 +43,7 @@ impl World {
         world
     }
 
-    /// A world in a folder that somebody else cleans up, with its store at `location`.
+    /// A world in a folder that the caller cleans up, with its store at `location`.
     pub fn at(root: &Path, location: Option<String>) -> Self {
         let side = root.with_extension("side");
         fs::create_dir_all(root).unwrap();
@@ -64,7 +64,7 @@ impl World {
         world
     }
 
-    /// The same, with a clock that stands still.
+    /// A world with a fleet and a mission in it, and a clock that stands still.
     pub fn timeless(engine: Engine) -> Self {
         let world = Self::timeless_bare(engine);
         world.begin();

@@ -93,7 +93,6 @@ impl HookShape {
     }
 }
 
-/// A hook of ours in a file.
 pub(super) struct HookEntry {
     handler: CstObject,
     /// The group around it, and the list of the handlers in that.
@@ -173,7 +172,6 @@ impl HookEntry {
         }
     }
 
-    /// The command that the client runs here.
     pub fn command(&self) -> Option<String> {
         ["command", "bash"]
             .iter()

@@ -13,7 +13,6 @@ const BOM: char = '\u{feff}';
 
 /// A JSON file under edit.
 pub(super) struct Sheet {
-    /// Its object at the top.
     pub object: CstObject,
     root: CstRootNode,
     bom: bool,
@@ -52,7 +51,6 @@ impl Sheet {
         })
     }
 
-    /// How it reads now.
     pub fn text(&self) -> String {
         let text = self.root.to_string();
         if self.bom {
@@ -62,7 +60,6 @@ impl Sheet {
         }
     }
 
-    /// What it says.
     pub fn value(&self) -> Option<Value> {
         self.root.to_serde_value()
     }
@@ -193,7 +190,6 @@ fn has_comment(nodes: &[CstNode]) -> bool {
     nodes.iter().any(CstNode::is_comment)
 }
 
-/// Whether a value is there as it is wanted.
 pub(super) fn same(node: &CstNode, want: &CstInputValue) -> bool {
     node.to_serde_value() == Some(plain(want))
 }
@@ -213,7 +209,6 @@ fn plain(value: &CstInputValue) -> Value {
     }
 }
 
-/// Keys of an object, with their values.
 pub(super) type KeyValues = Vec<(String, CstInputValue)>;
 
 /// Sets these keys of an object. The others stay, and so does a choice of the person: `enabled` and `tools`.

@@ -97,7 +97,6 @@ pub(super) const JSON: &[&str] = &[
     "{\n  \"numStartups\": 412,\n  \"oauthAccount\": {\n    \"emailAddress\": \"ada@example.com\"\n  },\n  \"projects\": {\n    \"/home/ada/p\": {\n      \"hasTrustDialogAccepted\": true,\n      \"mcpServers\": {}\n    }\n  },\n  \"big\": 12345678901234567890,\n  \"small\": 1e-7\n}",
 ];
 
-/// Configurations of Codex.
 pub(super) const TOML: &[&str] = &[
     "",
     "\n",
@@ -126,7 +125,6 @@ pub(super) const TOML: &[&str] = &[
     "\t[indented]\n\t  x = 1\n",
 ];
 
-/// Files for agents.
 pub(super) const MARKDOWN: &[&str] = &[
     "",
     "\n",

@@ -26,7 +26,6 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,18 +38,13 @@ impl Ended {
 
 /// The file of an agent: `primary.json` of `Agent-Primary`, `secondary_a.json` of `Secondary-A`.
 ///
-/// Two agents can have the same file (`A-B` and `a_b`), so what is in it decides whose it is.
-///
-/// # Errors
-/// When nothing is left of the name, or it is too long.
+/// Two agents can have the same file (`A-B` and `a_b`), so its content decides whose it is. Refuses a name of which
+/// nothing is left, or that is too long.
 pub fn file_name(agent_id: &str) -> Result<String, Refusal> {
     Ok(format!("{}.json", stem(agent_id)?))
 }
 
 /// The file of an agent that ended: `secondary_a_crashed_1768489200.json`.
-///
-/// # Errors
-/// As [`file_name`].
 pub fn archive_name(agent_id: &str, ended: Ended, now: Time) -> Result<String, Refusal> {
     let seconds = now.as_millis().div_euclid(1000);
     Ok(format!(
@@ -60,10 +54,7 @@ pub fn archive_name(agent_id: &str, ended: Ended, now: Time) -> Result<String, R
     ))
 }
 
-/// The file that keeps what was there before an update: `secondary_a_20260115_143000.json`.
-///
-/// # Errors
-/// As [`file_name`].
+/// The file that keeps the version before an update: `secondary_a_20260115_143000.json`.
 pub fn backup_name(agent_id: &str, now: Time) -> Result<String, Refusal> {
     Ok(format!(
         "{}_{}.json",
@@ -75,9 +66,6 @@ pub fn backup_name(agent_id: &str, now: Time) -> Result<String, Refusal> {
 /// Which of these files are backups of the agent that are no longer kept, oldest first.
 ///
 /// The seed's pattern `secondary_a_*.json` also fits the backups of `secondary_a_b`; ours does not.
-///
-/// # Errors
-/// As [`file_name`].
 pub fn surplus_backups<'a>(
     agent_id: &str,
     files: impl IntoIterator<Item = &'a str>,
@@ -88,9 +76,6 @@ pub fn surplus_backups<'a>(
 }
 
 /// The newest backup of the agent among these files.
-///
-/// # Errors
-/// As [`file_name`].
 pub fn latest_backup<'a>(
     agent_id: &str,
     files: impl IntoIterator<Item = &'a str>,
@@ -105,7 +90,6 @@ pub fn is_monitored(agent_id: &str, is_primary: bool) -> bool {
     !is_primary || stem(agent_id).is_ok_and(|stem| stem.starts_with("secondary_"))
 }
 
-/// The agent's backups, oldest first.
 fn backups<'a>(
     agent_id: &str,
     files: impl IntoIterator<Item = &'a str>,

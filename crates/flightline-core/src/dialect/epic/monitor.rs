@@ -31,14 +31,11 @@ impl From<&Policy> for Thresholds {
     }
 }
 
-/// What the monitor makes of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonitorVerdict {
-    /// The agent that was judged.
     pub agent_id: String,
     /// How long ago it wrote, in whole minutes; less than none when its clock is ahead.
     pub minutes: i64,
-    /// What that means.
     pub standing: MonitorLevel,
 }
 
@@ -67,7 +64,6 @@ impl fmt::Display for MonitorVerdict {
     }
 }
 
-/// When an agent last wrote its checkpoint.
 pub(super) fn last_checkpoint(checkpoint: &Json) -> Time {
     let last = checkpoint.time("last_checkpoint");
     last.unwrap_or(Time::EARLIEST)

@@ -15,7 +15,6 @@ impl Json {
         self.get(key).filter(|value| !matches!(value, Self::Null))
     }
 
-    /// A text.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key)?.as_text()
@@ -51,7 +50,6 @@ impl Json {
         }
     }
 
-    /// A point in time.
     #[must_use]
     pub fn time(&self, key: &str) -> Option<Time> {
         self.text(key)?.parse().ok()
@@ -75,7 +73,6 @@ impl Json {
         }
     }
 
-    /// The value as text, if it is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {

@@ -221,7 +221,6 @@ pub(crate) fn any_json() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Text that is almost JSON.
 fn almost_json() -> impl Strategy<Value = String> {
     let token = prop::sample::select(vec![
         "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "\"", "\\", "\\u00e9", "\\ud83d",

@@ -1,11 +1,11 @@
-//! Recovery: can it resume, from where, and what is in the way.
+//! Recovery: can it resume, from where, and which obstacles there are.
 
 use serde_json::json;
 
 use super::{Json, RECOVERY, RETRY_LIMIT};
 use crate::recovery::analysis::{Unit, UnitStanding, in_the_way};
 
-/// Whether work can go on from a checkpoint, and what is in the way: its section `recovery`.
+/// Whether work can go on from a checkpoint, and the obstacles: its section `recovery`.
 #[must_use]
 pub fn analyze(checkpoint: &Json) -> Json {
     let units = checkpoint.items("agents").iter().map(|agent| Unit {

@@ -6,15 +6,12 @@ use crate::dialect::document::DialectDocument;
 use crate::dialect::shape::is_uuid;
 use crate::dialect::unreadable::{Path, Unreadable};
 
-/// The index's file.
 pub const INDEX_FILE: &str = "index.json";
 
-/// The folder in which Flightline keeps these files.
 pub const FOLDER: &str = ".flightline/orchestrator";
 /// The folder in it for those that were archived.
 pub const ARCHIVE: &str = "archive";
 
-/// What the index says of each checkpoint.
 const INDEX: FieldForm = List(&Object(&[
     ("id", Must, Uuid),
     ("createdAt", Must, Time),
@@ -52,10 +49,6 @@ pub fn is_document(file: &str) -> bool {
     !file.starts_with('.') && file != INDEX_FILE && stem.is_some_and(|it| it.ends_with(".json"))
 }
 
-/// Reads the index.
-///
-/// # Errors
-/// When the text is not one; the error says why and where.
 pub fn read_index(text: &str) -> Result<Vec<Json>, Unreadable> {
     let index = Json::parse(text)?;
     INDEX.check(&index, &Path::ROOT)?;

@@ -15,42 +15,28 @@ pub const DESTRUCTIVE_OPERATIONS: [&str; 6] = [
 /// Something that leads to a checkpoint, for which the seed has words of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerCause<'a> {
-    /// The workflow moved.
     StateTransition {
-        /// From this state.
         from: &'a str,
-        /// To this one.
         to: &'a str,
-        /// Because of this.
         trigger: &'a str,
     },
-    /// An agent completed its work.
     AgentCompleted {
-        /// The agent that completed its work.
         agent: &'a str,
     },
-    /// An agent failed.
     AgentFailed {
-        /// The agent that failed.
         agent: &'a str,
     },
-    /// Something went wrong.
     Error {
-        /// Where the error happened.
         context: &'a str,
-        /// The text of the error.
         message: &'a str,
     },
     /// Something is about to be done that cannot be undone.
     Destructive {
-        /// The operation that is about to run.
         operation: &'a str,
-        /// What the operation is applied to.
         target: &'a str,
     },
     /// Time has passed since the last checkpoint.
     Interval,
-    /// The orchestrator is about to stop.
     Shutdown,
 }
 
@@ -83,7 +69,6 @@ pub(super) const TRIGGERS: &[&str] = &[
     "before_destructive",
 ];
 
-/// Flightline's reason for a trigger.
 #[must_use]
 pub fn reason_of(trigger: &str) -> Reason {
     match trigger {

@@ -4,7 +4,6 @@ use super::{Json, backlog, in_progress};
 use crate::briefing::{check_nonce, clean, estimate_tokens};
 use crate::error::{Code, Refusal};
 
-/// A recovery context has at most so many tokens.
 pub const CONTEXT_TOKENS: usize = 2_000;
 /// What a session in recovery mode loads.
 pub const LOAD_NOW: [&str; 5] = [
@@ -25,10 +24,8 @@ pub const LOAD_LATER: [(&str, &str); 4] = [
 /// No single text takes more than this, so that one cannot crowd out the others.
 const LONGEST: usize = 400;
 
-/// What a session that resumes is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResumeText {
-    /// The text for the agent's context.
     pub text: String,
     /// Its tokens, estimated on the safe side.
     pub tokens: usize,
@@ -36,11 +33,9 @@ pub struct ResumeText {
     pub left_out: usize,
 }
 
-/// Writes the recovery context of a checkpoint. `task` is what is known of the current task; what the
-/// checkpoint says stands between `<NONCE checkpoint>` and `</NONCE>`, as in a briefing.
-///
-/// # Errors
-/// When the nonce is malformed, or not even our own words fit into `max_tokens`.
+/// Writes the recovery context of a checkpoint. `task` holds the known facts about the current task; what the
+/// checkpoint says stands between `<NONCE checkpoint>` and `</NONCE>`, as in a briefing. Refuses when not even our own
+/// words fit into `max_tokens`.
 pub fn recovery_context(
     checkpoint: &Json,
     task: Option<&str>,

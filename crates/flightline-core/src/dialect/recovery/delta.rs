@@ -1,24 +1,17 @@
-//! Delta changes: what was changed and not yet written when the checkpoint was taken.
+//! Delta changes: changes that were not yet written when the checkpoint was taken.
 
 use crate::dialect::json::Json;
 
-/// The content of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BoardChange<'a> {
-    /// A task moved on the board.
     Move {
-        /// The task that moves.
         task: &'a str,
-        /// From this column.
         from: &'a str,
-        /// To this one.
         to: &'a str,
     },
-    /// A figure of the progress changed.
     Update {
         /// Its name, with dots: `metrics.currentSprint.completed`.
         field: &'a str,
-        /// What it is now.
         value: &'a Json,
     },
     /// Something that the seed does not show.

@@ -18,7 +18,6 @@ pub fn backup_name(time: Time) -> String {
     format!("{BACKUP}{}.json", file_time(time))
 }
 
-/// The file of an emergency checkpoint.
 #[must_use]
 pub fn emergency_name(time: Time) -> String {
     format!("{EMERGENCY}{}.json", file_time(time))
@@ -40,12 +39,9 @@ pub fn time_in(file: &str) -> Option<Time> {
     format!("{day}T{}", hour.replace('-', ":")).parse().ok()
 }
 
-/// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// The name of the file.
     pub name: String,
-    /// When it was written.
     pub modified: Time,
 }
 
@@ -67,7 +63,6 @@ impl Default for CleanUp {
     }
 }
 
-/// What clean-up does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CleanupPlan {
     /// Backups that go, oldest first.

@@ -11,11 +11,8 @@ use crate::time::{Millis, Time, human_span};
 pub struct Expected<'a> {
     /// The project's stack; whatever the checkpoint's is will do when the project has none.
     pub stack_id: Option<&'a str>,
-    /// Whether there is such a task.
     pub task_exists: &'a dyn Fn(&str) -> bool,
-    /// It must be younger than this.
     pub max_age: Millis,
-    /// The present time.
     pub now: Time,
 }
 
@@ -29,16 +26,13 @@ impl fmt::Debug for Expected<'_> {
     }
 }
 
-/// How a session starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Normally: there is no checkpoint.
     Normal,
-    /// From the checkpoint.
     Resume,
     /// Normally, though there is a checkpoint: it cannot be used, and is kept.
     Fallback {
-        /// Why it cannot be used.
         why: Vec<Invalid>,
     },
 }
@@ -48,21 +42,12 @@ pub enum Start {
 pub enum Invalid {
     /// Its time has passed.
     #[error("it is {} old, and one of {} or more is not resumed", human_span(*.age), human_span(*.max_age))]
-    TooOld {
-        /// How old it is.
-        age: Millis,
-        /// How old is too old.
-        max_age: Millis,
-    },
-    /// It belongs to another stack.
+    TooOld { age: Millis, max_age: Millis },
     #[error("its STACK_ID is {}, and the project's is `{}`", quoted(.theirs.as_deref()), one_line(.ours))]
     OtherStack {
-        /// The stack that the checkpoint names.
         theirs: Option<String>,
-        /// The stack that the project has.
         ours: String,
     },
-    /// Tasks it names are gone.
     #[error("it names tasks that do not exist any more: {}", .0.join(", "))]
     TasksGone(Vec<String>),
 }
@@ -111,7 +96,6 @@ pub fn start(checkpoint: &Json, expected: &Expected<'_>) -> Start {
     }
 }
 
-/// Every task a checkpoint names.
 fn tasks(checkpoint: &Json) -> impl Iterator<Item = &str> {
     let tasks = in_progress(checkpoint).into_iter();
     tasks

@@ -9,24 +9,14 @@ use crate::time::{Millis, Time, human_span};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scenario {
     /// It was in progress, and its agent fell silent.
-    SessionTimeout {
-        /// For how long.
-        quiet_ms: Millis,
-    },
+    SessionTimeout { quiet_ms: Millis },
     /// It is blocked, and its errors say by what.
-    ErrorDuringProcessing {
-        /// What the errors say.
-        errors: Vec<String>,
-    },
+    ErrorDuringProcessing { errors: Vec<String> },
     /// It is complete, and not all of its criteria are met.
-    PartialCompletion {
-        /// The criteria that are not met.
-        unmet: Vec<String>,
-    },
+    PartialCompletion { unmet: Vec<String> },
 }
 
 impl Scenario {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -36,7 +26,6 @@ impl Scenario {
         }
     }
 
-    /// What happened, in a sentence.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -84,7 +73,6 @@ pub fn progress(checkpoint: &Json) -> SubtaskProgress {
     SubtaskProgress::of(status, listed, Some(declared(subtasks)))
 }
 
-/// The counts that a checkpoint declares.
 #[must_use]
 pub fn declared(subtasks: &Json) -> Declared {
     let count = |key: &str| subtasks.whole(key).unwrap_or_default();
@@ -109,7 +97,6 @@ pub fn percent(checkpoint: &Json) -> u8 {
     }
 }
 
-/// When the agent last wrote.
 #[must_use]
 pub fn last_update(checkpoint: &Json) -> Option<Time> {
     let updated = checkpoint.time("updated_at");

@@ -13,18 +13,12 @@ pub const END: &str = "<!-- /flightline:active-checkpoints -->";
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusRow {
-    /// The agent that has the task.
     pub agent: String,
-    /// The id of the task.
     pub task: String,
-    /// How far it is.
     pub percent: u8,
-    /// When its checkpoint was last written.
     pub last_update: Option<Time>,
-    /// Where it stands.
     pub status: String,
 }
 
@@ -71,10 +65,8 @@ fn cell(text: &str) -> String {
 }
 
 /// `existing` with our block replaced by `block`, or with `block` at its end when it has none. Everything
-/// outside the block stays as it is, byte for byte; the block takes over the file's line ends.
-///
-/// # Errors
-/// When the marks are not one begin and one end after it: then it is not known which part is ours.
+/// outside the block stays as it is, byte for byte; the block takes over the file's line ends. Refuses marks that are not
+/// one begin and one end after it: then it is not known which part is ours.
 pub fn place_in_status(existing: &str, block: &str) -> Result<String, Refusal> {
     let block = if existing.contains("\r\n") {
         block.replace('\n', "\r\n")

@@ -1,4 +1,4 @@
-//! A write in one journey. It is decided on what is known of the project, holding nothing, and then made by one statement, which is its
+//! A write in one round trip. It is decided on the remembered state of the project, holding nothing, and then made by one statement, which is its
 //! transaction as well: everything in it hangs on the project's row, which must be the very one that was known.
 
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use crate::engine::{Driver, Footing, Landing, written_table};
 use crate::error::StoreError;
 use crate::value::{Row, SqlValue, params, values};
 
-/// For so long what was seen of a project is gone on from without asking: the time, and what others wrote.
+/// For so long the remembered state of a project is used without asking for the time and for the writes of others.
 const FRESH: Duration = Duration::from_secs(1);
-/// So many rows are written in one journey at most.
+/// So many rows are written in one round trip at most.
 const MOST: usize = 4_096;
 /// So many kinds of such statements are prepared at most.
 const KINDS: usize = 256;
@@ -44,7 +44,6 @@ pub(super) struct CachedProjectRow {
     row: Row,
     /// The transaction that wrote it.
     version: i64,
-    /// The server's time.
     stamp: i64,
     seen: Instant,
 }

@@ -76,7 +76,6 @@ pub(super) fn connect(url: &str, patience: Duration) -> Result<Wire, StoreError>
     Wire::connect(ConnectPlan { config, tls }, at_most, place)
 }
 
-/// It could not be connected to.
 pub(super) fn refused(error: &postgres::Error) -> StoreError {
     if error
         .to_string()

@@ -17,7 +17,6 @@ const TRIGGERS: &str = "SELECT CAST(t.tgname AS TEXT) FROM pg_trigger t JOIN pg_
 struct Wanted {
     kind: &'static str,
     name: &'static str,
-    /// The statement that makes it.
     sql: &'static str,
 }
 

@@ -7,7 +7,6 @@ use std::collections::hash_map::Entry;
 use crate::engine::{Anchor, written_table};
 use crate::value::SqlValue;
 
-/// How many rows one statement takes at most.
 const MOST: usize = 256;
 
 /// What waits to be sent, in order.
@@ -138,7 +137,7 @@ impl Outbox {
         })
     }
 
-    /// Everything up to the next place, as few parcels; nothing when all was sent. What was taken out is the sender's to
+    /// Everything up to the next place, as few parcels; nothing when all was sent. A parcel taken out is the sender's to
     /// deliver: if that fails, the places that are still in here were never reached.
     pub(super) fn next(&mut self) -> Vec<Parcel> {
         let is_mark = |letter: &Letter| !matches!(letter, Letter::Write(_));
@@ -229,7 +228,7 @@ fn gather(writes: Vec<Write>) -> Vec<Parcel> {
 }
 
 impl Write {
-    /// The parameters that say which row it is; none for what is always a new row.
+    /// The parameters that say which row it is; none for an insert that is always a new row.
     fn key(&self) -> &[SqlValue] {
         let width = match self.sql.split_once(" WHERE ") {
             Some((_, named)) if !is_insert(self.sql) => named.split(" AND ").count(),
@@ -276,7 +275,7 @@ impl Write {
     }
 }
 
-/// The columns of an insert, and what is put into each.
+/// The columns of an insert, and the value of each.
 fn inserted(sql: &str) -> Vec<(&str, &str)> {
     let parts = sql.split_once('(').and_then(|(_, rest)| {
         let (columns, rest) = rest.split_once(") VALUES (")?;

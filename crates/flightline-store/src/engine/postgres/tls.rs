@@ -27,7 +27,6 @@ pub(super) struct Wishes {
 /// `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// In the clear.
     Disable,
     /// Encrypted where the server offers it, else in the clear.
     Prefer,
@@ -37,12 +36,9 @@ enum Mode {
     VerifyFull,
 }
 
-/// How a connection is made.
 #[derive(Clone)]
 pub(super) enum Tls {
-    /// In the clear.
     Off,
-    /// Encrypted and verified.
     On(Box<MakeRustlsConnect>),
 }
 

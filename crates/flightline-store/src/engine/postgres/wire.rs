@@ -26,18 +26,15 @@ const FAREWELL: Duration = Duration::from_secs(1);
 // replicas to apply it, too, goes on to.
 const BEGIN: &str = "SELECT pg_backend_pid(), set_config('synchronous_commit', \
      CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";
-/// The settings with which what was committed is on a disk.
+/// The settings with which a commit is on a disk.
 const DURABLE: [&str; 2] = ["on", "remote_apply"];
 const IS_THERE: &str = "SELECT 1 FROM pg_stat_activity WHERE pid = $1";
 
 type Job = Box<dyn FnOnce(&mut Client) + Send>;
 
-/// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum WireFault {
-    /// The server said so, or the connection broke.
     Said(postgres::Error),
-    /// The server is silent.
     Silent,
 }
 
@@ -74,7 +71,6 @@ impl ConnectPlan {
     }
 }
 
-/// A connection on a thread of its own.
 pub(super) struct Wire {
     plan: ConnectPlan,
     /// The number that the server knows the connection by.
@@ -85,7 +81,7 @@ pub(super) struct Wire {
     /// Ends when the connection has.
     end: Receiver<()>,
     /// How often it was asked for something.
-    journeys: u64,
+    round_trips: u64,
 }
 
 impl Wire {
@@ -139,7 +135,7 @@ impl Wire {
                 jobs: Some(jobs),
                 closed,
                 end,
-                journeys: 0,
+                round_trips: 0,
             }),
             Ok(Err(error)) => Err(super::connect::refused(&error)),
             Err(RecvTimeoutError::Timeout) => Err(super::connect::silent(at_most)),
@@ -149,8 +145,8 @@ impl Wire {
         }
     }
 
-    pub(super) fn journeys(&self) -> u64 {
-        self.journeys
+    pub(super) fn round_trips(&self) -> u64 {
+        self.round_trips
     }
 
     /// Has something done over the connection, in at most the time that a statement may take.
@@ -174,7 +170,7 @@ impl Wire {
         at_most: Option<Duration>,
         what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
     ) -> Result<T, WireFault> {
-        self.journeys += 1;
+        self.round_trips += 1;
         let (sender, answer) = sync_channel(1);
         let job: Job = Box::new(move |client| {
             // The caller may no longer wait for it.
@@ -228,7 +224,6 @@ impl Wire {
         WireFault::Silent
     }
 
-    /// Whether the connection is known to be over.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }

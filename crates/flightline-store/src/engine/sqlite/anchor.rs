@@ -1,5 +1,5 @@
 //! The last revision that was acknowledged, in a small file beside the database. It is written after each commit and
-//! waits for no disk: it may lag behind the database, and is never ahead of what was durable. So a database that is behind
+//! waits for no disk: it may lag behind the database, and is never ahead of the durable state. So a database that is behind
 //! it has lost what it had, as when its log was damaged or an old copy was put in its place.
 //!
 //! One line per project, with a sum. It is written over in place: the file is smaller than a sector, needs no new name,
@@ -15,7 +15,6 @@ use flightline_workspace::beneath::Dir;
 
 use crate::engine::Acknowledged;
 
-/// The file, in the folder of the database.
 pub(crate) const FILE: &str = "anchor";
 /// More than this is none of ours.
 const MOST: u64 = 64 * 1024;
@@ -24,7 +23,6 @@ const USUAL: usize = 4_096;
 /// How many characters the sum of a line has.
 const SUM: usize = 16;
 
-/// The folder in which the file is.
 #[derive(Debug)]
 pub(crate) struct AnchorFolder(Arc<Dir>);
 

@@ -37,7 +37,7 @@ pub(super) fn classify(act: &'static str, error: &rusqlite::Error) -> StoreError
     }
 }
 
-/// Whether it is a file that did not take what was written. Nothing is committed then: what says that it is
+/// Whether a file did not take the write. Nothing is committed then: what says that it is
 /// would have been written last. (What may not have reached the disk, because waiting for that failed, is
 /// another matter.)
 fn was_writing(error: &rusqlite::Error) -> bool {

@@ -23,7 +23,6 @@ const FOLDED_AT: u64 = 2_048;
 const TURN_WAIT: Duration = Duration::from_secs(1);
 const READERS_WAIT: Duration = Duration::from_millis(20);
 
-/// Which file a name stood for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogIdentity {
     device: u64,
@@ -132,7 +131,6 @@ impl Sqlite {
         restarted.map(drop)
     }
 
-    /// Runs a checkpoint of SQLite's log; says how many pages the log has.
     fn pages_of_log(&mut self, checkpoint: &'static str) -> Result<u64, StoreError> {
         let rows = self.query(checkpoint, &[])?;
         rows.first().map_or(Ok(0), |row| row.unsigned(1))

@@ -13,13 +13,11 @@ pub(super) enum Member {
     /// There is no member: it is written at once.
     #[default]
     None,
-    /// The member's writes wait.
     Waiting(Vec<Write>),
     /// It was written, behind a savepoint.
     Marked,
 }
 
-/// A write that waits.
 pub(super) struct Write {
     sql: &'static str,
     params: Vec<SqlValue>,
@@ -28,7 +26,6 @@ pub(super) struct Write {
 }
 
 impl Member {
-    /// The next member begins.
     pub(super) fn begin(&mut self) {
         *self = Self::Waiting(Vec::new());
     }

@@ -14,7 +14,6 @@ const OBJECTS: &str =
 /// By kind and name: the statement that made it.
 type Objects = BTreeMap<(String, String), String>;
 
-/// The objects of a new store.
 fn wanted() -> Result<Objects, rusqlite::Error> {
     let fresh = Connection::open_in_memory()?;
     for (number, migration) in (1..).zip(MIGRATIONS) {

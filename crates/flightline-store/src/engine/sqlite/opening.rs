@@ -22,10 +22,9 @@ use crate::engine::upgrade::{Unsealed, seal_all};
 use crate::engine::{Driver as _, Durability, SCHEMA_VERSION};
 use crate::error::StoreError;
 
-/// No value of ours is longer: what is came from somewhere else.
+/// No value of ours is longer: a longer one came from somewhere else.
 const LONGEST_VALUE: i32 = 64 * 1024 * 1024;
 
-/// The pages of a new store.
 pub(super) const PAGE_SIZE: u32 = 8192;
 
 /// `FLTL`: says that a SQLite file is ours.
@@ -49,7 +48,6 @@ pub(super) const MIGRATIONS: [&str; 11] = [
 pub(super) const CHAIN: usize = 6;
 pub(super) const CHAIN_END: &str = include_str!("../../schema/sqlite/0006_chain_end.sql");
 
-/// How a driver is opened.
 pub(crate) struct Options {
     pub(crate) purpose: String,
     pub(crate) steps: CrashPoints,
@@ -62,7 +60,7 @@ pub(crate) struct Options {
     pub(crate) keeps_log: bool,
 }
 
-/// Opens the store in `folder`, creating it when `create` says so. Returns what was repaired on the way.
+/// Opens the store in `folder`, creating it when `create` says so. Returns the repairs made on the way.
 pub(crate) fn open(
     folder: &Path,
     create: bool,
@@ -146,7 +144,7 @@ pub(crate) fn open(
 }
 
 impl Sqlite {
-    /// Makes the connection ready, and the schema current. Returns what is worth saying about that.
+    /// Makes the connection ready, and the schema current. Returns sentences about that.
     fn prepare_connection(
         &mut self,
         folder: &Path,

@@ -13,15 +13,12 @@ use super::{Sqlite, classify};
 use crate::engine::DiskSpace;
 use crate::error::StoreError;
 
-/// How much is kept.
 const SIZE: u32 = 256 * 1024;
 /// So much must be left beside it when it is made again: it would be gone with the next write.
 const MARGIN: u64 = 128 * 1024;
 
-/// The name of the file that keeps it.
 const FILE: &str = "reserve";
 
-/// The file that keeps it.
 pub(super) struct Reserve {
     folder: Arc<Dir>,
     /// For tests of a full disk: the database may have so many pages, and with the reserve given up those of it more.
@@ -54,7 +51,6 @@ impl Reserve {
 }
 
 impl Sqlite {
-    /// Makes sure that the reserve is there.
     pub(super) fn make_reserve(&mut self) -> Result<(), StoreError> {
         if self.reserve.is_there() {
             return Ok(());

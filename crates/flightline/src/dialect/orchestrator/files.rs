@@ -116,7 +116,6 @@ fn document_in(
     Ok(Some((file, document)))
 }
 
-/// The document that stands for a checkpoint, as it is given out.
 pub(super) fn document(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
@@ -185,7 +184,7 @@ pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Re
     let kept = ctx.tx.rows(Kind::Original, Find::Parent(&id))?;
     let known = original_id(checkpoint.id);
     if kept.iter().any(|row| row.id == known) {
-        // Whether or not what was kept can still be read.
+        // Whether or not the kept document can still be read.
         let original = Original {
             dialect: Dialect::Orchestrator,
             of: id,
@@ -204,18 +203,12 @@ pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Re
 }
 
 /// The bytes of a document's file. How it is compressed is in its name.
-///
-/// # Errors
-/// When a compressor gives up.
 pub fn packed(document: &Outgoing) -> std::result::Result<Vec<u8>, CompressError> {
     Compression::named(&document.file).pack(document.text.as_bytes())
 }
 
 /// The index of a folder: of the files that were written there, and of those that were in it before and
 /// still are.
-///
-/// # Errors
-/// When a document cannot be read.
 pub fn index(
     written: &[(&Outgoing, u64)],
     before: &[Json],

@@ -75,7 +75,7 @@ fn is_index(file: &str) -> bool {
     file.rsplit('/').next() == Some(INDEX_FILE)
 }
 
-/// What an index says, against what is there. It changes nothing: it only says where files are.
+/// Compares an index with the files. It changes nothing: it only says where files are.
 fn compared(incoming: &Incoming, documents: &[DialectDocument]) -> ImportedDocument {
     let warnings = match read_index(&incoming.text) {
         Ok(entries) => drift(&entries, documents),

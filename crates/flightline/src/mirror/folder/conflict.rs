@@ -102,7 +102,7 @@ impl MirrorFolder {
         Err(io::Error::other("too many conflicts are kept next to it"))
     }
 
-    /// The name that holds what was put aside: the one before, when that holds the same.
+    /// The name of the file put aside: the one before, when that has the same content.
     fn once(&self, kept: String, file: &str, before: &[(String, String)]) -> io::Result<String> {
         let read = |name: &str| self.root.read(self.place.join(name), MAX_BYTES);
         let bytes = read(&kept)?;
@@ -176,7 +176,7 @@ impl MirrorFolder {
         }
     }
 
-    /// Takes in what was put aside and is whole and newer after all.
+    /// Takes in files that were put aside and are whole and newer after all.
     pub(super) fn take_in_conflicts(
         &self,
         fleet: &mut Fleet,
@@ -273,7 +273,7 @@ impl MirrorFolder {
         Ok(Some(taken))
     }
 
-    /// Deletes what was put aside. Whether it was there.
+    /// Deletes a file that was put aside. Says whether it was there.
     pub(in crate::mirror) fn drop_aside(&self, kept: &str) -> Result<bool> {
         let Some((kept, _)) = self.found_beside(kept) else {
             return Ok(false);

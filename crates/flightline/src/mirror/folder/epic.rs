@@ -13,19 +13,13 @@ const MOVED: &str = ".moved.";
 /// How the seed's own commands name the file of an agent that has ended.
 const ENDINGS: [&str; 3] = ["_crashed_", "_aborted_", "_retired_"];
 
-/// Whose document is in a file.
 pub(super) enum DocumentOwner {
     /// The agent's that the file is named after, or no agent's at all.
     Own,
     /// The one of an agent that has ended.
     Ended,
     /// Another's, whose file has another name.
-    Anothers {
-        /// The agent whose file it is.
-        agent: String,
-        /// The name of the file.
-        file: String,
-    },
+    Anothers { agent: String, file: String },
 }
 
 impl MirrorFolder {

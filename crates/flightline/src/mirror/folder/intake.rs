@@ -221,7 +221,7 @@ impl MirrorFolder {
         taken.ok_or_else(|| Refusal::new(Code::Failed, format!("{file} was not looked at")).into())
     }
 
-    /// A file that cannot be taken in is kept beside, and its agent is told. What is in its place is made anew: from the
+    /// A file that cannot be taken in is kept beside, and its agent is told. The file in its place is made anew: from the
     /// store, or from its newest backup when the store does not know it.
     fn set_aside(
         &self,

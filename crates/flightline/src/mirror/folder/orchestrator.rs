@@ -101,7 +101,7 @@ impl MirrorFolder {
         }
     }
 
-    /// Takes away what is of a checkpoint and ours, but for this file.
+    /// Removes our files of a checkpoint, but for this one.
     fn leave(&self, of: &str, but: Option<&str>) -> io::Result<()> {
         for (file, key) in documents_in(&self.root, &self.place) {
             if key == of && Some(file.as_str()) != but {
@@ -111,7 +111,7 @@ impl MirrorFolder {
         Ok(())
     }
 
-    /// Takes away what is of a checkpoint among those that were archived.
+    /// Removes the archived files of a checkpoint.
     fn leave_archive(&self, of: &str) -> io::Result<()> {
         let archive = self.place.join(ARCHIVE);
         for (file, key) in documents_in(&self.root, &archive) {

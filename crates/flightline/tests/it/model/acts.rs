@@ -17,7 +17,7 @@ pub const PATHS: [&str; 8] = [
 ];
 const KEYS: [&str; 3] = ["deploy", "publish", "tag"];
 
-/// Somebody does something.
+/// An agent or a person acts.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// How long after the step before, in milliseconds; the clock may go back.

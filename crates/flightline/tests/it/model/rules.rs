@@ -75,7 +75,7 @@ pub struct Sortie {
     pub needs: Vec<usize>,
     pub files: Vec<&'static str>,
     pub priority: i32,
-    /// Blocking errors that nobody has cleared, and others.
+    /// Blocking errors that were not cleared, and others.
     pub errors: (u32, u32),
     /// It was blocked by a word, not by an error: the next one gives the same reason.
     pub blocked_by_word: bool,
@@ -91,7 +91,7 @@ pub struct Lock {
     pub fence: u64,
     pub ttl: i64,
     pub granted: i64,
-    /// Since when, and when last, somebody was refused because of it.
+    /// Since when, and when last, an agent was refused because of it.
     pub watch: Option<(i64, i64)>,
 }
 

@@ -64,7 +64,7 @@ impl Model {
         }
     }
 
-    /// The watch over a lock when somebody looks now, and its holder gave its last sign then.
+    /// The watch over a lock when an agent looks now, and its holder gave its last sign then.
     fn watched(&self, lock: &Lock, sign: Option<i64>) -> Option<(i64, i64)> {
         let (since, at) = lock.watch?;
         let since = match sign {
@@ -79,7 +79,7 @@ impl Model {
         })
     }
 
-    /// Somebody waits for everything that is in the way.
+    /// An agent waits for all locks that are in the way.
     pub fn watch(&mut self, paths: &[&'static str], me: Option<usize>) {
         for at in 0..self.locks.len() {
             let lock = &self.locks[at];

@@ -59,7 +59,6 @@ impl Newer {
     }
 }
 
-/// When a document was written.
 fn written(document: &Json) -> Time {
     document.time("createdAt").unwrap_or(Time::EARLIEST)
 }
