@@ -105,11 +105,7 @@ impl Ui {
 
     /// Shows a text with the user's pager; prints it when there is none.
     fn page_through(&self, pager: &str, text: &str) -> Result<(), Refusal> {
-        let text = visible(text);
-        let text = match anstream::AutoStream::choice(&io::stdout()) {
-            anstream::ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
-            _ => text.into_owned(),
-        };
+        let text = as_stdout_shows(text);
         let mut command = Command::new("sh");
         command.args(["-c", pager]).stdin(Stdio::piped());
         if !self.pager_has_settings {
@@ -188,8 +184,11 @@ impl Ui {
     }
 
     pub fn print(&self, text: &str) -> Result<(), Refusal> {
-        let mut out = anstream::stdout().lock();
-        writeln!(out, "{}", visible(text))
+        let mut text = as_stdout_shows(text);
+        text.push('\n');
+        // In one piece: a list of a thousand lines is not a thousand system calls.
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())
             .and_then(|()| out.flush())
             .map_err(|error| match error.kind() {
                 ErrorKind::BrokenPipe => Refusal::new(Code::Failed, READER_GONE),
@@ -344,6 +343,15 @@ impl Ui {
 pub enum Prompting {
     Allowed,
     Forbidden,
+}
+
+/// A text as stdout shows it: without colours where those are off.
+fn as_stdout_shows(text: &str) -> String {
+    let text = visible(text);
+    match anstream::AutoStream::choice(&io::stdout()) {
+        anstream::ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
+        _ => text.into_owned(),
+    }
 }
 
 /// `text` as a terminal may get it: a character that cannot be seen, and changes what is seen, is written as JSON

@@ -172,15 +172,22 @@ impl Hasher {
     /// The first bytes of the hash, in hexadecimal.
     #[must_use]
     pub fn beginning(self, bytes: usize) -> String {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let hash = self.0.finalize();
-        let mut text = String::with_capacity(2 * bytes);
-        for byte in hash.iter().take(bytes) {
-            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-            text.push(char::from(DIGITS[usize::from(byte & 15)]));
-        }
-        text
+        hex_digits(&self.0.finalize()).take(2 * bytes).collect()
     }
+
+    /// Whether the first bytes of the hash are these, in hexadecimal.
+    #[must_use]
+    pub fn begins(self, bytes: usize, text: &str) -> bool {
+        hex_digits(&self.0.finalize())
+            .take(2 * bytes)
+            .eq(text.chars())
+    }
+}
+
+fn hex_digits(bytes: &[u8]) -> impl Iterator<Item = char> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    halves.map(|half| char::from(DIGITS[usize::from(half)]))
 }
 
 #[cfg(test)]

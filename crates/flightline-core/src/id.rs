@@ -161,16 +161,16 @@ impl Typed {
 
 /// The shortest beginning of `id` that no other id in `sorted` shares, eight characters at least.
 #[must_use]
-pub fn shortest_unique<'a>(id: &'a str, sorted: &[String]) -> &'a str {
-    let at = sorted.partition_point(|other| other.as_str() < id);
+pub fn shortest_unique<'a>(id: &'a str, sorted: &[impl AsRef<str>]) -> &'a str {
+    let at = sorted.partition_point(|other| other.as_ref() < id);
     let before = at.checked_sub(1).and_then(|index| sorted.get(index));
     let after = sorted
         .get(at..)
-        .and_then(|rest| rest.iter().find(|other| other.as_str() != id));
+        .and_then(|rest| rest.iter().find(|other| other.as_ref() != id));
     let shared = [before, after]
         .into_iter()
         .flatten()
-        .map(|other| common_length(id, other))
+        .map(|other| common_length(id, other.as_ref()))
         .max();
     let length = shared
         .map_or(SHORTEST, |shared| (shared + 1).max(SHORTEST))

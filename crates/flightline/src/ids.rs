@@ -79,34 +79,41 @@ impl Operation for ShortenIds {
 
     /// Looks at the neighbours of each id, and not at all ids there are.
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ShortIds> {
-        let mut by_kind: BTreeMap<Kind, Vec<String>> = BTreeMap::new();
+        let mut by_kind: BTreeMap<Kind, Vec<&str>> = BTreeMap::new();
         for id in &self.ids {
             if let Some(kind) = Kind::of_id(id) {
-                by_kind.entry(kind).or_default().push(id.clone());
+                by_kind.entry(kind).or_default().push(id);
             }
         }
         let mut short = BTreeMap::new();
         for (kind, ids) in by_kind {
-            for (asked, beside) in ctx.tx.neighbours(kind, &ids)? {
-                if let Some(beginning) = shortened(&asked, beside) {
-                    short.insert(asked, beginning);
+            ctx.tx.neighbours(kind, &ids, |asked, beside| {
+                if let Some(beginning) = shortened(asked, beside) {
+                    short.insert(asked.to_owned(), beginning.to_owned());
                 }
-            }
+            })?;
         }
         Ok(ShortIds { short })
     }
 }
 
 /// The shortest unique beginning of the one id that is meant. A whole id is meant whether or not it is still there.
-fn shortened(asked: &str, beside: Neighbours) -> Option<String> {
-    let fits = beside.from.iter().filter(|id| id.starts_with(asked));
+fn shortened<'a>(asked: &'a str, beside: Neighbours<'a>) -> Option<&'a str> {
+    let fits = beside
+        .from
+        .iter()
+        .flatten()
+        .filter(|id| id.starts_with(asked));
     let meant = match (fits.count(), asked.len()) {
-        (1, _) => beside.from.first()?.clone(),
-        (0, WHOLE) => asked.to_owned(),
+        (1, _) => beside.from[0]?,
+        (0, WHOLE) => asked,
         _ => return None,
     };
-    let beside: Vec<String> = beside.before.into_iter().chain(beside.from).collect();
-    Some(shortest_unique(&meant, &beside).to_owned())
+    let beside = beside
+        .before
+        .into_iter()
+        .chain(beside.from.into_iter().flatten());
+    Some(shortest_unique(meant, &beside.collect::<Vec<_>>()))
 }
 
 /// Asks what the things of a kind are called, so that a shell can complete them.

@@ -49,13 +49,13 @@ impl Short {
 
 /// The words of a text that may be ids, and where each begins: three letters, a dash, and at least eight digits.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let is_digit = |c: char| c.is_ascii_hexdigit() || c == '-';
+    let is_digit = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'-';
     let mut from = 0;
     std::iter::from_fn(move || {
         loop {
             let dash = from + text.get(from..)?.find('-')?;
-            let rest = text.get(dash + 1..)?;
-            let digits = rest.find(|c| !is_digit(c)).unwrap_or(rest.len());
+            let rest = &text.as_bytes()[dash + 1..];
+            let digits = rest.iter().take_while(|byte| is_digit(byte)).count();
             let end = dash + 1 + digits;
             from = end;
             let Some(at) = dash.checked_sub(3) else {

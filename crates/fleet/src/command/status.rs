@@ -4,15 +4,20 @@ use std::process::ExitCode;
 
 use flightline::agent::AgentView;
 use flightline::core::checkpoint::CheckpointStatus;
+use flightline::core::sortie::SortieStatus;
 use flightline::core::time::human_span;
 use flightline::core::{Kind, Refusal};
 use flightline::mirror;
 use flightline::remote::SyncReport;
+use flightline::sortie::SortieSummary;
 use flightline::status::{Attention, FleetStatus, MissionStatusView, ShowStatus};
 
 use super::CommandResult;
 use crate::app::{App, Short};
 use crate::ui::{BOLD, Cell, Page, bar, state};
+
+/// How many sorties a glance shows at most.
+const SHOWN: usize = 30;
 
 pub fn run(app: &mut App) -> CommandResult {
     let sightings = app.sightings()?;
@@ -22,11 +27,17 @@ pub fn run(app: &mut App) -> CommandResult {
     })?;
     status.synced = synced(app);
     status.attention.extend(conflicts(app)?);
-    let short = app.short(&[Kind::Mission, Kind::Sortie, Kind::Checkpoint], &status)?;
+    let sorties = status.mission.as_ref().map(|view| shown(&view.sorties));
+    let sorties = sorties.unwrap_or_default();
+    let mission = status.mission.as_ref().map(|view| &view.mission);
+    let short = app.short(
+        &[Kind::Mission, Kind::Sortie, Kind::Checkpoint],
+        &(mission, &sorties, &status.checkpoint, &status.attention),
+    )?;
     app.ui.answer(&status, |page| {
         page.at(status.now);
         match &status.mission {
-            Some(mission) => show_mission(page, mission, &status, &short),
+            Some(mission) => show_mission(page, mission, &sorties, &status, &short),
             None => {
                 page.line("No mission yet.");
                 let next = page.command("fleet mission create \"…\" --sortie \"…\"");
@@ -112,7 +123,31 @@ fn show_synced(page: &Page, synced: &SyncReport, rows: &mut Vec<Vec<Cell>>) {
     }
 }
 
-fn show_mission(page: &mut Page, view: &MissionStatusView, status: &FleetStatus, short: &Short) {
+/// The sorties that a glance at a mission shows, in their order: of many those that agents are at and that failed, then
+/// those that come next.
+fn shown(sorties: &[SortieSummary]) -> Vec<&SortieSummary> {
+    let urgency = |sortie: &SortieSummary| match sortie.status {
+        SortieStatus::Assigned | SortieStatus::InProgress => 0,
+        SortieStatus::Blocked | SortieStatus::Failed => 0,
+        SortieStatus::Pending => 1,
+        SortieStatus::Completed | SortieStatus::Skipped => 2,
+    };
+    let mut places: Vec<usize> = (0..sorties.len()).collect();
+    if places.len() > SHOWN {
+        places.sort_by_key(|at| urgency(&sorties[*at]));
+        places.truncate(SHOWN);
+        places.sort_unstable();
+    }
+    places.into_iter().map(|at| &sorties[at]).collect()
+}
+
+fn show_mission(
+    page: &mut Page,
+    view: &MissionStatusView,
+    sorties: &[&SortieSummary],
+    status: &FleetStatus,
+    short: &Short,
+) {
     let (mission, progress, percent) = (&view.mission, view.progress, view.progress_percent);
     let title = Cell::styled(&mission.title, BOLD);
     page.line(format_args!(
@@ -123,8 +158,7 @@ fn show_mission(page: &mut Page, view: &MissionStatusView, status: &FleetStatus,
         progress.completed,
         progress.total
     ));
-    let rows: Vec<Vec<Cell>> = view
-        .sorties
+    let rows: Vec<Vec<Cell>> = sorties
         .iter()
         .map(|sortie| {
             let id = sortie.id.to_string();
@@ -145,6 +179,11 @@ fn show_mission(page: &mut Page, view: &MissionStatusView, status: &FleetStatus,
         })
         .collect();
     page.table(&[], &rows);
+    let more = view.sorties.len() - sorties.len();
+    if more > 0 {
+        let list = page.command("fleet sorties list");
+        page.line(format_args!("  … and {more} more   → {list}"));
+    }
 }
 
 fn doing(

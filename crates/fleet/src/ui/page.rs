@@ -1,5 +1,6 @@
 //! Pages: lines, tables and times, as people read them.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 
 use anstyle::Style;
@@ -66,7 +67,17 @@ impl Page {
 
     /// A line: line breaks in what agents wrote do not make another.
     pub fn line(&mut self, text: impl Display) {
-        let _ = writeln!(self.text, "{}", text.to_string().replace('\n', " "));
+        self.line_of(&text.to_string());
+    }
+
+    fn line_of(&mut self, text: &str) {
+        for (at, part) in text.split('\n').enumerate() {
+            if at > 0 {
+                self.text.push(' ');
+            }
+            self.text.push_str(part);
+        }
+        self.text.push('\n');
     }
 
     /// A text of several lines, each moved to the right.
@@ -79,26 +90,24 @@ impl Page {
 
     /// A table without lines between its cells. The last column is not padded.
     pub fn table(&mut self, header: &[&str], rows: &[Vec<Cell>]) {
-        let mut all: Vec<Vec<Cell>> = Vec::new();
-        if !header.is_empty() {
-            all.push(header.iter().map(|text| Cell::dim(*text)).collect());
-        }
-        all.extend(rows.iter().cloned());
-        let overlong = match header.is_empty() {
-            true => Overlong::Wrapped,
-            false => Overlong::Shortened,
+        let header: Vec<Cell> = header.iter().map(|text| Cell::dim(*text)).collect();
+        let (first, overlong) = match header.is_empty() {
+            true => (None, Overlong::Wrapped),
+            false => (Some(&header), Overlong::Shortened),
         };
+        let all: Vec<&[Cell]> = first.into_iter().chain(rows).map(Vec::as_slice).collect();
         self.lay_out(&[], &all, overlong);
     }
 
     /// Rows in columns with so many blanks after each; two where nothing else is said. They are made to fit the terminal:
     /// the last column goes on below itself in a table without titles, and is shortened in one with titles.
     pub fn columns(&mut self, gaps: &[usize], all: &[Vec<Cell>]) {
-        self.lay_out(gaps, all, Overlong::Wrapped);
+        let all: Vec<&[Cell]> = all.iter().map(Vec::as_slice).collect();
+        self.lay_out(gaps, &all, Overlong::Wrapped);
     }
 
-    fn lay_out(&mut self, gaps: &[usize], all: &[Vec<Cell>], overlong: Overlong) {
-        let count = all.iter().map(Vec::len).max().unwrap_or(0);
+    fn lay_out(&mut self, gaps: &[usize], all: &[&[Cell]], overlong: Overlong) {
+        let count = all.iter().map(|row| row.len()).max().unwrap_or(0);
         let gap = |at: usize| *gaps.get(at).unwrap_or(&2);
         let widest = |at: usize| {
             let cells = all.iter().filter_map(|row| row.get(at));
@@ -108,8 +117,9 @@ impl Page {
         let gaps_in_all = (0..count.saturating_sub(1)).map(gap).sum();
         let room = self.width.map(|width| width.saturating_sub(gaps_in_all));
         let widths = fitted(&natural, room, overlong);
+        let mut line = String::new();
         for row in all {
-            let mut line = String::new();
+            line.clear();
             let mut before = 0;
             let mut below = Vec::new();
             for (at, cell) in row.iter().enumerate() {
@@ -117,12 +127,12 @@ impl Page {
                 let cell = match (is_last, overlong) {
                     (true, Overlong::Wrapped) if at + 1 == count => {
                         let mut pieces = cell.wrapped(widths[at]).into_iter();
-                        let first = pieces.next().unwrap_or_default();
+                        let first = pieces.next().unwrap_or(Cow::Borrowed(cell));
                         below = pieces.collect();
                         first
                     }
                     // A cell without a neighbour may use the empty space beside it.
-                    (true, _) if at + 1 < count => cell.clone(),
+                    (true, _) if at + 1 < count => Cow::Borrowed(cell),
                     _ => cell.shortened(widths[at]),
                 };
                 let _ = write!(line, "{cell}");
@@ -132,7 +142,7 @@ impl Page {
                     before += widths[at] + gap(at);
                 }
             }
-            self.line(line.trim_end());
+            self.line_of(line.trim_end());
             for piece in below {
                 self.line(format_args!("{:before$}{piece}", ""));
             }
@@ -158,10 +168,14 @@ pub struct Cell {
 impl Cell {
     /// Plain text, on one line.
     pub fn new(text: impl Display) -> Self {
-        let line = text.to_string().replace(['\n', '\t'], " ");
+        let mut text = text.to_string();
+        // Made visible here already, so that its width is right and colours in quoted text are none.
+        if !text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            let line = text.replace(['\n', '\t'], " ").replace('\x1b', "\\u001b");
+            text = visible(&line).into_owned();
+        }
         Self {
-            // Made visible here already, so that its width is right and colours in quoted text are none.
-            text: visible(&line.replace('\x1b', "\\u001b")).into_owned(),
+            text,
             style: Style::new(),
             indent: 0,
         }
@@ -194,27 +208,28 @@ impl Cell {
     }
 
     /// In at most so many columns, with `…` where something is left out.
-    fn shortened(&self, width: usize) -> Self {
+    fn shortened(&self, width: usize) -> Cow<'_, Self> {
         let room = width.saturating_sub(self.indent);
         if self.text.width() <= room {
-            return self.clone();
+            return Cow::Borrowed(self);
         }
         let mut text = beginning(&self.text, room.saturating_sub(1))
             .trim_end()
             .to_owned();
         text.push('…');
-        Self {
+        Cow::Owned(Self {
             text,
-            ..self.clone()
-        }
+            style: self.style,
+            indent: self.indent,
+        })
     }
 
     /// As lines of at most so many columns, broken between words. A word that is longer than a line stays whole: a command or
     /// a path must be copied as it is.
-    fn wrapped(&self, width: usize) -> Vec<Self> {
+    fn wrapped(&self, width: usize) -> Vec<Cow<'_, Self>> {
         let room = width.saturating_sub(self.indent);
         if self.text.width() <= room {
-            return vec![self.clone()];
+            return vec![Cow::Borrowed(self)];
         }
         let mut lines: Vec<String> = Vec::new();
         for word in pieces(&self.text) {
@@ -228,9 +243,11 @@ impl Cell {
         }
         let line = |text| Self {
             text,
-            ..self.clone()
+            style: self.style,
+            indent: self.indent,
         };
-        lines.into_iter().map(line).collect()
+        let lines = lines.into_iter().map(line);
+        lines.map(Cow::Owned).collect()
     }
 }
 

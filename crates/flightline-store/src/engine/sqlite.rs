@@ -488,9 +488,16 @@ fn from_engine(value: ValueRef<'_>) -> SqlValue {
     match value {
         ValueRef::Null => SqlValue::Null,
         ValueRef::Integer(value) => SqlValue::Int(value),
-        ValueRef::Text(bytes) => SqlValue::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Text(bytes) => SqlValue::Text(text_of(bytes)),
         // Our tables are strict and hold neither; shown as text, they fail their checksum.
         ValueRef::Real(value) => SqlValue::Text(value.to_string()),
-        ValueRef::Blob(bytes) => SqlValue::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Blob(bytes) => SqlValue::Text(text_of(bytes)),
+    }
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
     }
 }

@@ -1,13 +1,11 @@
 //! The ids beside an id: enough to say how much of it must be shown to tell it from every other.
 
-use std::collections::BTreeMap;
-
 use flightline_core::Kind;
 
 use super::Tx;
 use crate::error::StoreError;
 use crate::table::statements;
-use crate::value::SqlValue;
+use crate::value::{SqlValue, params};
 
 statements! {
     NEIGHBOURS = "WITH asked (id) AS (VALUES (CAST(?3 AS TEXT)), (CAST(?4 AS TEXT)), (CAST(?5 AS TEXT)), (CAST(?6 AS TEXT)), (CAST(?7 AS TEXT)), (CAST(?8 AS TEXT)), (CAST(?9 AS TEXT)), (CAST(?10 AS TEXT))) SELECT asked.id, \
@@ -15,45 +13,87 @@ statements! {
         (SELECT s.id FROM subject s WHERE s.project = ?1 AND s.kind = ?2 AND s.id >= asked.id AND s.gone IS NULL ORDER BY s.id LIMIT 1), \
         (SELECT s.id FROM subject s WHERE s.project = ?1 AND s.kind = ?2 AND s.id >= asked.id AND s.gone IS NULL ORDER BY s.id LIMIT 1 OFFSET 1) \
         FROM asked WHERE asked.id IS NOT NULL";
+    FIRST_IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY id LIMIT ?3";
 }
 
 /// How many ids one statement asks about: few enough that it is prepared quickly for a command that shows one.
 const NAMED: usize = 8;
+/// From so many ids on, all ids of the kind are read instead, unless there are many times as many.
+const MANY: usize = 4 * NAMED;
+/// Reading an id in order costs about a fourth of three look-ups.
+const PER_NAMED: usize = 4;
 
 /// What lies around an id, or the beginning of one, among the ids of its kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Neighbours {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Neighbours<'a> {
     /// The greatest id before it.
-    pub before: Option<String>,
+    pub before: Option<&'a str>,
     /// The two smallest ids from it on: itself or what it begins first, if that is there.
-    pub from: Vec<String>,
+    pub from: [Option<&'a str>; 2],
 }
 
 impl Tx<'_> {
-    /// What lies around each of these ids, or beginnings of ids, of a kind. Each costs three look-ups in an index, however many
-    /// ids there are.
+    /// Tells what lies around each of these ids, or beginnings of ids, of a kind. Each costs three look-ups in an index at
+    /// most, however many ids there are.
     pub fn neighbours(
         &mut self,
         kind: Kind,
-        ids: &[String],
-    ) -> Result<BTreeMap<String, Neighbours>, StoreError> {
-        let mut found = BTreeMap::new();
+        ids: &[&str],
+        mut tell: impl FnMut(&str, Neighbours<'_>),
+    ) -> Result<(), StoreError> {
+        if ids.len() >= MANY
+            && let Some(all) = self.all_ids_up_to(kind, ids.len() * PER_NAMED)?
+        {
+            for id in ids {
+                tell(id, Neighbours::among(&all, id));
+            }
+            return Ok(());
+        }
         for some in ids.chunks(NAMED) {
             let mut names = vec![
                 SqlValue::from(self.project.id.as_str()),
                 SqlValue::from(kind.as_str()),
             ];
-            let all = some.iter().map(|id| SqlValue::from(id.as_str()));
+            let all = some.iter().map(|id| SqlValue::from(*id));
             names.extend(all.chain(std::iter::repeat(SqlValue::Null)).take(NAMED));
             for row in self.driver.query(NEIGHBOURS, &names)? {
-                let from = [row.opt_text(2)?, row.opt_text(3)?];
+                let [before, first, second] = [1, 2, 3].map(|at| row.opt_text(at));
+                let (before, from) = (before?, [first?, second?]);
                 let neighbours = Neighbours {
-                    before: row.opt_text(1)?,
-                    from: from.into_iter().flatten().collect(),
+                    before: before.as_deref(),
+                    from: [from[0].as_deref(), from[1].as_deref()],
                 };
-                found.insert(row.text(0)?, neighbours);
+                tell(&row.text(0)?, neighbours);
             }
         }
-        Ok(found)
+        Ok(())
+    }
+
+    /// All ids of a kind in byte order; `None` when there are more than so many.
+    fn all_ids_up_to(
+        &mut self,
+        kind: Kind,
+        most: usize,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let project = self.project.id.as_str();
+        let asked = params![project, kind.as_str(), most as u64 + 1];
+        let rows = self.driver.query(FIRST_IDS, asked)?;
+        if rows.len() > most {
+            return Ok(None);
+        }
+        let ids = rows.into_iter().map(|mut row| row.take_text(0));
+        ids.collect::<Result<_, _>>().map(Some)
+    }
+}
+
+impl<'a> Neighbours<'a> {
+    /// What lies around `id` among `all`, which is in byte order.
+    fn among(all: &'a [String], id: &str) -> Self {
+        let at = all.partition_point(|other| other.as_str() < id);
+        let from = |beyond: usize| all.get(at + beyond).map(String::as_str);
+        Self {
+            before: all[..at].last().map(String::as_str),
+            from: [from(0), from(1)],
+        }
     }
 }
