@@ -301,11 +301,11 @@ fn a_link_that_is_swapped_in_while_a_command_runs_leads_nowhere() {
                     if fs::rename(&place, &aside).is_ok() {
                         let _ = symlink(&target, &link).and_then(|()| fs::rename(&link, &place));
                         thread::sleep(Duration::from_micros(300));
+                        // A command may make the folder anew at any moment: then it goes, too.
                         let _ = fs::remove_file(&place);
-                        if fs::symlink_metadata(&place).is_ok_and(|seen| seen.is_dir()) {
+                        while fs::rename(&aside, &place).is_err() {
                             let _ = fs::remove_dir_all(&place);
                         }
-                        let _ = fs::rename(&aside, &place);
                         swaps += 1;
                     }
                     thread::sleep(Duration::from_micros(300));
