@@ -50,7 +50,7 @@ pub struct RecoveryContext {
 pub struct Situation<'a> {
     pub mission: &'a Mission,
     /// Its sorties that matter: held, failed, and the first that wait, in order.
-    pub sorties: &'a [Sortie],
+    pub sorties: &'a [&'a Sortie],
     /// Those completed or left out: nothing waits for them any more.
     pub settled: &'a BTreeSet<SortieId>,
     /// How many sorties of the mission nothing waits for any more.
@@ -60,7 +60,7 @@ pub struct Situation<'a> {
     pub errors: &'a [SortieError],
     pub notes: &'a [Note],
     /// The agents that own one of these sorties, oldest first.
-    pub agents: &'a [Agent],
+    pub agents: &'a [&'a Agent],
     /// The newest event of the mission that an agent or a person made.
     pub last_event: Option<&'a Event>,
     /// The newest heartbeat of an agent that holds one of its sorties.
@@ -105,7 +105,7 @@ fn last_action(situation: &Situation<'_>) -> String {
 }
 
 #[must_use]
-pub fn told(event: &Event, sorties: &[Sortie]) -> String {
+pub fn told(event: &Event, sorties: &[&Sortie]) -> String {
     let id = event.subject.split('/').next().unwrap_or_default();
     let sortie = sorties.iter().find(|sortie| sortie.id.to_string() == id);
     let of = sortie.map(|sortie| format!("\"{}\"", sortie.title));

@@ -16,7 +16,7 @@ use crate::table::project::ProjectRow;
 use crate::value::{Row, SqlValue};
 
 /// The number of the newest schema this version knows.
-pub(crate) const SCHEMA_VERSION: i64 = 11;
+pub(crate) const SCHEMA_VERSION: i64 = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {

@@ -14,10 +14,12 @@ pub(crate) use trace::{EventMark, Trace};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use flightline_core::checkpoint::{Digest, DigestLine, SectionDigest, sections};
 use flightline_core::event::{Change, Event, EventType, HAPPENED_AT, sha256_hex};
+use flightline_core::text::read_stored;
 use flightline_core::time::Uptime;
 use flightline_core::{Kind, MissionId, Subject, Time};
 use serde_json::Value as Json;
@@ -33,7 +35,7 @@ use crate::table::event::{EventFilter, EventsRead, NewEvent, StoredEvent, Values
 use crate::table::project::ProjectRow;
 use crate::table::subject::NewValue;
 use crate::table::{event, subject};
-use crate::write_cache::{DocumentCache, WriteCache};
+use crate::write_cache::{DocumentCache, KeptValue, WriteCache};
 
 /// A transaction. A closure that gets one touches nothing else: it may run twice.
 pub struct Tx<'a> {
@@ -184,14 +186,14 @@ impl Tx<'_> {
         &self.actor
     }
 
-    /// Gives `value` to its subject and records the event that did it. Returns the event's revision.
+    /// Gives the value `set` to its subject and records the event that did it. Returns the event's revision.
     pub fn set<S: Subject>(
         &mut self,
         kind: EventType,
-        value: &S,
+        set: &S,
         data: &Json,
     ) -> Result<u64, StoreError> {
-        let doc = serde_json::to_string(value).map_err(|error| StoreError::Engine {
+        let doc = serde_json::to_string(set).map_err(|error| StoreError::Engine {
             act: "cannot write a document",
             cause: error.to_string(),
         })?;
@@ -203,7 +205,7 @@ impl Tx<'_> {
                 max,
             });
         }
-        let (id, keys, sha) = (value.key(), value.keys(), sha256_hex(&doc));
+        let (id, keys, sha) = (set.key(), set.keys(), sha256_hex(&doc));
         let base = self.base_of(S::KIND, &id)?;
         let delta = base.as_ref().and_then(|base| base.delta(&doc));
         let data = &*self.with_time(data);
@@ -252,20 +254,28 @@ impl Tx<'_> {
         // Before the write: the table is asked for the old value without sending the writes that wait.
         let is_drawn = self.is_drawn(&id);
         if let Some(cache) = &mut self.cache {
-            let base = match base.filter(|_| delta.is_some()) {
-                Some(base) => Base {
-                    deltas: base.deltas + 1,
-                    ..base
-                },
-                None => Base {
-                    rev,
-                    text: doc.as_str().into(),
-                    deltas: 0,
-                },
+            let kept = match value.doc {
+                // The text of what the journal alone keeps is not remembered.
+                None => KeptValue::InJournal,
+                Some(_) => {
+                    debug_assert_eq!(written_again::<S>(&doc).as_ref(), Some(&doc));
+                    let text: Arc<str> = doc.as_str().into();
+                    let base = match base.filter(|_| delta.is_some()) {
+                        Some(base) => Base {
+                            deltas: base.deltas + 1,
+                            ..base
+                        },
+                        None => Base {
+                            rev,
+                            text: Arc::clone(&text),
+                            deltas: 0,
+                        },
+                    };
+                    let value = Arc::new(set.clone());
+                    KeptValue::Here { text, base, value }
+                }
             };
-            // The text of what the journal alone keeps is not remembered.
-            let base = value.doc.map(|_| base);
-            cache.set(self.driver, &value, base, is_drawn)?;
+            cache.set(self.driver, &value, kept, is_drawn)?;
         }
         subject::upsert(self.driver, &value)?;
         Ok(rev)
@@ -608,6 +618,11 @@ impl Tx<'_> {
     pub fn event_count(&mut self) -> Result<u64, StoreError> {
         event::count(self.driver, &self.project.id)
     }
+}
+
+/// The text of a document that is read and written again: a value that is remembered as it was written is the one that a reader finds.
+fn written_again<S: Subject>(doc: &str) -> Option<String> {
+    serde_json::to_string(&read_stored::<S>(doc).ok()?).ok()
 }
 
 /// Adds an event to the journal, and to the cache of it. Returns its seal.

@@ -38,9 +38,10 @@ statements! {
             WHERE project = ?1 AND kind = ?2 AND gone IS NULL";
     LOAD = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, doc, gone, kind FROM subject \
             WHERE project = ?1 AND kind = ?2 AND gone IS NULL";
+    // A cross join keeps its order: the few events lead to their subjects, and not every subject to its events.
     MISSED = "SELECT s.id, s.mission, s.parent, s.agent, s.name, s.status, s.born, s.rev, s.at, s.sha, s.doc, s.gone, s.kind FROM event e \
-              JOIN subject s ON s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject \
-              WHERE e.project = ?1 AND e.rev > ?2 AND (e.change <> 'none' OR e.kind = 'value_repaired') LIMIT ?3";
+              CROSS JOIN subject s WHERE e.project = ?1 AND e.rev > ?2 AND (e.change <> 'none' OR e.kind = 'value_repaired') \
+              AND s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject LIMIT ?3";
 }
 
 /// So many projects are remembered at a time.
@@ -131,7 +132,7 @@ enum Undo {
 
 pub(crate) struct CachedSubject {
     pub(crate) row: SubjectRow,
-    pub(crate) text: String,
+    pub(crate) text: Arc<str>,
     /// The whole value in the journal against which the next one can be told, where that is known.
     pub(crate) base: Option<Base>,
     /// Whether the text has its hash.
@@ -139,8 +140,19 @@ pub(crate) struct CachedSubject {
     value: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
+/// What is kept of a value that is written.
+pub(crate) enum KeptValue {
+    /// Its row: its text is in the journal alone.
+    InJournal,
+    Here {
+        text: Arc<str>,
+        base: Base,
+        value: Arc<dyn Any + Send + Sync>,
+    },
+}
+
 impl CachedSubject {
-    fn new(row: SubjectRow, text: String, sound: bool) -> Self {
+    fn new(row: SubjectRow, text: Arc<str>, sound: bool) -> Self {
         Self {
             row,
             text,
@@ -152,6 +164,15 @@ impl CachedSubject {
 
     /// Its value; none when its text is damaged or cannot be read.
     pub(crate) fn value<S: Subject>(&self) -> Option<&S> {
+        self.any_value::<S>()?.downcast_ref::<S>()
+    }
+
+    /// Its value, shared with the cache, likewise.
+    pub(crate) fn shared_value<S: Subject>(&self) -> Option<Arc<S>> {
+        Arc::clone(self.any_value::<S>()?).downcast().ok()
+    }
+
+    fn any_value<S: Subject>(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
         if !self.sound {
             return None;
         }
@@ -159,7 +180,7 @@ impl CachedSubject {
             let value: S = read_stored(&self.text).ok()?;
             let _ = self.value.set(Arc::new(value));
         }
-        self.value.get()?.downcast_ref::<S>()
+        self.value.get()
     }
 
     pub(crate) fn is_sound(&self) -> bool {
@@ -365,7 +386,7 @@ impl WriteCache {
         &mut self,
         driver: &mut dyn Driver,
         value: &subject::NewValue<'_>,
-        base: Option<Base>,
+        kept: KeptValue,
         is_new: bool,
     ) -> Result<(), StoreError> {
         self.written.insert(value.kind);
@@ -380,11 +401,14 @@ impl WriteCache {
                 subject::born(driver, value.project, value.kind, value.id)?.unwrap_or(value.rev)
             }
         };
-        let (keys, text) = (value.keys, value.doc.unwrap_or_default());
-        let row = row_of(value, keys, born);
-        let entry = CachedSubject {
-            base,
-            ..CachedSubject::new(row, text.to_owned(), value.doc.is_some())
+        let row = row_of(value, value.keys, born);
+        let entry = match kept {
+            KeptValue::InJournal => CachedSubject::new(row, "".into(), false),
+            KeptValue::Here { text, base, value } => CachedSubject {
+                base: Some(base),
+                value: OnceLock::from(value),
+                ..CachedSubject::new(row, text, true)
+            },
         };
         self.put(value.kind, value.id, Some(Arc::new(entry)));
         Ok(())
@@ -585,7 +609,7 @@ fn read(mut row: Row) -> Result<(Kind, Option<Arc<CachedSubject>>), StoreError> 
     let sound = sha256_hex(&text) == stored.sha;
     Ok((
         kind,
-        Some(Arc::new(CachedSubject::new(stored, text, sound))),
+        Some(Arc::new(CachedSubject::new(stored, text.into(), sound))),
     ))
 }
 

@@ -25,6 +25,7 @@ use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
@@ -181,12 +182,15 @@ pub(crate) struct Views {
     pub(crate) sorties: Vec<SortieSnapshot>,
     pub(crate) active_locks: Vec<LockSnapshot>,
     pub(crate) pending_messages: Vec<MessageSnapshot>,
-    pub(crate) agents: Rc<Vec<Agent>>,
+    pub(crate) agents: Rc<Vec<Arc<Agent>>>,
 }
 
 /// The values a cut names, read back and checked against its hashes.
 pub(crate) struct Contents {
+    /// Empty where they were taken from what the transaction remembers.
     pub(crate) values: Vec<StoredEvent>,
+    /// How long their texts are in all.
+    bytes: u64,
     /// Those that were read already, by their type.
     read: RefCell<HashMap<TypeId, Box<dyn Any>>>,
 }
@@ -194,26 +198,40 @@ pub(crate) struct Contents {
 impl Contents {
     pub(crate) fn new(values: Vec<StoredEvent>) -> Self {
         Self {
+            bytes: values.iter().map(|value| value.text.len() as u64).sum(),
             values,
             read: RefCell::default(),
         }
     }
 
-    /// Takes the values of one kind from what the transaction remembers, if it does: it is the one in which the
-    /// cut was made, so they are the same.
-    pub(crate) fn recall<S: Subject>(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let mut known: Vec<S> = Vec::new();
-        for value in self.values.iter().filter(|value| value.kind == S::KIND) {
-            match tx.remembered(&value.id)? {
-                Some(it) => known.push(it),
-                None => return Ok(()),
-            }
-        }
-        self.keep(known);
-        Ok(())
+    /// The values that a cut made in this very transaction names, as far as its document shows them, shared with what the
+    /// transaction remembers; none when it does not.
+    pub(crate) fn remembered(tx: &mut Tx<'_>, mission: MissionId) -> Result<Option<Self>> {
+        let Some(bytes) = tx.remembered_cut_bytes(mission)? else {
+            return Ok(None);
+        };
+        let contents = Self {
+            bytes,
+            ..Self::new(Vec::new())
+        };
+        let all = contents.recall::<Mission>(tx, mission)?
+            && contents.recall::<Sortie>(tx, mission)?
+            && contents.recall::<SortieFile>(tx, mission)?
+            && contents.recall::<Agent>(tx, mission)?
+            && contents.recall::<Lock>(tx, mission)?
+            && contents.recall::<Message>(tx, mission)?
+            && contents.recall::<Delivery>(tx, mission)?;
+        Ok(all.then_some(contents))
     }
 
-    fn keep<S: Subject>(&self, known: Vec<S>) {
+    fn recall<S: Subject>(&self, tx: &mut Tx<'_>, mission: MissionId) -> Result<bool> {
+        let known = tx.remembered_in_cut::<S>(mission)?;
+        let is_known = known.is_some();
+        self.keep(known.unwrap_or_default());
+        Ok(is_known)
+    }
+
+    fn keep<S: Subject>(&self, known: Vec<Arc<S>>) {
         let mut read = self.read.borrow_mut();
         read.insert(TypeId::of::<S>(), Box::new(Rc::new(known)));
     }
@@ -230,22 +248,26 @@ impl Contents {
     }
 
     pub(crate) fn of<S: Subject>(&self) -> Result<Vec<S>> {
-        Ok(self.shared::<S>()?.to_vec())
+        Ok(self
+            .shared::<S>()?
+            .iter()
+            .map(|it| (**it).clone())
+            .collect())
     }
 
     /// The values of one kind, to be looked at.
-    pub(crate) fn shared<S: Subject>(&self) -> Result<Rc<Vec<S>>> {
+    pub(crate) fn shared<S: Subject>(&self) -> Result<Rc<Vec<Arc<S>>>> {
         let known = |read: &HashMap<TypeId, Box<dyn Any>>| {
             let known = read.get(&TypeId::of::<S>())?;
-            known.downcast_ref::<Rc<Vec<S>>>().cloned()
+            known.downcast_ref::<Rc<Vec<Arc<S>>>>().cloned()
         };
         if let Some(known) = known(&self.read.borrow()) {
             return Ok(known);
         }
         let values = self.values.iter().filter(|value| value.kind == S::KIND);
-        let read: Result<Vec<S>> = values
+        let read: Result<Vec<Arc<S>>> = values
             .map(|value| {
-                read_stored(&value.text).map_err(|error| {
+                read_stored(&value.text).map(Arc::new).map_err(|error| {
                     flightline_store::StoreError::Corrupt(format!(
                         "a {} in a checkpoint cannot be read: {error}",
                         S::KIND
@@ -262,13 +284,13 @@ impl Contents {
     pub(crate) fn views(&self) -> Result<Views> {
         let agents = self.shared::<Agent>()?;
         let named: HashMap<AgentId, &Agent> =
-            agents.iter().map(|agent| (agent.id, agent)).collect();
+            agents.iter().map(|agent| (agent.id, &**agent)).collect();
         let name = |id: AgentId| {
             let agent = named.get(&id);
             agent.map_or_else(|| id.to_string(), |agent| agent.name.to_string())
         };
         let sorties = self.shared::<Sortie>()?;
-        let mut sorties: Vec<&Sortie> = sorties.iter().collect();
+        let mut sorties: Vec<&Sortie> = sorties.iter().map(AsRef::as_ref).collect();
         sorties.sort_by_key(|sortie| sortie.position);
         let files = self.shared::<SortieFile>()?;
         let mut files_of: HashMap<SortieId, Vec<String>> = HashMap::new();
@@ -287,10 +309,10 @@ impl Contents {
             }
         }
         let messages = self.shared::<Message>()?;
-        let mut messages: Vec<&Message> = messages.iter().collect();
+        let mut messages: Vec<&Message> = messages.iter().map(AsRef::as_ref).collect();
         messages.sort_by_key(|message| (message.sent_at, message.id));
         let locks = self.shared::<Lock>()?;
-        let mut locks: Vec<&Lock> = locks.iter().collect();
+        let mut locks: Vec<&Lock> = locks.iter().map(AsRef::as_ref).collect();
         locks.sort_by_key(|lock| lock.fence);
         Ok(Views {
             sorties: sorties
@@ -462,10 +484,9 @@ pub(crate) fn document_of(
 
 /// How large a checkpoint is: its file, or what it names while it has none.
 fn size_of(backup: &Backup, contents: &Contents) -> u64 {
-    let values: usize = contents.values.iter().map(|value| value.text.len()).sum();
     match backup {
         Backup::Written { bytes, .. } => *bytes,
-        Backup::Pending | Backup::Failed { .. } | Backup::Shared => values as u64,
+        Backup::Pending | Backup::Failed { .. } | Backup::Shared => contents.bytes,
     }
 }
 

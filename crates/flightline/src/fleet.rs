@@ -7,6 +7,7 @@ mod precondition;
 mod window;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use flightline_core::agent::Agent;
 use flightline_core::policy::Policy;
@@ -37,7 +38,7 @@ pub use flightline_core::token::Scope;
 /// where there is one.
 pub struct Fleet {
     place: Backend,
-    policy: Policy,
+    policy: Arc<Policy>,
     work_tree: Option<WorkTree>,
     /// What a store elsewhere said on the way, and what it noticed.
     warnings: Vec<String>,
@@ -280,7 +281,7 @@ impl Fleet {
     fn at(place: Backend, policy: Policy) -> Self {
         Self {
             place,
-            policy,
+            policy: Arc::new(policy),
             work_tree: None,
             warnings: Vec::new(),
             noticed: Vec::new(),
@@ -376,7 +377,7 @@ impl Fleet {
         if spec.briefs {
             store.check_trust()?;
         }
-        let policy = self.policy.clone();
+        let policy = Arc::clone(&self.policy);
         match spec.access {
             Access::Read => {
                 let since = store.read(|tx| {
@@ -576,7 +577,7 @@ impl Fleet {
         if let Some(key) = &caller.idempotency_key {
             return self.run_once(act, caller, key);
         }
-        let policy = self.policy.clone();
+        let policy = Arc::clone(&self.policy);
         let since = self
             .store()?
             .write(|tx| decide_write(act, tx, caller, &policy))?;
@@ -609,7 +610,7 @@ impl Fleet {
         if key.is_empty() || key.len() > 255 {
             return Err(Refusal::invalid("an idempotency key has 1 to 255 bytes").into());
         }
-        let policy = self.policy.clone();
+        let policy = Arc::clone(&self.policy);
         let request = format!("{} {}", act.spec().name, act.asked()?);
         let actor = match &caller.agent {
             Some(agent) => Name::parse("agent name", agent)?.to_string(),
@@ -668,7 +669,7 @@ impl Fleet {
     }
 
     fn show(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<()> {
-        let policy = self.policy.clone();
+        let policy = Arc::clone(&self.policy);
         self.store()?
             .rehearse(|tx| decide_write(act, tx, caller, &policy))
             .map(drop)
@@ -681,7 +682,7 @@ impl Fleet {
         caller: &Caller,
         acts: impl Fn(&mut OpContext<'_, '_>) -> Result<T>,
     ) -> Result<T> {
-        let policy = self.policy.clone();
+        let policy = Arc::clone(&self.policy);
         let acting = Acting::new(operation, When::Now);
         self.store()?.rehearse(|tx| {
             let scope = authority::check(&acting, tx, caller)?;

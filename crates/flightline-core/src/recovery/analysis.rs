@@ -89,8 +89,8 @@ pub struct Analysis {
 #[derive(Clone, Copy, Debug)]
 pub struct Analyzed<'a> {
     pub mission: &'a Mission,
-    pub sorties: &'a [Sortie],
-    pub agents: &'a [Agent],
+    pub sorties: &'a [&'a Sortie],
+    pub agents: &'a [&'a Agent],
     pub when: AnalysedAt<'a>,
     /// A sortie that failed after so many attempts is not tried again.
     pub retry_limit: u64,
@@ -129,7 +129,7 @@ pub fn analyze(at: &Analyzed<'_>) -> Analysis {
     let found = in_the_way(state, units, at.retry_limit);
     let of = |id: &str| {
         let place = ids.iter().position(|known| known == id);
-        place.and_then(|place| at.sorties.get(place))
+        place.and_then(|place| at.sorties.get(place).copied())
     };
     let running = found.running.and_then(of);
     let exhausted: Vec<&Sortie> = found.exhausted.iter().filter_map(|id| of(id)).collect();
@@ -170,7 +170,7 @@ impl Analyzed<'_> {
         let state = self.mission.workflow.current.as_ref();
         let found = in_the_way(state.map(|state| state.as_str()), [], limit);
         exhausted
-            .map(gave_up)
+            .map(|sortie| gave_up(sortie))
             .chain(found.dead_end.map(stuck))
             .collect()
     }
@@ -230,7 +230,7 @@ fn told(sortie: &Sortie) -> String {
     format!("{} (\"{}\")", id.get(..12).unwrap_or(&id), sortie.title)
 }
 
-fn owner(sortie: &Sortie, agents: &[Agent]) -> Option<String> {
+fn owner(sortie: &Sortie, agents: &[&Agent]) -> Option<String> {
     let owner = agents.iter().find(|it| Some(it.id) == sortie.assigned_to);
     owner.map(|owner| owner.name.to_string())
 }
@@ -239,9 +239,10 @@ fn owner(sortie: &Sortie, agents: &[Agent]) -> Option<String> {
 /// where that has no other, else its own id. No two are the same.
 #[must_use]
 pub fn agents_of(sorties: &[Sortie], agents: &[Agent]) -> Vec<String> {
+    let agents: Vec<&Agent> = agents.iter().collect();
     let by_name = |sortie: &Sortie| {
         let task = sortie.task_id.as_ref().map(ToString::to_string);
-        task.or_else(|| owner(sortie, agents))
+        task.or_else(|| owner(sortie, &agents))
     };
     let names: Vec<Option<String>> = sorties.iter().map(by_name).collect();
     let is_only = |name: &&String| names.iter().flatten().filter(|it| it == name).count() == 1;

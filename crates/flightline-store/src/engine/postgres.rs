@@ -27,7 +27,7 @@ use crate::crash_points::CrashPoints;
 use crate::error::StoreError;
 use crate::value::{Row, SqlValue};
 
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     include_str!("../schema/postgres/0001_journal.sql"),
     include_str!("../schema/postgres/0002_backups.sql"),
     include_str!("../schema/postgres/0003_timeline.sql"),
@@ -39,6 +39,7 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("../schema/postgres/0009_names.sql"),
     include_str!("../schema/postgres/0010_work.sql"),
     include_str!("../schema/postgres/0011_deltas.sql"),
+    include_str!("../schema/postgres/0012_pages.sql"),
 ];
 
 /// The migration after which the journal is sealed.

@@ -2,6 +2,7 @@
 //! answers must agree.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use flightline_core::checkpoint::{Digest, DigestLine, SectionDigest, sections, sections_of_kinds};
 use flightline_core::event::Event;
@@ -51,7 +52,7 @@ impl Tx<'_> {
     pub(super) fn cached_value<S: Subject>(
         &mut self,
         id: &str,
-    ) -> Result<Option<Option<S>>, StoreError> {
+    ) -> Result<Option<Option<Arc<S>>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -70,13 +71,43 @@ impl Tx<'_> {
         }
         Ok(match entry {
             None => Some(None),
-            Some(entry) => entry.value().cloned().map(Some),
+            Some(entry) => entry.shared_value().map(Some),
         })
     }
 
-    /// The subject with this id, if that need not be asked for.
-    pub fn remembered<S: Subject>(&mut self, id: &str) -> Result<Option<S>, StoreError> {
-        Ok(self.cached_value(id)?.flatten())
+    /// How long the texts are that a checkpoint of `mission` taken now names; `None` when they are not remembered, or one of them
+    /// is damaged.
+    pub fn remembered_cut_bytes(&mut self, mission: MissionId) -> Result<Option<u64>, StoreError> {
+        let known = self.cached_in_cut(mission, |_, entry| {
+            entry.is_sound().then_some(entry.text.len() as u64)
+        })?;
+        Ok(known.map(|known| known.into_iter().sum()))
+    }
+
+    /// The subjects of one kind that a checkpoint of `mission` taken now names, by id; `None` when they are not remembered.
+    pub fn remembered_in_cut<S: Subject>(
+        &mut self,
+        mission: MissionId,
+    ) -> Result<Option<Vec<Arc<S>>>, StoreError> {
+        let Some(cache) = &mut self.cache else {
+            return Ok(None);
+        };
+        let mission = mission.to_string();
+        let of_all = CUT_OF_ALL.contains(&S::KIND).then_some(None);
+        let mut known: Vec<(String, Arc<S>)> = Vec::new();
+        for owner in [Some(Some(mission.as_str())), of_all].into_iter().flatten() {
+            let Some(entries) = cache.of_mission(self.driver, S::KIND, owner)? else {
+                return Ok(None);
+            };
+            for entry in entries {
+                match entry.shared_value::<S>() {
+                    Some(value) => known.push((entry.row.id.clone(), value)),
+                    None => return Ok(None),
+                }
+            }
+        }
+        known.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(Some(known.into_iter().map(|(_, value)| value).collect()))
     }
 
     /// The subjects that fit, oldest first.
@@ -84,7 +115,7 @@ impl Tx<'_> {
         &mut self,
         find: Find<'_>,
         fits: impl Fn(&S) -> bool,
-    ) -> Result<Option<Vec<S>>, StoreError> {
+    ) -> Result<Option<Vec<Arc<S>>>, StoreError> {
         let Some(cache) = &mut self.cache else {
             return Ok(None);
         };
@@ -112,8 +143,8 @@ impl Tx<'_> {
         };
         let found = cache.find_those(self.driver, S::KIND, find, &mut is_wanted)?;
         let known = found.map(|found| {
-            let values = found.into_iter().filter_map(|entry| entry.value::<S>());
-            values.cloned().collect()
+            let values = found.into_iter();
+            values.filter_map(|entry| entry.shared_value()).collect()
         });
         Ok(known.filter(|_| !damaged))
     }
@@ -395,7 +426,7 @@ impl Tx<'_> {
                 kind,
                 id: entry.row.id.clone(),
                 rev: entry.row.rev,
-                text: entry.text.clone(),
+                text: entry.text.to_string(),
                 sha: entry.row.sha.clone(),
             })
         })?;

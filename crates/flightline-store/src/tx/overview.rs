@@ -124,7 +124,7 @@ impl Tx<'_> {
         fits: impl Fn(&S) -> bool,
     ) -> Result<Vec<S>, StoreError> {
         if let Some(known) = self.cached_values(crate::Find::All, &fits)? {
-            return Ok(known);
+            return Ok(known.iter().map(|it| S::clone(it)).collect());
         }
         let mut read = Vec::new();
         for found in overview::not_holding(self.driver, &self.project.id, S::KIND, text)? {

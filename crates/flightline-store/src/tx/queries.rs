@@ -1,5 +1,7 @@
 //! Looking at what there is.
 
+use std::sync::Arc;
+
 use flightline_core::text::read_stored;
 use flightline_core::{AgentId, Kind, MissionId, Subject};
 use serde::de::DeserializeOwned;
@@ -13,8 +15,20 @@ impl Tx<'_> {
     /// damaged is read from the journal, and noticed. Fails when both copies are damaged.
     pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, StoreError> {
         if let Some(known) = self.cached_value::<S>(id)? {
-            return Ok(known);
+            return Ok(known.map(|known| (*known).clone()));
         }
+        self.get_stored(id)
+    }
+
+    /// The subject with this id, as [`Tx::get`] finds it: shared with the write cache, where that knows it.
+    pub fn get_shared<S: Subject>(&mut self, id: &str) -> Result<Option<Arc<S>>, StoreError> {
+        match self.cached_value::<S>(id)? {
+            Some(known) => Ok(known),
+            None => Ok(self.get_stored(id)?.map(Arc::new)),
+        }
+    }
+
+    fn get_stored<S: Subject>(&mut self, id: &str) -> Result<Option<S>, StoreError> {
         let known = self.cache.as_deref().and_then(|it| it.loaded(S::KIND, id));
         let is_untouched = known
             .flatten()
@@ -42,8 +56,28 @@ impl Tx<'_> {
         fits: impl Fn(&S) -> bool,
     ) -> Result<Vec<S>, StoreError> {
         if let Some(known) = self.cached_values(find, &fits)? {
-            return Ok(known);
+            return Ok(known.iter().map(|it| S::clone(it)).collect());
         }
+        self.find_stored(find, fits)
+    }
+
+    /// The subjects that [`Tx::find`] finds: shared with the write cache, where that knows them.
+    pub fn find_shared<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<Arc<S>>, StoreError> {
+        match self.cached_values(find, |_| true)? {
+            Some(known) => Ok(known),
+            None => Ok(self
+                .find_stored(find, |_| true)?
+                .into_iter()
+                .map(Arc::new)
+                .collect()),
+        }
+    }
+
+    fn find_stored<S: Subject>(
+        &mut self,
+        find: Find<'_>,
+        fits: impl Fn(&S) -> bool,
+    ) -> Result<Vec<S>, StoreError> {
         let mut read = Vec::new();
         for found in subject::documents(self.driver, &self.project.id, S::KIND, find)? {
             read.extend(Some(self.read_document(S::KIND, found)?).filter(&fits));
@@ -94,7 +128,8 @@ impl Tx<'_> {
         let known = self.cached_values(Find::AgentStatus(agent, status), |_| true)?;
         if let Some(known) = known {
             let most = usize::try_from(limit).unwrap_or(usize::MAX);
-            return Ok(known.into_iter().rev().take(most).collect());
+            let newest = known.iter().rev().take(most);
+            return Ok(newest.map(|it| S::clone(it)).collect());
         }
         let (driver, project) = (&mut *self.driver, &self.project.id);
         let found = subject::newest_of_agent(driver, project, S::KIND, agent, status, limit)?;

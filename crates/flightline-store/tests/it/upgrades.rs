@@ -202,12 +202,17 @@ fn many() -> u64 {
     told.map_or(1_500, |number| number.parse().unwrap())
 }
 
-/// Makes a store of schema 10 out of a new one: every value whole, and views that read them so.
+/// Makes a store of schema 10 out of a new one: every value whole, views that read them so, and the indexes of then.
 fn as_schema_10(view: &str, noted: &str) -> String {
     let view = view.replace("DROP VIEW checkpoints;", "");
     format!(
         "UPDATE event SET after = (SELECT t.after FROM event_text t WHERE t.project = event.project AND t.rev = event.rev) WHERE base IS NOT NULL; \
-         DROP VIEW checkpoints; DROP VIEW event_text; ALTER TABLE event DROP COLUMN base; {view}; {noted}"
+         DROP VIEW checkpoints; DROP VIEW event_text; ALTER TABLE event DROP COLUMN base; {view}; \
+         CREATE INDEX idx_checkpoints_mission ON subject (mission, at DESC) WHERE kind = 'checkpoint'; \
+         CREATE INDEX idx_checkpoints_trigger ON subject (name) WHERE kind = 'checkpoint'; \
+         CREATE INDEX idx_checkpoints_timestamp ON subject (at) WHERE kind = 'checkpoint'; \
+         DROP INDEX backup_unsettled; \
+         CREATE INDEX backup_unsettled ON backup (project, checkpoint) WHERE state IN ('pending', 'failed'); {noted}"
     )
 }
 

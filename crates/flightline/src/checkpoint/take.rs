@@ -1,6 +1,7 @@
 //! Taking a checkpoint: one row, and the hash of what it names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
@@ -9,12 +10,12 @@ use flightline_core::checkpoint::{
 };
 use flightline_core::context::{AgentContext, DeltaChange, changes};
 use flightline_core::event::{Event, EventType};
-use flightline_core::message::{Delivery, DeliveryState, Message};
+use flightline_core::message::DeliveryState;
 use flightline_core::mission::Mission;
 use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::text::NoteText;
-use flightline_core::{AgentId, CheckpointId, Kind, SortieId, Subject, Time};
+use flightline_core::{AgentId, CheckpointId, Kind, SortieId, Time};
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -126,15 +127,13 @@ fn just_taken(
     if checkpoint.cut.rev != before {
         return Ok(None);
     }
-    let values = ctx.tx.values_now(checkpoint.cut.mission_id)?;
-    let contents = values.map(Contents::new);
+    let (cut, mission) = (&checkpoint.cut, checkpoint.cut.mission_id);
+    if let Some(remembered) = Contents::remembered(ctx.tx, mission)? {
+        return Ok(Some(remembered));
+    }
+    let contents = ctx.tx.values_now(mission)?.map(Contents::new);
     if let Some(contents) = &contents {
-        let cut = &checkpoint.cut;
         debug_assert_eq!(contents.sections(cut.digest), cut.sections);
-        contents.recall::<Sortie>(ctx.tx)?;
-        contents.recall::<Agent>(ctx.tx)?;
-        contents.recall::<Message>(ctx.tx)?;
-        contents.recall::<Delivery>(ctx.tx)?;
     }
     Ok(contents)
 }
@@ -422,7 +421,7 @@ pub(crate) fn context(
             .filter(|id| id.starts_with(SortieId::PREFIX))
         && !sorties.iter().any(|sortie| sortie.id.to_string() == id)
     {
-        sorties.extend(ctx.tx.get::<Sortie>(id)?);
+        sorties.extend(ctx.tx.get_shared::<Sortie>(id)?);
     }
     let agents = owners(ctx, &sorties)?;
     let held = sorties.iter().filter(|sortie| sortie.status.is_held());
@@ -436,14 +435,14 @@ pub(crate) fn context(
         .max();
     let situation = Situation {
         mission,
-        sorties: &sorties,
+        sorties: &sorties.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
         settled: &settled,
         settled_count,
         progress: ctx.progress(mission.id)?,
         files: &ctx.tx.find::<SortieFile>(Find::Mission(mission.id))?,
         errors: &ctx.tx.find::<SortieError>(Find::Mission(mission.id))?,
         notes: &crate::note::of_mission(ctx, mission.id)?,
-        agents: &agents,
+        agents: &agents.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
         last_event: last_event.as_ref(),
         last_pulse,
         blockers,
@@ -456,7 +455,7 @@ pub(crate) fn context(
 #[derive(Default)]
 struct LookedAt {
     /// Those that are held or failed, and the first that wait, oldest first.
-    sorties: Vec<Sortie>,
+    sorties: Vec<Arc<Sortie>>,
     /// Those that nothing waits for any more, as far as one of these could wait for them.
     settled: BTreeSet<SortieId>,
     /// How many of those there are in all.
@@ -475,29 +474,36 @@ fn looked_at(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<LookedAt>
         ..LookedAt::default()
     };
     if total <= READ_AT_ONCE {
-        let mut at_once: BTreeMap<String, Sortie> = BTreeMap::new();
-        match ctx.tx.find::<Sortie>(of) {
-            Ok(all) => at_once.extend(all.into_iter().map(|sortie| (sortie.key(), sortie))),
-            // It may be one that is not looked at: those that are, are read one by one.
-            Err(flightline_store::StoreError::Corrupt(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let (mut waiting, rows) = (0, ctx.tx.rows(Kind::Sortie, of)?);
-        for row in rows {
-            match SortieStatus::from_word(&row.status) {
-                Some(status) if status.is_settled() => {
-                    found.settled.insert(row.typed_id()?);
-                }
-                Some(SortieStatus::Pending) if waiting >= PENDING_LOOKED_AT => {}
-                Some(status) => {
-                    waiting += u64::from(status == SortieStatus::Pending);
-                    match at_once.remove(&row.id) {
-                        Some(sortie) => found.sorties.push(sortie),
-                        None => found.sorties.extend(ctx.tx.get::<Sortie>(&row.id)?),
+        let mut waiting = 0;
+        let mut is_looked_at = |status: SortieStatus| {
+            waiting += u64::from(status == SortieStatus::Pending);
+            status != SortieStatus::Pending || waiting <= PENDING_LOOKED_AT
+        };
+        match ctx.tx.find_shared::<Sortie>(of) {
+            Ok(all) => {
+                for sortie in all {
+                    if sortie.status.is_settled() {
+                        found.settled.insert(sortie.id);
+                    } else if is_looked_at(sortie.status) {
+                        found.sorties.push(sortie);
                     }
                 }
-                None => {}
             }
+            // It may be one that is not looked at: those that are, are read one by one.
+            Err(flightline_store::StoreError::Corrupt(_)) => {
+                for row in ctx.tx.rows(Kind::Sortie, of)? {
+                    match SortieStatus::from_word(&row.status) {
+                        Some(status) if status.is_settled() => {
+                            found.settled.insert(row.typed_id()?);
+                        }
+                        Some(status) if is_looked_at(status) => {
+                            found.sorties.extend(ctx.tx.get_shared::<Sortie>(&row.id)?);
+                        }
+                        Some(_) | None => {}
+                    }
+                }
+            }
+            Err(error) => return Err(error.into()),
         }
         return Ok(found);
     }
@@ -512,7 +518,7 @@ fn looked_at(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<LookedAt>
     }
     rows.sort_by(|a, b| (a.born, &a.id).cmp(&(b.born, &b.id)));
     for row in rows {
-        found.sorties.extend(ctx.tx.get::<Sortie>(&row.id)?);
+        found.sorties.extend(ctx.tx.get_shared::<Sortie>(&row.id)?);
     }
     let waited_for: BTreeSet<SortieId> = found
         .sorties
@@ -529,11 +535,11 @@ fn looked_at(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<LookedAt>
 }
 
 /// The agents that have, or had, one of these sorties, oldest first.
-fn owners(ctx: &mut OpContext<'_, '_>, sorties: &[Sortie]) -> Result<Vec<Agent>> {
+fn owners(ctx: &mut OpContext<'_, '_>, sorties: &[Arc<Sortie>]) -> Result<Vec<Arc<Agent>>> {
     let ids: BTreeSet<AgentId> = sorties.iter().filter_map(|it| it.assigned_to).collect();
     let mut owners = Vec::with_capacity(ids.len());
     for id in ids {
-        owners.extend(ctx.tx.get::<Agent>(&id.to_string())?);
+        owners.extend(ctx.tx.get_shared::<Agent>(&id.to_string())?);
     }
     owners.sort_by_key(|agent| (agent.created_at, agent.id));
     Ok(owners)

@@ -53,8 +53,8 @@ impl Choices {
         let agents = ctx.tx.find::<Agent>(Find::All)?;
         let found = Analyzed {
             mission,
-            sorties: &sorties,
-            agents: &agents,
+            sorties: &sorties.iter().collect::<Vec<_>>(),
+            agents: &agents.iter().collect::<Vec<_>>(),
             when,
             retry_limit: ctx.policy.retry_limit,
         };
@@ -71,8 +71,8 @@ impl Choices {
         chosen.reset_to = self.reset_to;
         chosen.still_in_the_way = Analyzed {
             mission,
-            sorties: &sorties,
-            agents: &agents,
+            sorties: &sorties.iter().collect::<Vec<_>>(),
+            agents: &agents.iter().collect::<Vec<_>>(),
             when,
             retry_limit: ctx.policy.retry_limit,
         }

@@ -158,9 +158,11 @@ pub(crate) fn analysis(
     checkpoint: &Checkpoint,
     contents: &Contents,
 ) -> Result<Option<Analysis>> {
-    let mut sorties: Vec<Sortie> = contents.of()?;
+    let sorties = contents.shared::<Sortie>()?;
+    let mut sorties: Vec<&Sortie> = sorties.iter().map(AsRef::as_ref).collect();
     sorties.sort_by_key(|sortie| sortie.position);
     let (agents, mission) = (contents.shared::<Agent>()?, contents.shared::<Mission>()?);
+    let agents: Vec<&Agent> = agents.iter().map(AsRef::as_ref).collect();
     let id = short(checkpoint.id);
     Ok(mission.first().map(|mission| {
         analyze(&Analyzed {

@@ -296,7 +296,7 @@ pub(super) fn state_at(
         completed: completed.count() as u64,
         total: views.sorties.len() as u64,
     };
-    let agents = views.agents.iter().cloned();
+    let agents = views.agents.iter();
     Ok(Ok(StateAt {
         rev,
         mission,
@@ -306,18 +306,18 @@ pub(super) fn state_at(
         pending_messages: views.pending_messages,
         agents: agents
             .filter(|agent| agent.retired_at.is_none())
-            .map(agent_at)
+            .map(|agent| agent_at(agent))
             .collect(),
         lost,
     }))
 }
 
-fn agent_at(agent: Agent) -> AgentAt {
+fn agent_at(agent: &Agent) -> AgentAt {
     AgentAt {
         name: agent.name.to_string(),
         role: agent.role,
         status: agent.status,
         epoch: agent.epoch,
-        current_step: agent.current_step.map(|step| step.to_string()),
+        current_step: agent.current_step.as_ref().map(ToString::to_string),
     }
 }

@@ -55,7 +55,9 @@ fn left_behind(
     let events = ctx.tx.events_of(Kind::Sortie, &sortie.key(), 50)?;
     let before = events.iter().skip(1).find(|event| event.is_work());
     let sorties = std::slice::from_ref(sortie);
-    let last_act = before.map_or_else(String::new, |event| told(event, sorties));
+    let last_act = before.map_or_else(String::new, |event| {
+        told(event, &sorties.iter().collect::<Vec<_>>())
+    });
     let own = own(ctx, owner.as_ref(), sorties, &last_act)?;
     let texts = |quotes: Vec<flightline_core::briefing::Quote>| -> Vec<String> {
         quotes.into_iter().map(|quote| quote.text).collect()

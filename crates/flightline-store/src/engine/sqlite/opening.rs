@@ -30,7 +30,7 @@ pub(super) const PAGE_SIZE: u32 = 8192;
 /// `FLTL`: says that a SQLite file is ours.
 const APPLICATION_ID: i64 = 0x464C_544C;
 
-pub(super) const MIGRATIONS: [&str; 11] = [
+pub(super) const MIGRATIONS: [&str; 12] = [
     include_str!("../../schema/sqlite/0001_journal.sql"),
     include_str!("../../schema/sqlite/0002_backups.sql"),
     include_str!("../../schema/sqlite/0003_timeline.sql"),
@@ -42,6 +42,7 @@ pub(super) const MIGRATIONS: [&str; 11] = [
     include_str!("../../schema/sqlite/0009_names.sql"),
     include_str!("../../schema/sqlite/0010_work.sql"),
     include_str!("../../schema/sqlite/0011_deltas.sql"),
+    include_str!("../../schema/sqlite/0012_pages.sql"),
 ];
 
 /// The migration after which the journal is sealed, and what follows then.
