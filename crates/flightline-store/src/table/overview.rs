@@ -11,18 +11,17 @@ use crate::value::{Row, params};
 // What counts as work on a mission is the same here as in `event::last_work`. Words that are none were damaged: the rows
 // that hold them are found as well, and their content is known when they are read.
 statements! {
-    LAST_OPEN = "SELECT e.mission FROM event e CROSS JOIN subject s \
-        WHERE e.project = ?1 AND e.rev > ?2 AND e.mission IS NOT NULL \
+    // Not as a join: SQLite would make a filter of all missions first.
+    LAST_OPEN = "SELECT e.mission FROM event e WHERE e.project = ?1 AND e.rev > ?2 AND e.mission IS NOT NULL \
         AND e.kind <> 'context_compacted' \
         AND e.actor <> 'flightline' AND e.subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') \
-        AND s.project = ?1 AND s.kind = 'mission' AND s.id = e.mission AND s.gone IS NULL \
-        AND s.status IN ('pending', 'in_progress') ORDER BY e.rev DESC LIMIT 1";
-    LAST_OVER = "SELECT e.mission FROM event e CROSS JOIN subject s \
-        WHERE e.project = ?1 AND e.rev > ?2 AND e.mission IS NOT NULL \
+        AND (SELECT s.status FROM subject s WHERE s.project = ?1 AND s.kind = 'mission' AND s.id = e.mission AND s.gone IS NULL) \
+        IN ('pending', 'in_progress') ORDER BY e.rev DESC LIMIT 1";
+    LAST_OVER = "SELECT e.mission FROM event e WHERE e.project = ?1 AND e.rev > ?2 AND e.mission IS NOT NULL \
         AND e.kind <> 'context_compacted' \
         AND e.actor <> 'flightline' AND e.subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') \
-        AND s.project = ?1 AND s.kind = 'mission' AND s.id = e.mission AND s.gone IS NULL \
-        AND s.status NOT IN ('pending', 'in_progress', 'archived') ORDER BY e.rev DESC LIMIT 1";
+        AND (SELECT s.status FROM subject s WHERE s.project = ?1 AND s.kind = 'mission' AND s.id = e.mission AND s.gone IS NULL) \
+        NOT IN ('pending', 'in_progress', 'archived') ORDER BY e.rev DESC LIMIT 1";
     LAST_OF_EACH_OPEN = "SELECT s.id, coalesce((SELECT e.rev FROM event e WHERE e.project = ?1 AND e.mission = s.id \
         AND e.kind <> 'context_compacted' AND e.actor <> 'flightline' \
         AND e.subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') ORDER BY e.rev DESC LIMIT 1), s.rev) AS last \
@@ -89,8 +88,8 @@ impl ListOrder {
     pub const OLDEST: Self = Self::OldestAfter(0);
 }
 
-/// So many revisions are looked through for the last work on any mission, before each mission is asked.
-const LATELY: u64 = 64;
+/// So many revisions are looked through for the last work on any mission, first a few, before each mission is asked.
+const LATELY: [u64; 2] = [8, 64];
 
 /// The mission of this state that was worked on last.
 pub(crate) fn last_worked_on(
@@ -103,12 +102,14 @@ pub(crate) fn last_worked_on(
         MissionFilter::Open => (LAST_OPEN, LAST_OF_EACH_OPEN),
         MissionFilter::Over => (LAST_OVER, LAST_OF_EACH_OVER),
     };
-    // Almost always it is the newest event of all.
-    let found = driver.query(lately, params![project, rev.saturating_sub(LATELY)])?;
-    let found = match found.is_empty() {
-        true => driver.query(of_each, params![project])?,
-        false => found,
-    };
+    // Almost always it is one of the newest events of all.
+    for few in LATELY {
+        let found = driver.query(lately, params![project, rev.saturating_sub(few)])?;
+        if let Some(row) = found.first() {
+            return row.text(0).map(Some);
+        }
+    }
+    let found = driver.query(of_each, params![project])?;
     found.first().map(|row| row.text(0)).transpose()
 }
 
