@@ -5,10 +5,13 @@
 //! Every delta is against a whole value, never against another delta: a value takes two rows to read, and one that is thinned or damaged
 //! takes no other with it, unless it is the whole one.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// After so many values of a subject that are deltas, one is kept whole.
 pub(crate) const DELTAS: u64 = 15;
@@ -36,12 +39,49 @@ impl Base {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-enum Part {
+enum Part<'a> {
     /// From which character of the base on, counted from one, and how many.
     Copy(usize, usize),
-    New(String),
+    New(Cow<'a, str>),
+}
+
+/// By what stands there: serde's own way for such types keeps a copy of everything it has read, to try again.
+impl<'de: 'a, 'a> Deserialize<'de> for Part<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PartVisitor)
+    }
+}
+
+struct PartVisitor;
+
+impl<'de> Visitor<'de> for PartVisitor {
+    type Value = Part<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, or two numbers")
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Part<'de>, E> {
+        Ok(Part::New(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Part<'de>, E> {
+        Ok(Part::New(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Part<'de>, A::Error> {
+        let mut next = |at: usize| -> Result<usize, A::Error> {
+            let number = numbers.next_element()?;
+            number.ok_or_else(|| de::Error::invalid_length(at, &self))
+        };
+        let part = Part::Copy(next(0)?, next(1)?);
+        match numbers.next_element::<usize>()? {
+            None => Ok(part),
+            Some(_) => Err(de::Error::invalid_length(3, &self)),
+        }
+    }
 }
 
 /// A piece of the new text: where it stands there, and, when the base has it, too, where it begins there. In bytes.
@@ -52,11 +92,11 @@ struct Piece {
 
 /// The delta that makes `text` out of `base`; nothing when it is not much shorter.
 fn between(base: &str, text: &str) -> Option<String> {
-    let parts: Vec<Part> = pieces(base, text)
+    let parts: Vec<Part<'_>> = pieces(base, text)
         .into_iter()
         .map(|Piece { at, from }| match from {
             Some(from) => Part::Copy(length(&base[..from]) + 1, length(&text[at])),
-            None => Part::New(text[at].to_owned()),
+            None => Part::New(Cow::Borrowed(&text[at])),
         })
         .collect();
     let delta = serde_json::to_string(&parts).ok()?;
@@ -67,7 +107,7 @@ fn between(base: &str, text: &str) -> Option<String> {
 
 /// The text that a delta makes out of `base`; nothing when it is none, or not as it was written.
 pub(crate) fn apply(base: &str, delta: &str) -> Option<String> {
-    let parts: Vec<Part> = serde_json::from_str(delta).ok()?;
+    let parts: Vec<Part<'_>> = serde_json::from_str(delta).ok()?;
     // Two deltas that are read alike and written differently are not the same: nothing that is stored goes unseen.
     if serde_json::to_string(&parts).ok()? != delta {
         return None;
@@ -337,11 +377,11 @@ mod tests {
                 _ => {}
             }
             for (base, text) in [(&before, &text), (&text, &before)] {
-                let parts: Vec<Part> = pieces(base, text)
+                let parts: Vec<Part<'_>> = pieces(base, text)
                     .into_iter()
                     .map(|Piece { at, from }| match from {
                         Some(from) => Part::Copy(length(&base[..from]) + 1, length(&text[at])),
-                        None => Part::New(text[at].to_owned()),
+                        None => Part::New(Cow::Borrowed(&text[at])),
                     })
                     .collect();
                 let delta = serde_json::to_string(&parts).unwrap();
