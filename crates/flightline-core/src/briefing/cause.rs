@@ -50,7 +50,7 @@ impl Cause {
         }
     }
 
-    /// What the agent is told first.
+    /// The second line of a briefing: why the agent gets it.
     pub(super) fn sentence(&self) -> String {
         match self {
             Self::FirstStart => "You are starting to work on a mission.".to_owned(),
