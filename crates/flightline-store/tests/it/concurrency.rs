@@ -207,6 +207,27 @@ fn on_postgres_a_deadlock_is_run_again() {
     assert_eq!(world.problems(), [] as [&str; 0]);
 }
 
+/// Something in the database takes the event away as it is written: the commit succeeds, and the write does not.
+#[test]
+fn a_write_whose_events_are_not_there_afterwards_is_no_success() {
+    let world = World::new(Engine::Sqlite);
+    let database =
+        rusqlite::Connection::open(world.folder().join(".flightline/flightline.db")).unwrap();
+    database
+        .execute_batch(
+            "CREATE TRIGGER thief AFTER INSERT ON event BEGIN \
+             DELETE FROM event WHERE project = NEW.project AND rev = NEW.rev; END",
+        )
+        .unwrap();
+    let outcome = world
+        .store()
+        .write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({})));
+    assert!(
+        matches!(&outcome, Err(StoreError::Corrupt(why)) if why.contains("read back")),
+        "{outcome:?}"
+    );
+}
+
 /// Another connection locks the journal the moment it is written: the write stands, but cannot be read back.
 #[test]
 fn on_postgres_a_write_that_cannot_be_read_back_is_not_called_undone() {
