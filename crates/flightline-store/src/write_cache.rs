@@ -459,6 +459,19 @@ impl WriteCache {
         Ok(self.indexes.get(&kind).and_then(Option::as_ref))
     }
 
+    /// How long the texts of all subjects are that a checkpoint may name, of whatever mission; `None` when one of the kinds is not
+    /// remembered, or one of its texts is damaged.
+    pub(crate) fn cut_bytes(&mut self, driver: &mut dyn Driver) -> Result<Option<u64>, StoreError> {
+        let mut bytes = 0;
+        for kind in CUT {
+            match self.index(driver, kind)? {
+                Some(index) if index.is_sound() => bytes += index.bytes(),
+                Some(_) | None => return Ok(None),
+            }
+        }
+        Ok(Some(bytes))
+    }
+
     /// The digest of what a checkpoint of `mission` names, by kind; `None` when one of the kinds is not remembered.
     pub(crate) fn digest(
         &mut self,

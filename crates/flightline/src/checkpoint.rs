@@ -23,14 +23,14 @@ mod unreadable;
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{
-    Backup, Checkpoint, CheckpointStatus, Digest, DigestLine, SectionDigest, VersionMatch,
+    Backup, Checkpoint, CheckpointStatus, Digest, DigestLine, LARGE, SectionDigest, VersionMatch,
     sections, size_warning, standing,
 };
 use flightline_core::context::AgentContext;
@@ -189,7 +189,7 @@ pub(crate) struct Views {
 pub(crate) struct Contents {
     /// Empty where they were taken from what the transaction remembers.
     pub(crate) values: Vec<StoredEvent>,
-    /// How long their texts are in all.
+    /// How long their texts are in all; of all missions, where that is little.
     bytes: u64,
     /// Those that were read already, by their type.
     read: RefCell<HashMap<TypeId, Box<dyn Any>>>,
@@ -207,7 +207,7 @@ impl Contents {
     /// The values that a cut made in this very transaction names, as far as its document shows them, shared with what the
     /// transaction remembers; none when it does not.
     pub(crate) fn remembered(tx: &mut Tx<'_>, mission: MissionId) -> Result<Option<Self>> {
-        let Some(bytes) = tx.remembered_cut_bytes(mission)? else {
+        let Some(bytes) = tx.remembered_cut_bytes(mission, LARGE)? else {
             return Ok(None);
         };
         let contents = Self {
@@ -217,11 +217,28 @@ impl Contents {
         let all = contents.recall::<Mission>(tx, mission)?
             && contents.recall::<Sortie>(tx, mission)?
             && contents.recall::<SortieFile>(tx, mission)?
-            && contents.recall::<Agent>(tx, mission)?
             && contents.recall::<Lock>(tx, mission)?
             && contents.recall::<Message>(tx, mission)?
-            && contents.recall::<Delivery>(tx, mission)?;
+            && contents.recall::<Delivery>(tx, mission)?
+            && contents.recall_agents(tx)?;
         Ok(all.then_some(contents))
+    }
+
+    /// Takes the agents that own or hold one of the others: a fleet may have a thousand that do not.
+    fn recall_agents(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        let (sorties, locks) = (self.shared::<Sortie>()?, self.shared::<Lock>()?);
+        let deliveries = self.shared::<Delivery>()?;
+        let owners = sorties.iter().filter_map(|sortie| sortie.assigned_to);
+        let ids: BTreeSet<AgentId> = owners
+            .chain(locks.iter().map(|lock| lock.held_by))
+            .chain(deliveries.iter().map(|delivery| delivery.to))
+            .collect();
+        let mut agents = Vec::with_capacity(ids.len());
+        for id in ids {
+            agents.extend(tx.get_shared::<Agent>(&id.to_string())?);
+        }
+        self.keep(agents);
+        Ok(true)
     }
 
     fn recall<S: Subject>(&self, tx: &mut Tx<'_>, mission: MissionId) -> Result<bool> {

@@ -75,13 +75,24 @@ impl Tx<'_> {
         })
     }
 
-    /// How long the texts are that a checkpoint of `mission` taken now names; `None` when they are not remembered, or one of them
-    /// is damaged.
-    pub fn remembered_cut_bytes(&mut self, mission: MissionId) -> Result<Option<u64>, StoreError> {
-        let known = self.cached_in_cut(mission, |_, entry| {
-            entry.is_sound().then_some(entry.text.len() as u64)
-        })?;
-        Ok(known.map(|known| known.into_iter().sum()))
+    /// How long the texts are that a checkpoint of `mission` taken now names, or, where the texts of all missions together are no
+    /// longer than `enough`, how long those are; `None` when they are not remembered, or one of them is damaged.
+    pub fn remembered_cut_bytes(
+        &mut self,
+        mission: MissionId,
+        enough: u64,
+    ) -> Result<Option<u64>, StoreError> {
+        let Some(cache) = &mut self.cache else {
+            return Ok(None);
+        };
+        match cache.cut_bytes(self.driver)? {
+            Some(all) if all > enough => {
+                let known =
+                    self.cached_in_cut(mission, |_, entry| Some(entry.text.len() as u64))?;
+                Ok(known.map(|known| known.into_iter().sum()))
+            }
+            all => Ok(all),
+        }
     }
 
     /// The subjects of one kind that a checkpoint of `mission` taken now names, by id; `None` when they are not remembered.

@@ -17,6 +17,8 @@ pub(super) struct KindIndex {
     by_owner: HashMap<Owner, BTreeSet<(u64, String)>>,
     named: bool,
     bytes: u64,
+    /// How many of them have a text that is damaged, or in the journal alone.
+    unsound: u64,
     /// By mission, of the missions that were asked for.
     following: HashMap<Option<String>, Following>,
 }
@@ -43,6 +45,7 @@ impl KindIndex {
         };
         if let Some(before) = &before {
             self.bytes = self.bytes.saturating_sub(before.bytes());
+            self.unsound -= u64::from(!before.is_sound());
             if let Some(following) = self.following.get_mut(&before.row.mission) {
                 following.forget(id, before);
             }
@@ -57,6 +60,7 @@ impl KindIndex {
         }
         if let Some(entry) = entry {
             self.bytes += entry.bytes();
+            self.unsound += u64::from(!entry.is_sound());
             if let Some(following) = self.following.get_mut(&entry.row.mission) {
                 following.learn(id, &entry);
             }
@@ -136,6 +140,10 @@ impl KindIndex {
     /// How long their texts are in all.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    pub(super) fn is_sound(&self) -> bool {
+        self.unsound == 0
     }
 
     /// Ids from `from` up to, not including, `to`.
