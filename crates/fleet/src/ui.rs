@@ -358,7 +358,7 @@ fn as_stdout_shows(text: &str) -> String {
 /// escapes it, such as `\u202e`. Stored texts, names of files and words of a server all pass here, whatever let them
 /// in; so do JSON documents, which mean the same afterwards. Our own colours stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_deceptive) {
+    if is_plain(text) || !text.contains(is_deceptive) {
         return Cow::Borrowed(text);
     }
     let mut seen = String::with_capacity(text.len() + 16);
@@ -381,6 +381,11 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
     seen.push_str(rest);
     Cow::Owned(seen)
+}
+
+/// Whether a text is printable ASCII alone, as most are: then each byte is a column, and nothing in it deceives.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Controls but line breaks and tabs, marks that turn the direction of writing, and breaks of lines and paragraphs.

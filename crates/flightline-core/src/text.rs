@@ -312,16 +312,21 @@ impl JsonData {
 
 /// Text without control characters and secrets, whatever its length.
 pub(crate) fn clean_text(raw: &str) -> String {
-    let kept: String = raw.chars().filter(|c| !is_control(*c)).collect();
-    redact(&kept).into_owned()
+    redact(&without_controls(raw)).into_owned()
+}
+
+fn without_controls(raw: &str) -> String {
+    raw.chars().filter(|c| !is_control(*c)).collect()
 }
 
 /// The text of a field: `"password": "hunter2"` is a secret only together with its key.
 pub(crate) fn clean_field(key: &str, raw: &str) -> String {
-    if contains_secret(&format!("{key}={raw}")) {
+    // As both are kept: a control character must not hide what they say together.
+    let (key, kept) = (without_controls(key), without_controls(raw));
+    if contains_secret(&format!("{key}={kept}")) {
         return "[redacted:password]".to_owned();
     }
-    clean_text(raw)
+    redact(&kept).into_owned()
 }
 
 fn clean_data(raw: serde_json::Value, depth: usize) -> Result<serde_json::Value, Refusal> {
@@ -363,6 +368,21 @@ impl<'de> Deserialize<'de> for JsonData {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_control_character_hides_no_secret_in_data() {
+        for text in [
+            r#"{"pass\u0001word":"hunter2"}"#,
+            r#"{"password":"hun\u0001ter2"}"#,
+            r#"{"in":{"pass\u200bword":"a","pass\u0000word":"hunter2"}}"#,
+        ] {
+            let data = JsonData::parse("data", text).unwrap();
+            let kept = serde_json::to_string(&data).unwrap();
+            assert!(!kept.contains("hunter2"), "{kept}");
+            let again = JsonData::parse("data", &kept).unwrap();
+            assert_eq!(again, data, "what was cleaned is clean");
+        }
+    }
 
     #[test]
     fn a_text_has_a_name_of_its_own() {

@@ -185,11 +185,11 @@ pub(crate) struct Views {
     pub(crate) agents: Rc<Vec<Arc<Agent>>>,
 }
 
-/// The values a cut names, read back and checked against its hashes.
+/// The values a cut names: read back and checked against its hashes, or remembered by the transaction in which it was made.
 pub(crate) struct Contents {
     /// Empty where they were taken from what the transaction remembers.
     pub(crate) values: Vec<StoredEvent>,
-    /// How long their texts are in all; of all missions, where that is little.
+    /// How long their texts are in all, or an upper bound that is no more than [`LARGE`].
     bytes: u64,
     /// Those that were read already, by their type.
     read: RefCell<HashMap<TypeId, Box<dyn Any>>>,

@@ -8,7 +8,7 @@ use flightline::core::Time;
 use flightline::core::time::human_span;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::{BOLD, DIM, visible};
+use super::{BOLD, DIM, is_plain, visible};
 use crate::hint::Repeated;
 
 /// The answer of a command for people.
@@ -204,13 +204,20 @@ impl Cell {
     }
 
     fn width(&self) -> usize {
-        self.indent + self.text.width()
+        self.indent + self.text_width()
+    }
+
+    fn text_width(&self) -> usize {
+        match is_plain(&self.text) {
+            true => self.text.len(),
+            false => self.text.width(),
+        }
     }
 
     /// In at most so many columns, with `…` where something is left out.
     fn shortened(&self, width: usize) -> Cow<'_, Self> {
         let room = width.saturating_sub(self.indent);
-        if self.text.width() <= room {
+        if self.text_width() <= room {
             return Cow::Borrowed(self);
         }
         let mut text = beginning(&self.text, room.saturating_sub(1))
@@ -228,7 +235,7 @@ impl Cell {
     /// a path must be copied as it is.
     fn wrapped(&self, width: usize) -> Vec<Cow<'_, Self>> {
         let room = width.saturating_sub(self.indent);
-        if self.text.width() <= room {
+        if self.text_width() <= room {
             return vec![Cow::Borrowed(self)];
         }
         let mut lines: Vec<String> = Vec::new();

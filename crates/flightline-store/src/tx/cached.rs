@@ -75,8 +75,8 @@ impl Tx<'_> {
         })
     }
 
-    /// How long the texts are that a checkpoint of `mission` taken now names, or, where the texts of all missions together are no
-    /// longer than `enough`, how long those are; `None` when they are not remembered, or one of them is damaged.
+    /// How long the texts are that a checkpoint of `mission` taken now names, or an upper bound of that,
+    /// where one is no more than `enough`; `None` when they are not remembered, or one of them is damaged.
     pub fn remembered_cut_bytes(
         &mut self,
         mission: MissionId,

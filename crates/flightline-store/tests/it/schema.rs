@@ -109,7 +109,7 @@ fn plan(database: &rusqlite::Connection, sql: &str) -> Vec<String> {
     steps.collect::<Result<_, _>>().unwrap()
 }
 
-/// Only what counts all rows of a table looks at all of them.
+/// Only what counts all rows of a table looks at all of them one after the other, without an index.
 #[test]
 fn no_statement_looks_through_a_whole_table() {
     let world = World::new(Engine::Sqlite);

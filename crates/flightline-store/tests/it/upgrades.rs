@@ -320,6 +320,31 @@ fn a_large_store_of_schema_10_on_sqlite() {
     assert!(home.join("backups/before-upgrade-10.db").exists());
 }
 
+/// What is damaged in a store keeps it from no upgrade: the doctor names it afterwards.
+#[test]
+fn a_store_of_schema_11_with_a_damaged_row_and_without_indexes_is_upgraded() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join(".flightline");
+    let location = Location::Folder(home.clone());
+    drop(Store::create(&location, "prj", "old", OpenOptions::default()).unwrap());
+    let open = || rusqlite::Connection::open(home.join("flightline.db")).unwrap();
+    open()
+        .execute_batch(
+            "DROP INDEX backup_unsettled; PRAGMA ignore_check_constraints = ON; \
+             INSERT INTO backup (project, checkpoint, state, at, sum) VALUES ('prj', 'chk-1', 'qending', 1, 'no'); \
+             PRAGMA user_version = 11",
+        )
+        .unwrap();
+    let mut store = Store::open(&location, "prj", OpenOptions::default()).unwrap();
+    store.read(|tx| tx.event_count()).unwrap();
+    let state: String = open()
+        .query_row("SELECT state FROM backup", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(state, "qending");
+    let refused = "UPDATE backup SET state = 'rending'";
+    assert!(open().execute(refused, []).is_err(), "constraints hold");
+}
+
 #[test]
 fn a_large_store_of_schema_10_on_postgres() {
     let schema = Schema::new();

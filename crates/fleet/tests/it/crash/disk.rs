@@ -1,7 +1,7 @@
 //! A disk that is full, a file that may not grow, a folder that cannot be written.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -299,19 +299,32 @@ impl Disk {
 
     /// Fills the disk but for so many KiB, with a file.
     pub fn leave(&self, kib: u64) -> PathBuf {
-        let seen = rustix::fs::statvfs(&self.path).unwrap();
-        let free = seen.f_bavail * seen.f_frsize;
-        let bytes = usize::try_from(free.checked_sub(kib * 1024).unwrap()).unwrap();
         let ballast = self.path.join("ballast");
-        fs::write(&ballast, vec![1; bytes]).unwrap();
+        self.write_all_but(&ballast, kib * 1024);
         ballast
+    }
+
+    /// Writes a file as large as what is free but for so many bytes. A server on the disk may write at the same moment: then
+    /// less is free than was seen, and it is looked at again.
+    fn write_all_but(&self, file: &Path, left: u64) {
+        for _ in 0..100 {
+            let seen = rustix::fs::statvfs(&self.path).unwrap();
+            let free = seen.f_bavail * seen.f_frsize;
+            let bytes = usize::try_from(free.checked_sub(left).unwrap()).unwrap();
+            match fs::write(file, vec![1; bytes]) {
+                Ok(()) => return,
+                Err(error) if error.kind() == ErrorKind::StorageFull => {
+                    fs::remove_file(file).unwrap();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("the disk is never as free as it seems");
     }
 
     /// Fills what is left with another file.
     pub fn fill(&self, name: &str) {
-        let seen = rustix::fs::statvfs(&self.path).unwrap();
-        let bytes = usize::try_from(seen.f_bavail * seen.f_frsize).unwrap();
-        fs::write(self.path.join(name), vec![1; bytes]).unwrap();
+        self.write_all_but(&self.path.join(name), 0);
     }
 }
 

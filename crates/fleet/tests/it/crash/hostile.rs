@@ -299,14 +299,16 @@ fn a_link_that_is_swapped_in_while_a_command_runs_leads_nowhere() {
                 while !over.load(Ordering::Relaxed) {
                     // Away with the folder, in with the link, and back.
                     if fs::rename(&place, &aside).is_ok() {
-                        let _ = symlink(&target, &link).and_then(|()| fs::rename(&link, &place));
+                        // A command may make the folder anew at any moment: then the link is not there, and the folder goes, too.
+                        let _ = fs::remove_file(&link);
+                        let swapped =
+                            symlink(&target, &link).and_then(|()| fs::rename(&link, &place));
+                        swaps += u64::from(swapped.is_ok());
                         thread::sleep(Duration::from_micros(300));
-                        // A command may make the folder anew at any moment: then it goes, too.
                         let _ = fs::remove_file(&place);
-                        while fs::rename(&aside, &place).is_err() {
+                        while fs::rename(&aside, &place).is_err() && aside.exists() {
                             let _ = fs::remove_dir_all(&place);
                         }
-                        swaps += 1;
                     }
                     thread::sleep(Duration::from_micros(300));
                 }

@@ -26,13 +26,14 @@ fn wanted() -> Vec<Wanted> {
     for migration in MIGRATIONS {
         for statement in migration.split(';') {
             let sql = without_comments(statement);
-            let words: Vec<&'static str> = sql.split_whitespace().take(4).collect();
+            let words: Vec<&'static str> = sql.split_whitespace().take(5).collect();
             let (kind, name) = match words[..] {
-                ["CREATE", "UNIQUE", "INDEX", name] => ("index", name),
+                ["CREATE", "UNIQUE", "INDEX", name, ..] => ("index", name),
                 ["CREATE", "INDEX", name, ..] => ("index", name),
                 ["CREATE", "VIEW", name, ..] => ("view", name),
                 ["CREATE", "TABLE", name, ..] => ("table", name),
-                ["DROP", "INDEX" | "VIEW", name, ..] => {
+                ["DROP", "INDEX" | "VIEW", "IF", "EXISTS", name]
+                | ["DROP", "INDEX" | "VIEW", name, ..] => {
                     wanted.retain(|it| it.name != name);
                     continue;
                 }
