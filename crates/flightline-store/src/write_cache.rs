@@ -459,9 +459,8 @@ impl WriteCache {
         Ok(self.indexes.get(&kind).and_then(Option::as_ref))
     }
 
-    /// How long the texts of all subjects are that a checkpoint may name, of whatever mission, with the whole values that the next ones are told
-    /// against; `None` when one of the kinds is not
-    /// remembered, or one of its texts is damaged.
+    /// How long the texts of all subjects are that a checkpoint may name, of whatever mission, with the whole values that
+    /// the next ones are told against; `None` when one of the kinds is not remembered, or one of its texts is damaged.
     pub(crate) fn cut_bytes(&mut self, driver: &mut dyn Driver) -> Result<Option<u64>, StoreError> {
         let mut bytes = 0;
         for kind in CUT {
