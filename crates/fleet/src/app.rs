@@ -782,14 +782,25 @@ impl App {
         if self.ui.json || self.ui.quiet {
             return Ok(Short::default());
         }
-        self.shorten(&Short::ids_in(&self.ui.text_of(shown)?, kinds))
+        self.shorten(Short::ids_in(&self.ui.text_of(shown)?, kinds))
     }
 
-    fn shorten(&mut self, ids: &BTreeSet<String>) -> Result<Short, Refusal> {
+    /// Short forms of these ids and no others: what [`App::short`] would look for in everything shown.
+    pub fn short_of(
+        &mut self,
+        ids: impl IntoIterator<Item = impl ToString>,
+    ) -> Result<Short, Refusal> {
+        if self.ui.json || self.ui.quiet {
+            return Ok(Short::default());
+        }
+        self.shorten(ids.into_iter().map(|id| id.to_string()).collect())
+    }
+
+    fn shorten(&mut self, ids: BTreeSet<String>) -> Result<Short, Refusal> {
         if ids.is_empty() {
             return Ok(Short::default());
         }
-        match self.run(&ShortenIds { ids: ids.clone() }) {
+        match self.run(&ShortenIds { ids }) {
             Ok(found) => Ok(Short(found.short)),
             // An older server does not know this operation: the shown ids are right, if longer than they need be.
             Err(refusal) if refusal.code == Code::NotFound && self.server.is_some() => {

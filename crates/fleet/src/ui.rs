@@ -184,7 +184,7 @@ impl Ui {
     }
 
     pub fn print(&self, text: &str) -> Result<(), Refusal> {
-        let mut text = as_stdout_shows(text);
+        let mut text = as_stdout_shows(text).into_owned();
         text.push('\n');
         // In one piece: a list of a thousand lines is not a thousand system calls.
         let mut out = io::stdout().lock();
@@ -346,11 +346,13 @@ pub enum Prompting {
 }
 
 /// A text as stdout shows it: without colours where those are off.
-fn as_stdout_shows(text: &str) -> String {
+fn as_stdout_shows(text: &str) -> Cow<'_, str> {
     let text = visible(text);
     match anstream::AutoStream::choice(&io::stdout()) {
-        anstream::ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
-        _ => text.into_owned(),
+        anstream::ColorChoice::Never if text.contains('\x1b') => {
+            Cow::Owned(anstream::adapter::strip_str(&text).to_string())
+        }
+        _ => text,
     }
 }
 
@@ -358,7 +360,8 @@ fn as_stdout_shows(text: &str) -> String {
 /// escapes it, such as `\u202e`. Stored texts, names of files and words of a server all pass here, whatever let them
 /// in; so do JSON documents, which mean the same afterwards. Our own colours stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if is_plain(text) || !text.contains(is_deceptive) {
+    let is_harmless = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.bytes().all(is_harmless) || !text.contains(is_deceptive) {
         return Cow::Borrowed(text);
     }
     let mut seen = String::with_capacity(text.len() + 16);

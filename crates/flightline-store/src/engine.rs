@@ -208,6 +208,16 @@ pub(crate) trait Driver: Send {
         self.query(sql, params)
     }
 
+    /// Runs a query that may have many rows, one of which is kept at a time where the engine can do that.
+    fn query_each(
+        &mut self,
+        sql: &'static str,
+        params: &[SqlValue],
+        each: &mut dyn FnMut(Row) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.query(sql, params)?.into_iter().try_for_each(each)
+    }
+
     /// Runs a write whose row count the caller does not need. An engine may put it off, at the latest until a query has
     /// to see it, until its savepoint is released, or until the commit: if it fails, that fails.
     fn post(&mut self, sql: &'static str, params: Vec<SqlValue>) -> Result<(), StoreError> {

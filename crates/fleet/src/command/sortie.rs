@@ -269,7 +269,8 @@ fn list(args: &SortieListArgs, app: &mut App) -> CommandResult {
 }
 
 fn listed(sorties: &[SortieSummary], app: &mut App) -> CommandResult {
-    let (short, now) = (app.short(&[Kind::Sortie], &sorties)?, app.now()?);
+    let short = app.short_of(sorties.iter().map(|sortie| sortie.id))?;
+    let now = app.now()?;
     app.ui.answer(&sorties, |page| {
         page.at(now);
         if sorties.is_empty() {

@@ -181,6 +181,37 @@ impl Drop for Sqlite {
     }
 }
 
+impl Sqlite {
+    fn each_row(
+        &mut self,
+        sql: &'static str,
+        params: &[SqlValue],
+        each: &mut dyn FnMut(Row) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.statements += 1;
+        let said = |error: rusqlite::Error| classify("cannot read the store", &error);
+        let mut statement = self.connection.prepare_cached(sql).map_err(said)?;
+        let (width, mut count) = (statement.column_count(), 0);
+        let mut rows = statement
+            .query(rusqlite::params_from_iter(params))
+            .map_err(said)?;
+        while let Some(row) = rows.next().map_err(said)? {
+            let mut columns = Vec::with_capacity(width);
+            for at in 0..width {
+                columns.push(from_engine(row.get_ref(at).map_err(said)?));
+            }
+            each(Row(columns))?;
+            count += 1;
+        }
+        drop(rows);
+        if self.steps.counts() {
+            let work = statement.reset_status(StatementStatus::VmStep);
+            self.steps.read(sql, count, work.unsigned_abs().into());
+        }
+        Ok(())
+    }
+}
+
 impl Driver for Sqlite {
     fn begin_read(&mut self) -> Result<(), StoreError> {
         self.failed = false;
@@ -270,25 +301,24 @@ impl Driver for Sqlite {
         sql: &'static str,
         params: &[SqlValue],
     ) -> Result<Vec<Row>, StoreError> {
-        self.statements += 1;
-        let said = |error: rusqlite::Error| classify("cannot read the store", &error);
-        let mut statement = self.connection.prepare_cached(sql).map_err(said)?;
-        let width = statement.column_count();
-        let rows = statement
-            .query_map(rusqlite::params_from_iter(params), |row| {
-                (0..width)
-                    .map(|at| row.get_ref(at).map(from_engine))
-                    .collect::<Result<Vec<_>, _>>()
-            })
-            .map_err(said)?;
-        let rows: Vec<Row> = rows
-            .map(|row| row.map(Row).map_err(said))
-            .collect::<Result<_, _>>()?;
-        if self.steps.counts() {
-            let work = statement.reset_status(StatementStatus::VmStep);
-            self.steps.read(sql, rows.len(), work.unsigned_abs().into());
-        }
+        let mut rows = Vec::new();
+        self.each_row(sql, params, &mut |row| {
+            rows.push(row);
+            Ok(())
+        })?;
         Ok(rows)
+    }
+
+    fn query_each(
+        &mut self,
+        sql: &'static str,
+        params: &[SqlValue],
+        each: &mut dyn FnMut(Row) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if self.member.concerns(sql) {
+            self.mark_member()?;
+        }
+        self.each_row(sql, params, each)
     }
 
     fn savepoint(&mut self, anchor: Anchor) -> Result<(), StoreError> {

@@ -35,9 +35,9 @@ statements! {
     ALL = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
            WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
     BY_MISSION = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
-           WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
+           WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born";
     BY_PARENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
-           WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
+           WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born";
     BY_AGENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
            WHERE project = ?1 AND kind = ?2 AND agent = ?3 AND (CAST(?4 AS TEXT) IS NULL OR status = ?4) AND gone IS NULL ORDER BY born, id";
     BY_AGENT_NAME = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
@@ -57,7 +57,7 @@ statements! {
     CUT_AFTER = "SELECT id FROM subject WHERE project = ?1 AND kind = 'checkpoint' AND gone IS NULL \
            AND (CAST(?2 AS TEXT) IS NULL OR mission = ?2) AND born > ?3 ORDER BY born, id LIMIT 1";
     DOC_ALL = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY born, id";
-    DOC_BY_MISSION = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_MISSION = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL ORDER BY born";
     HOLDING = "SELECT doc, sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL AND doc LIKE ?3 ESCAPE '!' ORDER BY born, id";
     HOLDING_OF_MISSION = "SELECT doc, sha, gone, id, rev FROM subject \
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND doc LIKE ?4 ESCAPE '!' ORDER BY born, id";
@@ -70,7 +70,7 @@ statements! {
     NEWEST_SHAS = "SELECT sha FROM subject \
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
            ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
-    DOC_BY_PARENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born, id";
+    DOC_BY_PARENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born";
     DOC_BY_AGENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 \
            AND (CAST(?4 AS TEXT) IS NULL OR status = ?4) AND gone IS NULL ORDER BY born, id";
     DOC_BY_AGENT_NAME = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = 'agent' AND name = ?2 AND gone IS NULL ORDER BY born, id";
@@ -364,17 +364,22 @@ pub(crate) fn rows(
         BY_AGENT_NAME,
         BY_EFFECT_KEY,
     ];
-    rows_of(kind, search(driver, sql, project, kind, find)?)
+    let mut rows = Vec::new();
+    search_each(driver, sql, project, kind, find, &mut |row| {
+        rows.push(row_of(kind, row)?);
+        Ok(())
+    })?;
+    Ok(rows)
 }
 
 /// Rows with the columns of [`rows`], and whether those are as they were written.
 pub(crate) fn rows_of(kind: Kind, rows: Vec<Row>) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
-    rows.into_iter()
-        .map(|row| {
-            let sound = has_its_sum(kind, &row);
-            Ok((from_row(row)?, sound))
-        })
-        .collect()
+    rows.into_iter().map(|row| row_of(kind, row)).collect()
+}
+
+fn row_of(kind: Kind, row: Row) -> Result<(SubjectRow, bool), StoreError> {
+    let sound = has_its_sum(kind, &row);
+    Ok((from_row(row)?, sound))
 }
 
 /// Whether a row of [`rows`] has the sum of the columns by which it is found.
@@ -400,10 +405,12 @@ pub(crate) fn documents(
         DOC_BY_AGENT_NAME,
         DOC_BY_EFFECT_KEY,
     ];
-    search(driver, sql, project, kind, find)?
-        .into_iter()
-        .map(document)
-        .collect()
+    let mut documents = Vec::new();
+    search_each(driver, sql, project, kind, find, &mut |row| {
+        documents.push(document(row)?);
+        Ok(())
+    })?;
+    Ok(documents)
 }
 
 /// The newest of a mission, newest first, without those of one status.
@@ -491,13 +498,14 @@ pub(crate) fn newest_shas(
     rows.iter().map(|row| row.text(0)).collect()
 }
 
-fn search(
+fn search_each(
     driver: &mut dyn Driver,
     sql: [&'static str; 6],
     project: &str,
     kind: Kind,
     find: Find<'_>,
-) -> Result<Vec<Row>, StoreError> {
+    each: &mut dyn FnMut(Row) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let [
         all,
         by_mission,
@@ -507,24 +515,23 @@ fn search(
         by_effect_key,
     ] = sql;
     let kind = kind.as_str();
-    match find {
-        Find::All => driver.query(all, params![project, kind]),
-        Find::Mission(mission) => {
-            driver.query(by_mission, params![project, kind, mission.to_string()])
-        }
-        Find::Parent(parent) => driver.query(by_parent, params![project, kind, parent]),
-        Find::Agent(agent) => driver.query(
+    let (sql, params) = match find {
+        Find::All => (all, values![project, kind]),
+        Find::Mission(mission) => (by_mission, values![project, kind, mission.to_string()]),
+        Find::Parent(parent) => (by_parent, values![project, kind, parent]),
+        Find::Agent(agent) => (
             by_agent,
-            params![project, kind, agent.to_string(), None::<&str>],
+            values![project, kind, agent.to_string(), None::<&str>],
         ),
         Find::AgentStatus(agent, status) => {
-            driver.query(by_agent, params![project, kind, agent.to_string(), status])
+            (by_agent, values![project, kind, agent.to_string(), status])
         }
-        Find::AgentName(name) => driver.query(by_agent_name, params![project, name]),
+        Find::AgentName(name) => (by_agent_name, values![project, name]),
         Find::EffectKey(mission, key) => {
-            driver.query(by_effect_key, params![project, mission.to_string(), key])
+            (by_effect_key, values![project, mission.to_string(), key])
         }
-    }
+    };
+    driver.query_each(sql, &params, each)
 }
 
 /// The lines of a checkpoint of `mission` taken now: each value by its revision and hash. In no order: by kind and id,

@@ -77,12 +77,12 @@ impl Tx<'_> {
     ) -> Result<Option<Vec<String>>, StoreError> {
         let project = self.project.id.as_str();
         let asked = params![project, kind.as_str(), most as u64 + 1];
-        let rows = self.driver.query(FIRST_IDS, asked)?;
-        if rows.len() > most {
-            return Ok(None);
-        }
-        let ids = rows.into_iter().map(|mut row| row.take_text(0));
-        ids.collect::<Result<_, _>>().map(Some)
+        let mut ids = Vec::new();
+        self.driver.query_each(FIRST_IDS, asked, &mut |mut row| {
+            ids.push(row.take_text(0)?);
+            Ok(())
+        })?;
+        Ok((ids.len() <= most).then_some(ids))
     }
 }
 

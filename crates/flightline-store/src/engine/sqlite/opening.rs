@@ -193,7 +193,7 @@ impl Sqlite {
         batch(match self.keeper {
             Some(_) => "PRAGMA cache_size = -64000; PRAGMA wal_autocheckpoint = 0; COMMIT",
             // Larger than a log that a server keeps: a command beside one leaves it alone.
-            None => "PRAGMA cache_size = -8000; PRAGMA wal_autocheckpoint = 4096; COMMIT",
+            None => "PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 4096; COMMIT",
         })?;
         // What a savepoint keeps to come back to would else be written to a file.
         batch(
