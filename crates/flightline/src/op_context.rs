@@ -329,14 +329,9 @@ impl OpContext<'_, '_> {
     }
 
     pub fn progress(&mut self, mission: MissionId) -> Result<Progress> {
-        let counts = self.tx.counts(Kind::Sortie, Find::Mission(mission))?;
-        let completed = counts
-            .iter()
-            .filter(|(status, _)| status == SortieStatus::Completed.as_str());
-        Ok(Progress {
-            completed: completed.map(|(_, count)| count).sum(),
-            total: counts.iter().map(|(_, count)| count).sum(),
-        })
+        let completed = SortieStatus::Completed.as_str();
+        let (completed, total) = self.tx.share(Kind::Sortie, mission, completed)?;
+        Ok(Progress { completed, total })
     }
 
     /// The agent that gets a mission's reports; its mailbox is made when none has registered yet.

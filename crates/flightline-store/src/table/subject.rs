@@ -28,6 +28,8 @@ statements! {
     BEGINNING = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND id >= ?3 AND id < ?4 AND gone IS NULL ORDER BY id LIMIT 11";
     COUNT = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL \
              GROUP BY status ORDER BY status";
+    SHARE = "SELECT CAST(count(*) FILTER (WHERE status = ?4) AS BIGINT), CAST(count(*) AS BIGINT) FROM subject \
+             WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL";
     COUNT_PARTS = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL \
              GROUP BY status ORDER BY status";
     COUNT_OF_AGENT = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 AND gone IS NULL \
@@ -347,6 +349,21 @@ pub(crate) fn counts(
     rows.iter()
         .map(|row| Ok((row.text(0)?, row.unsigned(1)?)))
         .collect()
+}
+
+/// How many subjects of a mission are of this status, and how many there are. By groups it would take a sorter.
+pub(crate) fn share(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    mission: MissionId,
+    status: &str,
+) -> Result<(u64, u64), StoreError> {
+    let of = params![project, kind.as_str(), mission.to_string(), status];
+    match driver.query(SHARE, of)?.first() {
+        Some(row) => Ok((row.unsigned(0)?, row.unsigned(1)?)),
+        None => Ok((0, 0)),
+    }
 }
 
 /// The rows that fit, and whether the columns of each are as they were written.

@@ -220,6 +220,21 @@ impl Tx<'_> {
         }
     }
 
+    /// How many subjects of a mission are of this status, and how many there are.
+    pub fn share(
+        &mut self,
+        kind: Kind,
+        mission: MissionId,
+        status: &str,
+    ) -> Result<(u64, u64), StoreError> {
+        let Some(counts) = self.cached_counts(kind, Find::Mission(mission))? else {
+            return subject::share(self.driver, &self.project.id, kind, mission, status);
+        };
+        let of_status = counts.iter().filter(|(found, _)| found == status);
+        let of_status = of_status.map(|(_, count)| count).sum();
+        Ok((of_status, counts.iter().map(|(_, count)| count).sum()))
+    }
+
     /// Every id of a kind, in byte order.
     pub fn ids(&mut self, kind: Kind) -> Result<Vec<String>, StoreError> {
         subject::ids(self.driver, &self.project.id, kind)
