@@ -14,6 +14,8 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{
     Access, AtFlags, Dir as Listing, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags,
@@ -257,12 +259,20 @@ impl Dir {
     }
 
     /// Holds a shared lock on the folder until this handle is closed: [`Dir::is_held`] shows it to other processes. Fails
-    /// when another process is just asking whether it is held, or the file system keeps no such locks.
+    /// when another process is stopped while it asks whether the folder is held, or the file system keeps no such locks.
     pub fn hold(&self) -> io::Result<()> {
-        Ok(rustix::fs::flock(
-            &self.handle,
-            FlockOperation::NonBlockingLockShared,
-        )?)
+        let mut tries = 0;
+        loop {
+            let held = rustix::fs::flock(&self.handle, FlockOperation::NonBlockingLockShared);
+            match held {
+                // A process that asks has an answer in microseconds.
+                Err(Errno::WOULDBLOCK) if tries < 20 => {
+                    tries += 1;
+                    thread::sleep(Duration::from_millis(1));
+                }
+                held => return Ok(held?),
+            }
+        }
     }
 
     /// Whether another process holds the folder. Not for a handle that holds it itself.

@@ -83,3 +83,27 @@ fn a_command_beside_a_server_leaves_the_log_to_that() {
     drop(command);
     assert_eq!(log(&mut open(&world, false)), 0);
 }
+
+#[test]
+fn a_process_that_goes_on_writing_folds_the_log_unless_a_server_does() {
+    let world = World::new(Engine::Sqlite);
+    let mut alone = open(&world, false);
+    write_much(&mut alone, 1);
+    let once = log(&mut alone);
+    write_much(&mut alone, 2);
+    write_much(&mut alone, 3);
+    let folded = log(&mut alone);
+    assert!(folded < 2 * once, "written over: {once}, then {folded}");
+    drop(alone);
+
+    let server = open(&world, true);
+    let mut beside = open(&world, false);
+    write_much(&mut beside, 4);
+    let once = log(&mut beside);
+    write_much(&mut beside, 5);
+    let grown = log(&mut beside);
+    assert!(2 * grown > 3 * once, "left alone: {once}, then {grown}");
+    drop(beside);
+    drop(server);
+    assert_eq!(world.problems(), Vec::<String>::new());
+}

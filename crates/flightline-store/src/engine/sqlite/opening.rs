@@ -193,7 +193,11 @@ impl Sqlite {
         batch(match self.keeper {
             Some(_) => "PRAGMA cache_size = -64000; PRAGMA wal_autocheckpoint = 0; COMMIT",
             // Larger than a log that a server keeps: a command beside one leaves it alone.
-            None => "PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 4096; COMMIT",
+            None if self.folder.is_held() => {
+                "PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 4096; COMMIT"
+            }
+            // 4 MB: a log that begins anew writes over its own room, and one that grows waits longer for the disk.
+            None => "PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 512; COMMIT",
         })?;
         // What a savepoint keeps to come back to would else be written to a file.
         batch(
