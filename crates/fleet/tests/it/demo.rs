@@ -3,27 +3,19 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use flightline::agent::AgentView;
 use flightline::workspace::is_running;
+use flightline_testkit::program::sealed;
 use serde_json::Value;
-
-/// Where the programs are that the demo may use.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The binary, with nothing of the environment of the tests.
 fn fleet<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
-    command
-        .args(arguments)
-        .env_clear()
-        .env("PATH", PATH)
-        .env("HOME", home())
-        .env("USER", "grace")
-        .stdin(Stdio::null());
+    let mut command = sealed(env!("CARGO_BIN_EXE_fleet"), Path::new("."), home());
+    command.args(arguments).env("USER", "grace");
     command
 }
 

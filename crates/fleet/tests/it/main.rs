@@ -11,4 +11,5 @@ mod crash;
 mod demo;
 #[cfg(feature = "otel")]
 mod otel;
+mod place;
 mod seed_c_shell;

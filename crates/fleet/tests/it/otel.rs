@@ -75,7 +75,7 @@ fn a_request_is_a_span_of_its_callers_trace_with_its_time_in_the_queue_and_in_th
     ] {
         assert_eq!(span.says(name), value, "{name}: {span:?}");
     }
-    let config = std::fs::read_to_string(world.state().join("config.toml")).unwrap();
+    let config = std::fs::read_to_string(world.place.state().join("config.toml")).unwrap();
     let project = format!("\"{}\"", span.says("flightline.project"));
     assert!(config.contains(&project), "{project}: {config}");
 
@@ -230,7 +230,11 @@ fn what_fails_is_marked_and_so_are_jobs() {
     );
     assert!(well.parent.is_empty() && well.start < well.end);
     // The store is taken away.
-    std::fs::rename(world.state(), world.state().with_extension("away")).unwrap();
+    std::fs::rename(
+        world.place.state(),
+        world.place.state().with_extension("away"),
+    )
+    .unwrap();
     let make = [
         ("body", r#"{"title":"X","sorties":[]}"#),
         ("x-request-id", "failing"),
@@ -245,7 +249,11 @@ fn what_fails_is_marked_and_so_are_jobs() {
         ["unavailable", "no_project"].contains(&kind.as_str()),
         "{kind}"
     );
-    std::fs::rename(world.state().with_extension("away"), world.state()).unwrap();
+    std::fs::rename(
+        world.place.state().with_extension("away"),
+        world.place.state(),
+    )
+    .unwrap();
     node.end();
 }
 
@@ -413,7 +421,7 @@ fn the_binary_says_that_it_can() {
         (&["serve", "--help"], ENDPOINT),
         (&["help", "serve"], ENDPOINT),
     ] {
-        let done = world.command(arguments).output().unwrap();
+        let done = world.place.fleet(arguments).output().unwrap();
         let said = String::from_utf8(done.stdout).unwrap();
         assert!(said.contains(word), "{arguments:?}: {said}");
     }

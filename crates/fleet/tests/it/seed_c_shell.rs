@@ -7,9 +7,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use flightline_testkit::program::sealed;
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::place::{Place, said};
 
 const FUNCTIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/seed_c.sh");
 
@@ -18,7 +18,7 @@ const FIRST: &str = include_str!("../../../flightline-core/tests/it/dialects/dat
 /// A repository under the preset `epic`. Its clock is the machine's, which the functions ask too, or one that the test
 /// moves.
 struct World {
-    folder: TempDir,
+    place: Place,
     /// Seconds since 1970, where the test decides.
     now: Cell<Option<i64>>,
 }
@@ -30,21 +30,16 @@ impl World {
 
     fn at(now: Option<i64>) -> Self {
         let world = Self {
-            folder: TempDir::new().unwrap(),
+            place: Place::new(),
             now: Cell::new(now),
         };
-        fs::create_dir(world.root()).unwrap();
         world.fleet("init --preset epic", "");
         world
     }
 
-    fn root(&self) -> PathBuf {
-        self.folder.path().join("repo")
-    }
-
     fn sealed(&self, program: &str) -> Command {
-        let mut command = sealed(program, &self.root(), self.folder.path());
-        command.env("LC_ALL", "C.UTF-8").env("USER", "tester");
+        let mut command = self.place.sealed(program);
+        command.env("LC_ALL", "C.UTF-8");
         if let Some(now) = self.now.get() {
             command.env("FLEET_TEST_NOW", written(now));
         }
@@ -84,13 +79,11 @@ impl World {
     /// Runs a line of shell with the seed's functions at hand.
     fn shell(&self, line: &str) -> String {
         let script = format!("source {FUNCTIONS}\n{line}");
-        let output = self.sealed("bash").args(["-c", &script]).output().unwrap();
-        assert!(output.status.success(), "{line}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        said(self.sealed("bash").args(["-c", &script]))
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.root().join("agent_checkpoints").join(name)
+        self.place.repo().join("agent_checkpoints").join(name)
     }
 
     fn read(&self, name: &str) -> Value {
@@ -287,7 +280,7 @@ done
 fn what_an_agent_writes_beside_commands_is_waited_for_and_never_lost() {
     let world = World::new();
     fs::create_dir_all(world.file("")).unwrap();
-    let mut looked = fs::File::create(world.root().join("looked")).unwrap();
+    let mut looked = fs::File::create(world.place.repo().join("looked")).unwrap();
     let mut writer = world.sealed("bash");
     writer.env("WRITES", WRITES.to_string());
     writer.env("BETWEEN", BETWEEN.to_string());

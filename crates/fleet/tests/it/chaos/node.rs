@@ -8,21 +8,18 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flightline_testkit::program::{ChildGuard, sealed};
+use flightline_testkit::program::ChildGuard;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::place::{Place, answered};
 
 /// How long a server may take until it listens, the database being there or coming back.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A project, and a folder from which commands work on it.
+/// A project, and a place from which commands work on it.
 pub struct Site {
-    folder: PathBuf,
-    /// Goes when the site goes.
-    _folder: Option<TempDir>,
-    /// Where the store is, when it is not in the folder.
-    location: Option<String>,
+    place: Place,
     /// Opens every server of it.
     pub token: String,
 }
@@ -30,36 +27,25 @@ pub struct Site {
 impl Site {
     /// A project with a mission in it, in a PostgreSQL.
     pub fn new(location: String) -> Self {
-        Self::at(Some(location))
+        Self::make(Place::new(), Some(location))
     }
 
     /// A project with a mission in it, in files of its own.
     pub fn here() -> Self {
-        Self::at(None)
+        Self::make(Place::new(), None)
     }
 
     /// A project in a folder that the caller cleans up.
     pub fn below(folder: &Path) -> Self {
-        Self::make(folder, None, None)
+        Self::make(Place::at(&folder.join("repo")), None)
     }
 
-    fn at(location: Option<String>) -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("fleet-site-")
-            .tempdir()
-            .unwrap();
-        let path = folder.path().to_path_buf();
-        Self::make(&path, Some(folder), location)
-    }
-
-    fn make(folder: &Path, owned: Option<TempDir>, location: Option<String>) -> Self {
+    fn make(mut place: Place, location: Option<String>) -> Self {
+        place.location = location;
         let mut site = Self {
-            folder: folder.to_path_buf(),
-            _folder: owned,
-            location,
+            place,
             token: String::new(),
         };
-        fs::create_dir_all(site.root("home")).unwrap();
         site.json(&["init"]);
         site.json(&["mission", "create", "Storm"]);
         let made = site.json(&["token", "create", "chaos", "--scope", "admin"]);
@@ -67,66 +53,44 @@ impl Site {
         site
     }
 
-    fn root(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
-    fn command(&self, root: &Path, location: Option<&str>) -> Command {
-        let mut command = sealed(env!("CARGO_BIN_EXE_fleet"), root, root);
-        command.env("USER", "tester");
-        if let Some(location) = location {
-            command.env("FLEET_LOCATION", location);
-        }
-        command
-    }
-
     /// Runs a command beside the servers, straight on the database.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = self.command(&self.root("home"), self.location.as_deref());
-        command.args(arguments).output().unwrap()
+        self.place.fleet(arguments).output().unwrap()
     }
 
     /// The answer to a command that must succeed.
     pub fn json(&self, arguments: &[&str]) -> Value {
-        let mut all = arguments.to_vec();
-        all.push("--json");
-        let done = self.run(&all);
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{arguments:?}: {said}");
-        serde_json::from_slice(&done.stdout).unwrap()
+        answered(&mut self.place.fleet(arguments))
     }
 
     /// A server of this project that reaches the database at `location`.
     pub fn node(&self, name: &str, location: String) -> Node {
-        let root = self.root(name);
-        let state = root.join(".flightline");
-        fs::create_dir_all(&state).unwrap();
-        let config = self.root("home").join(".flightline/config.toml");
-        fs::copy(config, state.join("config.toml")).unwrap();
-        self.serve(&root, Some(&location))
+        let mut place = Place::at(&self.place.around().join(name));
+        place.location = Some(location);
+        fs::create_dir_all(place.state()).unwrap();
+        let [from, to] = [&self.place, &place].map(|place| place.state().join("config.toml"));
+        fs::copy(from, to).unwrap();
+        serve(&place)
     }
 
     /// A server in the folder that commands work from.
     pub fn own_node(&self) -> Node {
-        self.serve(&self.root("home"), self.location.as_deref())
+        serve(&self.place)
     }
+}
 
-    fn serve(&self, root: &Path, location: Option<&str>) -> Node {
-        let node = Node {
-            command: Mutex::new(self.command(root, location)),
-            log: root.join("log"),
-            running: Mutex::new(Running::default()),
-        };
-        let log = File::create(&node.log).unwrap();
-        let mut command = node.command.lock().unwrap();
-        command
-            .args(["serve", "--addr", "127.0.0.1:0", "--json"])
-            .stdout(Stdio::piped())
-            .stderr(log);
-        drop(command);
-        node.start();
-        node
-    }
+fn serve(place: &Place) -> Node {
+    let node = Node {
+        command: Mutex::new(place.fleet(&["serve", "--addr", "127.0.0.1:0", "--json"])),
+        log: place.repo().join("log"),
+        running: Mutex::new(Running::default()),
+    };
+    let log = File::create(&node.log).unwrap();
+    let mut command = node.command.lock().unwrap();
+    command.stdout(Stdio::piped()).stderr(log);
+    drop(command);
+    node.start();
+    node
 }
 
 /// A server. It ends with this value at the latest.

@@ -5,16 +5,17 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
+use std::ops::Deref;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub use flightline_testkit::program::PATH;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::cli::running::{Fleet, Ran};
 use crate::cli::server::Server;
+use crate::place::Place;
 
 /// Commands that work on the store itself: where the fleet is at a server, they are run where that is.
 const BESIDE_THE_STORE: [&str; 6] = ["init", "serve", "backup", "restore", "doctor", "demo"];
@@ -38,9 +39,9 @@ struct Synced {
     settings: Vec<Vec<u8>>,
 }
 
-/// A folder with a home beside it, and a clock that moves one second with each command.
+/// A place with a clock that moves one second with each command.
 pub struct World {
-    folder: TempDir,
+    place: Place,
     commands: Cell<u64>,
     seconds: Cell<u64>,
     /// What every command begins with.
@@ -52,18 +53,19 @@ pub struct World {
     server: RefCell<Option<Synced>>,
 }
 
+impl Deref for World {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
+
 impl World {
     /// A world without a fleet.
     pub fn empty() -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("fleet-cli-")
-            .tempdir()
-            .expect("a temporary folder");
-        for name in ["repo", "home"] {
-            fs::create_dir(folder.path().join(name)).expect("a folder");
-        }
         Self {
-            folder,
+            place: Place::new(),
             commands: Cell::new(0),
             seconds: Cell::new(0),
             always: Vec::new(),
@@ -104,22 +106,20 @@ impl World {
             self.end_server();
             return;
         }
-        let project = self.folder.path().join("repo/.flightline/config.toml");
+        let project = self.place.state().join("config.toml");
         if !self.through_server || !project.exists() || has("--location") {
             return;
         }
-        let user = self
-            .folder
-            .path()
-            .join("home/.config/flightline/config.toml");
+        let user = self.home().join(".config/flightline/config.toml");
         let settings = [project, user]
             .map(|file| fs::read(file).unwrap_or_default())
             .to_vec();
         let is_current = |synced: &Synced| synced.settings == settings;
         if !self.server.borrow().as_ref().is_some_and(is_current) {
             self.end_server();
-            let mut serve = Command::new(env!("CARGO_BIN_EXE_fleet"));
-            serve.args(["serve", "--addr", "127.0.0.1:0", "--json"]);
+            let mut serve = self
+                .place
+                .fleet(&["serve", "--addr", "127.0.0.1:0", "--json"]);
             self.surround(&mut serve, 0);
             serve
                 .env("FLEET_TEST_TOKEN", TEST_TOKEN)
@@ -154,21 +154,10 @@ impl World {
         world
     }
 
-    /// The folder that the commands run in.
-    pub fn repo(&self) -> PathBuf {
-        self.folder.path().join("repo")
-    }
-
-    /// The user's home.
-    pub fn home(&self) -> PathBuf {
-        self.folder.path().join("home")
-    }
-
-    /// The folder that holds the store.
+    /// The folder that holds the store. A test that asks may change it, so no server has it open.
     pub fn state(&self) -> PathBuf {
-        // Whoever asks may change what is in it.
         self.end_server();
-        self.repo().join(".flightline")
+        self.place.state()
     }
 
     /// The file that holds the store.
@@ -178,9 +167,8 @@ impl World {
 
     /// Trusts the fleet, whose files a test has put there.
     pub fn trust(&self) {
-        let state = self.state();
-        if state.join("config.toml").exists() {
-            flightline_testkit::trust(&state, &self.home());
+        if self.state().join("config.toml").exists() {
+            self.place.trust();
         }
     }
 
@@ -205,7 +193,7 @@ impl World {
 
     /// A command with these arguments.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Fleet<'_> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
+        let mut command = self.place.fleet(&[]);
         command.args(&self.always).args(arguments);
         self.wrapped(command)
     }
@@ -302,20 +290,15 @@ impl World {
 
     /// Runs SQL on the store with the `sqlite3` command, as another program would.
     pub fn sql(&self, sql: &str) -> String {
-        let done = Command::new("sqlite3")
-            .args([self.database().as_os_str(), OsStr::new(sql)])
-            .output()
-            .expect("the `sqlite3` command, which `scripts/setup` installs");
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "sqlite3 {sql}: {said}");
-        String::from_utf8_lossy(&done.stdout).into_owned()
+        self.end_server();
+        self.place.sqlite(sql)
     }
 
     /// Every byte of every file in this world.
     pub fn all_bytes(&self) -> Vec<(PathBuf, Vec<u8>)> {
         self.end_server();
         let mut found = Vec::new();
-        let mut folders = vec![self.folder.path().to_path_buf()];
+        let mut folders = vec![self.around()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).expect("a folder") {
                 let path = entry.expect("an entry").path();
@@ -332,7 +315,7 @@ impl World {
     /// This world as it is now, to make others like it.
     pub fn snapshot(&self) -> Snapshot {
         let relative = |file: &Path| {
-            let below = file.strip_prefix(self.folder.path());
+            let below = file.strip_prefix(self.around());
             below.expect("a file of this world").to_path_buf()
         };
         let files = self.all_bytes().into_iter();
@@ -366,7 +349,7 @@ impl Snapshot {
         world.commands.set(self.commands);
         world.seconds.set(self.seconds);
         for (below, mode, bytes) in &self.files {
-            let file = world.folder.path().join(below);
+            let file = world.around().join(below);
             let folder = file.parent().expect("a folder");
             let made = fs::DirBuilder::new()
                 .recursive(true)

@@ -130,7 +130,7 @@ fn is_a_backup_of(file: &Path, wanted: &[String]) {
 
 fn restore_dies_everywhere(engine: Engine) {
     let world = small(engine);
-    let backup = world.root.join("saved.db");
+    let backup = world.repo().join("saved.db");
     let file = backup.to_str().unwrap();
     let saved = notes(&world);
     world.run(&["backup", file]).works();

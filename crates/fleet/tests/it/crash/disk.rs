@@ -108,7 +108,7 @@ fn a_backup_that_may_not_grow_leaves_no_file() {
     for kib in [0, 8, 33, 64, 128] {
         let refused = within(&world, kib, &["backup", "copy.db"]);
         assert!(matches!(refused.code(), Some(1 | 7)), "{kib}: {refused}");
-        let here = fs::read_dir(&world.root).unwrap();
+        let here = fs::read_dir(world.repo()).unwrap();
         let left: Vec<_> = here.map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, [".flightline"], "{kib}: {refused}");
     }
@@ -153,7 +153,7 @@ fn a_full_disk_fails_the_write_and_nothing_else() {
         kept.is(&world.ask(&["note", "list"]));
         let backup = world.run(&["backup", "copy.db"]).ends();
         assert!(matches!(backup.code(), Some(1 | 7)), "{backup}");
-        assert!(!world.root.join("copy.db").exists());
+        assert!(!world.repo().join("copy.db").exists());
         refused = Some(backup);
         fs::remove_file(ballast).unwrap();
         kept.is_all_there(&world);

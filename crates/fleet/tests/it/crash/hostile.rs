@@ -163,7 +163,7 @@ static SOUND: LazyLock<Sound> = LazyLock::new(|| {
     let mut names = BTreeSet::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(world.root.join(&folder)).unwrap() {
+        for entry in fs::read_dir(world.repo().join(&folder)).unwrap() {
             let entry = entry.unwrap();
             let below = folder.join(entry.file_name());
             if below.starts_with(".git") {
@@ -205,7 +205,7 @@ fn copy(folder: &Path) -> (World, Sentinel) {
         Sentinel::make(&folder.join("outside")),
     );
     for name in [".git"].map(PathBuf::from).iter().chain(&SOUND.names) {
-        let (from, to) = (SOUND.world.root.join(name), world.root.join(name));
+        let (from, to) = (SOUND.world.repo().join(name), world.repo().join(name));
         match fs::symlink_metadata(&from) {
             Ok(seen) if seen.is_dir() => {
                 fs::create_dir_all(&to).unwrap();
@@ -221,7 +221,7 @@ fn copy(folder: &Path) -> (World, Sentinel) {
 }
 
 fn put_link(world: &World, name: &Path, target: &Path) {
-    let place = world.root.join(name);
+    let place = world.repo().join(name);
     match fs::symlink_metadata(&place) {
         Ok(seen) if seen.is_dir() => fs::remove_dir_all(&place).unwrap(),
         Ok(_) => fs::remove_file(&place).unwrap(),
@@ -289,7 +289,7 @@ fn a_link_that_is_swapped_in_while_a_command_runs_leads_nowhere() {
         let folder = tempfile::tempdir().unwrap();
         let (world, sentinel) = copy(folder.path());
         let before = sentinel.seen();
-        let (place, aside) = (world.root.join(name), folder.path().join("aside"));
+        let (place, aside) = (world.repo().join(name), folder.path().join("aside"));
         let over = Arc::new(AtomicBool::new(false));
         let swapping = {
             let (over, target) = (Arc::clone(&over), sentinel.target(Target::Folder));
@@ -450,8 +450,8 @@ fn a_store_that_a_pull_puts_in_place_of_a_trusted_one_is_not_trusted() {
     world.run(&["note", "lesson", "Mine again"]).works();
     // A repository that was only moved is the same.
     let moved = World::at(&folder.path().join("moved"), None);
-    fs::remove_dir(&moved.root).unwrap();
-    fs::rename(&world.root, &moved.root).unwrap();
+    fs::remove_dir(moved.repo()).unwrap();
+    fs::rename(world.repo(), moved.repo()).unwrap();
     let mut run = moved.sealed(env!("CARGO_BIN_EXE_fleet"));
     let done = run
         .env("HOME", world.home())
@@ -530,7 +530,7 @@ fn a_store_full_of_lies_is_refused_column_by_column() {
             ] {
                 runs(&world, command, &about);
             }
-            assert!(!world.root.join("pwned").exists(), "{about}");
+            assert!(!world.repo().join("pwned").exists(), "{about}");
             assert_eq!(sentinel.seen(), before, "{about}");
         }
     }

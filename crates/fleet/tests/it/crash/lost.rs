@@ -214,7 +214,7 @@ fn however_a_store_is_damaged_its_checkpoint_files_bring_it_back() {
     for seed in 0..64_u64 {
         let (way, folded) = WAYS[usize::try_from(seed).unwrap() % WAYS.len()];
         let (world, held_before) = &templates[usize::from(folded)];
-        let spare = world.root.with_extension("spare");
+        let spare = world.repo().with_extension("spare");
         if !spare.exists() {
             copy(&world.state(), &spare);
         }
@@ -273,7 +273,7 @@ fn however_a_store_is_damaged_its_checkpoint_files_bring_it_back() {
 #[test]
 fn a_store_that_gives_way_can_die_at_any_step_and_is_completed() {
     let (world, held_before) = template(true);
-    let spare = world.root.with_extension("spare");
+    let spare = world.repo().with_extension("spare");
     copy(&world.state(), &spare);
     let lose = || {
         copy(&spare, &world.state());
@@ -341,7 +341,7 @@ fn a_healthy_store_never_suggests_to_rebuild_it() {
 fn another_project_in_the_same_store_comes_along() {
     let (world, held_before) = template(true);
     let place = world.state().display().to_string();
-    let other = World::at(&world.root.with_extension("other"), Some(place));
+    let other = World::at(&world.repo().with_extension("other"), Some(place));
     other.begin();
     other.run(&["note", "lesson", "of the neighbours"]).works();
     let notes = other.ask(&["note", "list"]);

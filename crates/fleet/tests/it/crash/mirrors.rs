@@ -68,7 +68,7 @@ fn die_everywhere(engine: Engine, case: &Case) {
         _ => Value::Null,
     };
     let mine = mine.as_str().unwrap_or_default();
-    let folder = world.root.join(case.folder);
+    let folder = world.repo().join(case.folder);
     let mut last = only(&folder);
     let mut died_in_mirror = 0;
     for round in 1..200 {

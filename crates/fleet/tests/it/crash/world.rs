@@ -1,16 +1,18 @@
 //! A folder of its own with a fleet in it, and the real binary to run there.
 
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
-use flightline_testkit::program::{self, ChildGuard, sealed};
+use flightline_testkit::program::{self, ChildGuard};
 use flightline_testkit::{Engine, postgres_url};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::place::Place;
 
 /// When it is, in worlds whose clock stands still.
 pub const NOON: &str = "2026-01-04T12:00:00Z";
@@ -18,43 +20,39 @@ pub const NOON: &str = "2026-01-04T12:00:00Z";
 /// The number of the signal that nobody survives.
 pub const SIGKILL: i32 = 9;
 
-/// A repository with a fleet, on one engine.
+/// A place whose fleet is on one engine.
 pub struct World {
-    /// Goes when the world goes.
-    _folder: Option<TempDir>,
-    /// The repository.
-    pub root: PathBuf,
-    /// The user's home and temporary files, beside the repository.
-    side: PathBuf,
-    location: Option<String>,
+    place: Place,
     now: Option<String>,
+}
+
+impl Deref for World {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
 }
 
 impl World {
     /// A folder where no fleet is yet.
     pub fn bare(engine: Engine) -> Self {
-        let folder = TempDir::new().unwrap();
         let location = match engine {
             Engine::Sqlite => None,
             Engine::Postgres => Some(postgres_url()),
         };
-        let mut world = Self::at(&folder.path().join("repo"), location);
-        world._folder = Some(folder);
-        world
+        Self::of(Place::new(), location)
     }
 
     /// A world in a folder that the caller cleans up, with its store at `location`.
     pub fn at(root: &Path, location: Option<String>) -> Self {
-        let side = root.with_extension("side");
-        fs::create_dir_all(root).unwrap();
-        fs::create_dir_all(side.join("tmp")).unwrap();
-        Self {
-            _folder: None,
-            root: root.to_path_buf(),
-            side,
-            location,
-            now: None,
-        }
+        Self::of(Place::at(root), location)
+    }
+
+    fn of(mut place: Place, location: Option<String>) -> Self {
+        place.location = location;
+        fs::create_dir_all(place.home().join("tmp")).unwrap();
+        Self { place, now: None }
     }
 
     /// A world with a fleet and a mission in it.
@@ -89,11 +87,6 @@ impl World {
         self.now = now.map(str::to_owned);
     }
 
-    /// Trusts the fleet, whose files a test has put there.
-    pub fn trust(&self) {
-        flightline_testkit::trust(&self.state(), &self.side);
-    }
-
     /// A command that will run in this world, and see nothing of the one outside.
     pub fn run(&self, arguments: &[&str]) -> Run {
         let mut run = Run {
@@ -105,22 +98,12 @@ impl World {
 
     /// Any program, in this world's folder and environment.
     pub fn sealed(&self, program: &str) -> Command {
-        let mut command = sealed(program, &self.root, &self.side);
-        command
-            .env("TMPDIR", self.side.join("tmp"))
-            .env("USER", "tester");
-        if let Some(location) = &self.location {
-            command.env("FLEET_LOCATION", location);
-        }
+        let mut command = self.place.sealed(program);
+        command.env("TMPDIR", self.home().join("tmp"));
         if let Some(now) = &self.now {
             command.env("FLEET_TEST_NOW", now);
         }
         command
-    }
-
-    /// The user's home, beside the repository.
-    pub fn home(&self) -> &Path {
-        &self.side
     }
 
     /// What a command that must work answers, as JSON.
@@ -144,26 +127,6 @@ impl World {
         let file = fs::read_to_string(self.state().join("config.toml")).unwrap();
         let line = file.lines().find(|line| line.starts_with("project = "));
         line.unwrap().split('"').nth(1).unwrap().to_owned()
-    }
-
-    /// The files of the state folder.
-    pub fn state(&self) -> PathBuf {
-        self.root.join(".flightline")
-    }
-
-    /// The SQLite store.
-    pub fn database(&self) -> PathBuf {
-        self.state().join("flightline.db")
-    }
-
-    /// What the distribution's own `sqlite3` reads from the store.
-    pub fn sqlite(&self, sql: &str) -> String {
-        let mut command = self.sealed("sqlite3");
-        command.args(["-bail", "-cmd", ".timeout 5000"]);
-        command.arg(self.database()).arg(sql);
-        let answer = Answer::new(command.output().unwrap());
-        assert_eq!(answer.code(), Some(0), "{sql}: {answer}");
-        answer.out.trim_end().to_owned()
     }
 }
 

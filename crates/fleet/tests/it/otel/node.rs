@@ -1,57 +1,31 @@
 //! A fleet of its own, and `fleet serve` on it as a process.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use flightline_testkit::program::{ChildGuard, first_line, sealed};
+use flightline_testkit::program::{ChildGuard, first_line};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::otel::collector::PATIENCE;
+use crate::place::{Place, answered};
 
-/// A folder with a fleet in it, and what opens its door.
+/// A place with a fleet in it, and the token that opens its server.
 pub struct World {
-    folder: TempDir,
+    pub place: Place,
     token: String,
 }
 
 impl World {
     pub fn new() -> Self {
-        let mut world = Self {
-            folder: tempfile::tempdir().unwrap(),
-            token: String::new(),
-        };
-        for folder in ["home", "repo"] {
-            std::fs::create_dir(world.folder.path().join(folder)).unwrap();
-        }
-        world.json(&["init"]);
-        let made = world.json(&["token", "create", "tests"]);
-        made["token"].as_str().unwrap().clone_into(&mut world.token);
-        world
-    }
-
-    pub fn state(&self) -> PathBuf {
-        self.folder.path().join("repo/.flightline")
-    }
-
-    /// A command, with nothing of this machine's environment.
-    pub fn command(&self, arguments: &[&str]) -> Command {
-        let [repo, home] = ["repo", "home"].map(|name| self.folder.path().join(name));
-        let mut command = sealed(env!("CARGO_BIN_EXE_fleet"), &repo, &home);
-        command.args(arguments);
-        command
-    }
-
-    /// What a command answers.
-    pub fn json(&self, arguments: &[&str]) -> Value {
-        let done = self.command(arguments).arg("--json").output().unwrap();
-        assert!(done.status.success(), "{arguments:?}: {done:?}");
-        serde_json::from_slice(&done.stdout).unwrap()
+        let place = Place::new();
+        answered(&mut place.fleet(&["init"]));
+        let made = answered(&mut place.fleet(&["token", "create", "tests"]));
+        let token = made["token"].as_str().unwrap().to_owned();
+        Self { place, token }
     }
 }
 
@@ -77,7 +51,7 @@ impl Node {
             "json",
             "--json",
         ];
-        let mut command = world.command(&serve);
+        let mut command = world.place.fleet(&serve);
         command.envs(variables.iter().copied());
         let mut child = ChildGuard::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let stdout = child.stdout.take().unwrap();
