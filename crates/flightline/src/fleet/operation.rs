@@ -1,0 +1,100 @@
+//! What an operation and a store job say of themselves.
+
+use super::authority::ActsFor;
+use super::{Caller, Fleet, to_json};
+use crate::error::Result;
+use crate::op_context::OpContext;
+use crate::remote::Offline;
+use flightline_core::Time;
+use flightline_core::token::Scope;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+    /// Notes a sign of life.
+    Pulse,
+}
+
+/// What becomes of a write when the disk is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    Refused,
+    /// It ends trouble, or takes little and means much: it may use the room that is kept for that.
+    UsesReserve,
+    /// Its answer is given all the same; what it would have noted is not, and that is said.
+    Answered,
+}
+
+/// A type whose JSON schema is published. It is made by a test and written down; a build without the feature `schema` has nothing
+/// of it.
+#[cfg(feature = "schema")]
+pub trait HasSchema: schemars::JsonSchema {}
+
+/// A type whose JSON schema is published, where schemas are not made.
+#[cfg(not(feature = "schema"))]
+pub trait HasSchema {}
+
+/// Something Flightline does.
+pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
+    /// Its name: on the wire, in logs, and for those who wait for it.
+    const NAME: &'static str;
+    const ACCESS: Access;
+    /// The narrowest token that may ask for it.
+    const SCOPE: Scope;
+    /// Whether the caller must be its agent's current incarnation. Registering is how it becomes that.
+    const FENCED: bool = true;
+    /// Whether asking for it is an act of the agent that asks: an act registers the agent, and is a sign of its life.
+    /// Looking is neither, even where the look is recorded.
+    const IS_ACT: bool = true;
+    /// Whether its outcome tells an agent what to do: then it is refused in a fleet that is not trusted.
+    const BRIEFS: bool = false;
+    /// What becomes of it when the store is elsewhere and cannot be reached.
+    const OFFLINE: Offline = Offline::Refused;
+    /// What becomes of it when the disk is full.
+    const WHEN_FULL: WhenFull = WhenFull::Refused;
+    type Outcome: Serialize + DeserializeOwned + HasSchema + Send + 'static;
+
+    /// On whose behalf it is asked for, beside the caller's own: a token that does not coordinate is held to it.
+    fn acts_for(&self) -> ActsFor<'_>;
+
+    /// The request without observations of the caller's machine: a retry has other observations, and is the same request.
+    fn asked(&self) -> Result<String> {
+        to_json(self)
+    }
+
+    /// The request as it is queued until the store can be reached.
+    fn for_later(&self, _asked_at: Time) -> Result<String> {
+        to_json(self)
+    }
+
+    /// Decides, in one transaction. Touches nothing but the context: it may run twice.
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Self::Outcome>;
+
+    /// For an operation that is usually a mere sign of life: notes it, without a revision and without waiting for the
+    /// disk. None when it leads to more, and must be decided as a write.
+    fn note(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Self::Outcome>> {
+        self.decide(ctx).map(Some)
+    }
+}
+
+/// Something that is done where the store is, with the files beside it: more than one transaction.
+pub trait StoreJob: Serialize + DeserializeOwned + Send + 'static {
+    const NAME: &'static str;
+    const ACCESS: Access;
+    /// The narrowest token that may ask for it.
+    const SCOPE: Scope;
+    type Outcome: Serialize + DeserializeOwned + Send + 'static;
+
+    /// Does it, with the state folder beside the store.
+    fn run(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Self::Outcome>;
+}
+
+#[cfg(feature = "schema")]
+impl<T: schemars::JsonSchema> HasSchema for T {}
+
+#[cfg(not(feature = "schema"))]
+impl<T> HasSchema for T {}
