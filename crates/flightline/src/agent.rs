@@ -8,15 +8,16 @@ pub mod monitor;
 pub mod restart;
 pub mod resume;
 pub(crate) mod session;
+mod sighting;
 pub mod takeover;
+mod update;
 mod words;
 
 use std::collections::BTreeMap;
 
-use flightline_core::agent::{Agent, AgentStatus, Process, Role, Step};
-use flightline_core::checkpoint::Reason;
+use flightline_core::agent::{Agent, Process, Role, Step};
 use flightline_core::event::EventType;
-use flightline_core::liveness::{self, Evidence, Liveness, ProcessSight, judge};
+use flightline_core::liveness::{self, Evidence, Liveness, judge};
 use flightline_core::lock::Lock;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::NoteText;
@@ -27,17 +28,18 @@ use serde_json::{Value, json};
 
 use self::holdings::{Held, held_by_each};
 use self::session::{begin_session, check_process};
-use crate::checkpoint::trigger::{error, first_of, mission_of};
 use crate::context::receipt::BriefingView;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull, Window};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, Window};
 use crate::mission::short;
 use crate::op_context::{OpContext, agent_named, check_new_name, new_agent, speak_for};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::start::{SessionStart, start_by_itself};
-use crate::remote::Offline;
 
 pub use self::heartbeat::{Heartbeat, HeartbeatRecorded};
+pub(crate) use self::sighting::sight;
+pub use self::sighting::{KnownProcess, ListProcesses, Sighting, look_around};
+pub use self::update::UpdateAgent;
 
 /// Registers an agent, or brings a known one back in a new session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -83,55 +85,6 @@ pub struct ShowAgent {
     pub sightings: Vec<Sighting>,
 }
 
-/// What an agent says of itself. What is left out stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct UpdateAgent {
-    /// Which; the acting one when none is named.
-    pub agent: Option<String>,
-    /// The new status of the agent.
-    pub status: Option<AgentStatus>,
-    /// The feature it owns.
-    pub feature: Option<Title>,
-    /// The stage it is in.
-    pub stage: Option<Title>,
-    /// The phase it is in.
-    pub phase: Option<Title>,
-    /// The current step; the previous one becomes a completed step.
-    pub step: Option<Title>,
-    /// Steps it has completed.
-    #[serde(default)]
-    pub completed_steps: Vec<Title>,
-    /// Its next steps; replaces the earlier list.
-    #[serde(default)]
-    pub next_steps: Vec<Title>,
-    /// Its blockers; replaces the earlier list.
-    #[serde(default)]
-    pub blockers: Vec<Title>,
-    /// Remove all blockers.
-    #[serde(default)]
-    pub clear_blockers: bool,
-    /// Files it changed; added to the list.
-    #[serde(default)]
-    pub files: Vec<RepoPath>,
-    /// It committed: empties the list of changed files.
-    #[serde(default)]
-    pub clear_files: bool,
-    /// How to take its work up again.
-    pub recovery_instructions: Option<NoteText>,
-    /// Whether its work can be resumed.
-    pub can_resume: Option<bool>,
-    /// When it next means to report.
-    pub next_checkpoint_ms: Option<u64>,
-    /// It updated the overview of the whole effort.
-    #[serde(default)]
-    pub updated_overview: bool,
-    /// A point where it waits for others, or goes on after them.
-    #[serde(default)]
-    pub sync_point: Option<Title>,
-}
-
 /// Retires an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -141,30 +94,6 @@ pub struct RetireAgent {
     pub agent: String,
     /// Why the agent is retired.
     pub reason: Option<NoteText>,
-}
-
-/// What a caller saw of an agent's process. Only `sight` reads one, because not everybody is believed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Sighting {
-    /// The agent whose process it is.
-    agent: AgentId,
-    /// The process that was looked for.
-    process: Process,
-    /// Whether it is running.
-    alive: bool,
-}
-
-impl Sighting {
-    /// An agent's process was looked for, and was running or not.
-    #[must_use]
-    pub fn new(agent: AgentId, process: Process, alive: bool) -> Self {
-        Self {
-            agent,
-            process,
-            alive,
-        }
-    }
 }
 
 /// An agent and how alive it is.
@@ -334,140 +263,6 @@ impl Operation for ShowAgent {
     }
 }
 
-impl Operation for UpdateAgent {
-    const NAME: &'static str = "update_agent";
-    const ACCESS: Access = Access::Write;
-    const SCOPE: Scope = Scope::Agent;
-    const OFFLINE: Offline = Offline::Kept;
-    type Outcome = AgentView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::named(self.agent.as_deref())
-    }
-
-    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<AgentView> {
-        let mut agent = named_or_acting(ctx, self.agent.as_deref())?;
-        let own = ctx.agent_id() == Some(agent.id);
-        if !own && !ctx.is_in_charge() {
-            return Err(Refusal::new(
-                Code::NotYours,
-                format!("only {} or dispatch may update {}", agent.name, agent.name),
-            )
-            .into());
-        }
-        let now = ctx.now();
-        let before = agent.clone();
-        let mut completed = self.completed_steps.clone();
-        if let Some(step) = &self.step {
-            completed.extend(
-                agent
-                    .current_step
-                    .replace(step.clone())
-                    .filter(|before| before != step),
-            );
-        }
-        agent.status = self.status.unwrap_or(match agent.status {
-            AgentStatus::Idle if self.step.is_some() => AgentStatus::InProgress,
-            status => status,
-        });
-        agent.feature = self.feature.clone().or(agent.feature);
-        agent.stage = self.stage.clone().or(agent.stage);
-        agent.phase = self.phase.clone().or(agent.phase);
-        if !self.next_steps.is_empty() {
-            agent.next_steps.clone_from(&self.next_steps);
-        }
-        if !self.blockers.is_empty() || self.clear_blockers {
-            agent.blockers.clone_from(&self.blockers);
-        }
-        if self.clear_files {
-            agent.files_modified.clear();
-        }
-        for file in &self.files {
-            if !agent.files_modified.contains(file) {
-                agent.files_modified.push(file.clone());
-            }
-        }
-        agent.recovery_instructions = self
-            .recovery_instructions
-            .clone()
-            .or(agent.recovery_instructions);
-        agent.can_resume = self.can_resume.unwrap_or(agent.can_resume);
-        if self.updated_overview {
-            agent.coordination.last_epic_readme_update = Some(now);
-        }
-        if own {
-            // Only the agent's own act moves this: anything else would mask its death.
-            agent.last_checkpoint = Some(now);
-            agent.next_checkpoint_expected = self.next_checkpoint_ms.map(|span| now.plus(span));
-            agent.coordination.last_status_update = Some(now);
-        }
-        agent.updated_at = now;
-        let done = ctx.tx.rows(Kind::Step, Find::Parent(&agent.key()))?.len() as u64;
-        for (number, text) in (done + 1..).zip(completed) {
-            let step = Step {
-                agent_id: agent.id,
-                number,
-                text,
-                at: now,
-            };
-            ctx.tx.set(
-                EventType::AgentStepCompleted,
-                &step,
-                &json!({ "step": step.text }),
-            )?;
-        }
-        let mut data = json!({ "status": agent.status.as_str(), "step": agent.current_step });
-        if self.tells_only_files() {
-            data = json!({ "status": agent.status.as_str(), "files": self.files });
-        }
-        ctx.tx.set(EventType::AgentUpdated, &agent, &data)?;
-        self.checkpoint(ctx, &before, &agent)?;
-        let pulses = ctx.tx.pulses()?;
-        view(ctx, agent, &pulses, &[])
-    }
-}
-
-impl UpdateAgent {
-    /// Whether it says which files were changed, and nothing of where the agent stands.
-    fn tells_only_files(&self) -> bool {
-        !self.files.is_empty() && self.status.is_none() && self.step.is_none()
-    }
-
-    /// Takes the checkpoint that this may be worth, of the mission the agent works on.
-    fn checkpoint(&self, ctx: &mut OpContext<'_, '_>, before: &Agent, agent: &Agent) -> Result<()> {
-        let name = &agent.name;
-        let mut reasons = Vec::new();
-        if let Some(point) = &self.sync_point {
-            reasons.push((Reason::SyncPoint, format!("{name} at {point}")));
-        }
-        if let Some(phase) = before
-            .phase
-            .as_ref()
-            .filter(|_| before.phase != agent.phase)
-        {
-            reasons.push((Reason::PhaseComplete, format!("{name} completed {phase}")));
-        }
-        let blocker = agent
-            .blockers
-            .iter()
-            .find(|it| !before.blockers.contains(it));
-        if reasons.is_empty() && blocker.is_none() {
-            return Ok(());
-        }
-        let mission = match mission_of(ctx, agent.id)? {
-            Some(mission) => mission,
-            None => match ctx.current_mission()? {
-                Some(mission) => mission,
-                None => return Ok(()),
-            },
-        };
-        match blocker {
-            Some(blocker) => error(ctx, &mission, Reason::Blocker, format!("{name}: {blocker}")),
-            None => first_of(ctx, &mission, reasons).map(drop),
-        }
-    }
-}
-
 impl Operation for RetireAgent {
     const NAME: &'static str = "retire_agent";
     const ACCESS: Access = Access::Write;
@@ -542,24 +337,6 @@ pub(crate) fn liveness(
     judge(&evidence, ctx.policy, ctx.now())
 }
 
-/// The observation of an agent's process. Only the very process that it registered with counts, and only a sighting of this
-/// machine or of a coordinator: a token of scope `agent` could otherwise have any other agent declared dead.
-pub(crate) fn sight(
-    ctx: &OpContext<'_, '_>,
-    agent: &Agent,
-    sightings: &[Sighting],
-) -> ProcessSight {
-    let Some(process) = agent.process.as_ref().filter(|_| ctx.coordinates()) else {
-        return ProcessSight::Unknown;
-    };
-    let is_it = |seen: &&Sighting| seen.agent == agent.id && seen.process == *process;
-    match sightings.iter().find(is_it) {
-        Some(Sighting { alive: true, .. }) => ProcessSight::Alive { pid: process.pid },
-        Some(_) => ProcessSight::Gone { pid: process.pid },
-        None => ProcessSight::Unknown,
-    }
-}
-
 pub(crate) fn last_sign(
     ctx: &OpContext<'_, '_>,
     agent: &Agent,
@@ -588,62 +365,6 @@ pub(crate) fn unread(ctx: &mut OpContext<'_, '_>, agent: AgentId) -> Result<u64>
         .into_iter()
         .collect();
     Ok(counts.get("pending").unwrap_or(&0) + counts.get("delivered").unwrap_or(&0))
-}
-
-/// Looks for the processes of agents that run on this machine. The caller's part of every judgement.
-pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
-    let processes = fleet.run(&ListProcesses {}, &Caller::default())?;
-    let sightings = processes.into_iter().filter_map(|known| {
-        let alive = flightline_workspace::is_running(&known.process)?;
-        Some(Sighting {
-            agent: known.agent,
-            process: known.process,
-            alive,
-        })
-    });
-    Ok(sightings.collect())
-}
-
-/// Asks which processes agents run in.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ListProcesses {}
-
-/// The process an agent runs in.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct KnownProcess {
-    /// The agent whose process it is.
-    pub agent: AgentId,
-    /// The process that the agent registered with.
-    pub process: Process,
-}
-
-/// How an agent's stored text says that its process is not known.
-const NO_PROCESS: &str = "\"process\":null";
-
-impl Operation for ListProcesses {
-    const NAME: &'static str = "list_processes";
-    const ACCESS: Access = Access::Read;
-    const SCOPE: Scope = Scope::Read;
-    type Outcome = Vec<KnownProcess>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
-
-    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<KnownProcess>> {
-        let is_there = |agent: &Agent| agent.retired_at.is_none();
-        let agents = ctx.tx.find_without(NO_PROCESS, is_there)?.into_iter();
-        let known = agents.filter_map(|agent| {
-            Some(KnownProcess {
-                agent: agent.id,
-                process: agent.process?,
-            })
-        });
-        Ok(known.collect())
-    }
 }
 
 pub(crate) fn named_or_acting(

@@ -1,0 +1,108 @@
+//! Looking for the processes that agents run in, and which caller is believed about them.
+
+use flightline_core::AgentId;
+use flightline_core::agent::{Agent, Process};
+use flightline_core::liveness::ProcessSight;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
+use crate::op_context::OpContext;
+
+/// What a caller saw of an agent's process. Only `sight` reads one, because not everybody is believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Sighting {
+    /// The agent whose process it is.
+    agent: AgentId,
+    /// The process that was looked for.
+    process: Process,
+    /// Whether it is running.
+    alive: bool,
+}
+
+impl Sighting {
+    /// An agent's process was looked for, and was running or not.
+    #[must_use]
+    pub fn new(agent: AgentId, process: Process, alive: bool) -> Self {
+        Self {
+            agent,
+            process,
+            alive,
+        }
+    }
+}
+
+/// The observation of an agent's process. Only the very process that it registered with counts, and only a sighting of this
+/// machine or of a coordinator: a token of scope `agent` could otherwise have any other agent declared dead.
+pub(crate) fn sight(
+    ctx: &OpContext<'_, '_>,
+    agent: &Agent,
+    sightings: &[Sighting],
+) -> ProcessSight {
+    let Some(process) = agent.process.as_ref().filter(|_| ctx.coordinates()) else {
+        return ProcessSight::Unknown;
+    };
+    let is_it = |seen: &&Sighting| seen.agent == agent.id && seen.process == *process;
+    match sightings.iter().find(is_it) {
+        Some(Sighting { alive: true, .. }) => ProcessSight::Alive { pid: process.pid },
+        Some(_) => ProcessSight::Gone { pid: process.pid },
+        None => ProcessSight::Unknown,
+    }
+}
+
+/// Looks for the processes of agents that run on this machine. The caller's part of every judgement.
+pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
+    let processes = fleet.run(&ListProcesses {}, &Caller::default())?;
+    let sightings = processes.into_iter().filter_map(|known| {
+        let alive = flightline_workspace::is_running(&known.process)?;
+        Some(Sighting {
+            agent: known.agent,
+            process: known.process,
+            alive,
+        })
+    });
+    Ok(sightings.collect())
+}
+
+/// Asks which processes agents run in.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ListProcesses {}
+
+/// The process an agent runs in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KnownProcess {
+    /// The agent whose process it is.
+    pub agent: AgentId,
+    /// The process that the agent registered with.
+    pub process: Process,
+}
+
+/// How an agent's stored text says that its process is not known.
+const NO_PROCESS: &str = "\"process\":null";
+
+impl Operation for ListProcesses {
+    const NAME: &'static str = "list_processes";
+    const ACCESS: Access = Access::Read;
+    const SCOPE: Scope = Scope::Read;
+    type Outcome = Vec<KnownProcess>;
+
+    fn acts_for(&self) -> ActsFor<'_> {
+        ActsFor::Caller
+    }
+
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<KnownProcess>> {
+        let is_there = |agent: &Agent| agent.retired_at.is_none();
+        let agents = ctx.tx.find_without(NO_PROCESS, is_there)?.into_iter();
+        let known = agents.filter_map(|agent| {
+            Some(KnownProcess {
+                agent: agent.id,
+                process: agent.process?,
+            })
+        });
+        Ok(known.collect())
+    }
+}
