@@ -6,14 +6,15 @@
 //! or a device. Files are replaced whole: old or new, never half.
 
 mod entry;
+mod error;
+mod walk;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ use rustix::fs::{
     Access, AtFlags, Dir as Listing, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags,
 };
 use rustix::io::Errno;
+
+use self::error::{explained, not_plain, of_another, shown};
+use self::walk::{parts, without_detours};
 
 pub use entry::{DirEntry, EntryKind, FileIdentity};
 
@@ -574,131 +578,4 @@ impl Dir {
             AtFlags::REMOVEDIR,
         )?)
     }
-
-    /// The folder that holds a name below this one, and the name in it; none when there is no such folder.
-    fn above(&self, below: &Path) -> io::Result<Option<(Reached<'_>, OsString)>> {
-        match self.needed_above(below) {
-            Ok(found) => Ok(Some(found)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn needed_above(&self, below: &Path) -> io::Result<(Reached<'_>, OsString)> {
-        let mut way = parts(below)?;
-        let name = way.pop().ok_or_else(|| named_nothing(below))?.to_owned();
-        Ok(match way.is_empty() {
-            true => (Reached::Here(self), name),
-            false => (Reached::Below(self.walk(way, None)?), name),
-        })
-    }
-
-    fn walk(&self, way: Vec<&OsStr>, make: Option<u32>) -> io::Result<Self> {
-        let mut at = Self {
-            handle: self.handle.try_clone()?,
-            path: self.path.clone(),
-            owners: self.owners,
-        };
-        for part in way {
-            if let Some(mode) = make {
-                match rustix::fs::mkdirat(&at.handle, part, Mode::from_raw_mode(mode)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(errno.into()),
-                }
-            }
-            at = at.step_into(part)?;
-        }
-        Ok(at)
-    }
-
-    fn step_into(&self, part: &OsStr) -> io::Result<Self> {
-        let handle = rustix::fs::openat(&self.handle, part, FOLDER, Mode::empty())
-            .map_err(|errno| explained(errno, &self.handle, part))?;
-        let path = self.path.join(part);
-        self.check_owner(handle.as_fd(), &path)?;
-        Ok(Self {
-            handle,
-            path,
-            owners: self.owners,
-        })
-    }
-}
-
-/// The folder that a path led to: most lead no further than where they began, and need no handle of their own.
-enum Reached<'a> {
-    Here(&'a Dir),
-    Below(Dir),
-}
-
-impl Deref for Reached<'_> {
-    type Target = Dir;
-
-    fn deref(&self) -> &Dir {
-        match self {
-            Self::Here(folder) => folder,
-            Self::Below(folder) => folder,
-        }
-    }
-}
-
-/// A path without `.` and `..`, by its text.
-fn without_detours(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            other => plain.push(other),
-        }
-    }
-    plain
-}
-
-/// The parts of a path that stays below where it begins.
-fn parts(below: &Path) -> io::Result<Vec<&OsStr>> {
-    let part = |component| match component {
-        Component::Normal(part) => Some(Ok(part)),
-        Component::CurDir => None,
-        Component::ParentDir | Component::RootDir | Component::Prefix(_) => Some(Err(())),
-    };
-    let parts: Result<Vec<&OsStr>, ()> = below.components().filter_map(part).collect();
-    parts.map_err(|()| io::Error::other(format!("{} leads elsewhere", below.display())))
-}
-
-/// What an error means, with a word for links: the kernel says of them that they are no folder.
-fn explained(errno: Errno, at: impl AsFd, name: &OsStr) -> io::Error {
-    let seen = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
-    match (errno, seen.map(|seen| DirEntry::of(&seen).kind)) {
-        (Errno::NOTDIR | Errno::LOOP, Ok(EntryKind::Link)) => not_plain(name, EntryKind::Link),
-        (Errno::NOTDIR, Ok(_)) => io::Error::new(
-            ErrorKind::NotADirectory,
-            format!("{} is not a folder", shown(name)),
-        ),
-        (errno, _) => errno.into(),
-    }
-}
-
-fn not_plain(name: &OsStr, kind: EntryKind) -> io::Error {
-    io::Error::other(match kind {
-        EntryKind::Link => format!("{} is a link, and no link is followed here", shown(name)),
-        EntryKind::Folder => format!("{} is a folder", shown(name)),
-        EntryKind::File | EntryKind::Other => format!("{} is not a plain file", shown(name)),
-    })
-}
-
-fn of_another(path: &Path, owner: u32) -> io::Error {
-    io::Error::new(
-        ErrorKind::PermissionDenied,
-        format!("{} belongs to another user (uid {owner})", path.display()),
-    )
-}
-
-fn named_nothing(below: &Path) -> io::Error {
-    io::Error::other(format!("{} names no file", below.display()))
-}
-
-fn shown(name: &OsStr) -> String {
-    String::from_utf8_lossy(name.as_bytes()).into_owned()
 }

@@ -1,0 +1,106 @@
+//! The way to a folder: walked part by part from a handle, without following a link.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
+use std::ops::Deref;
+use std::os::fd::AsFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use super::error::{explained, named_nothing};
+use super::{Dir, FOLDER};
+
+impl Dir {
+    /// The folder that holds a name below this one, and the name in it; none when there is no such folder.
+    pub(super) fn above(&self, below: &Path) -> io::Result<Option<(Reached<'_>, OsString)>> {
+        match self.needed_above(below) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn needed_above(&self, below: &Path) -> io::Result<(Reached<'_>, OsString)> {
+        let mut way = parts(below)?;
+        let name = way.pop().ok_or_else(|| named_nothing(below))?.to_owned();
+        Ok(match way.is_empty() {
+            true => (Reached::Here(self), name),
+            false => (Reached::Below(self.walk(way, None)?), name),
+        })
+    }
+
+    pub(super) fn walk(&self, way: Vec<&OsStr>, make: Option<u32>) -> io::Result<Self> {
+        let mut at = Self {
+            handle: self.handle.try_clone()?,
+            path: self.path.clone(),
+            owners: self.owners,
+        };
+        for part in way {
+            if let Some(mode) = make {
+                match rustix::fs::mkdirat(&at.handle, part, Mode::from_raw_mode(mode)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            at = at.step_into(part)?;
+        }
+        Ok(at)
+    }
+
+    pub(super) fn step_into(&self, part: &OsStr) -> io::Result<Self> {
+        let handle = rustix::fs::openat(&self.handle, part, FOLDER, Mode::empty())
+            .map_err(|errno| explained(errno, &self.handle, part))?;
+        let path = self.path.join(part);
+        self.check_owner(handle.as_fd(), &path)?;
+        Ok(Self {
+            handle,
+            path,
+            owners: self.owners,
+        })
+    }
+}
+
+/// The folder that a path led to: most lead no further than where they began, and need no handle of their own.
+pub(super) enum Reached<'a> {
+    Here(&'a Dir),
+    Below(Dir),
+}
+
+impl Deref for Reached<'_> {
+    type Target = Dir;
+
+    fn deref(&self) -> &Dir {
+        match self {
+            Self::Here(folder) => folder,
+            Self::Below(folder) => folder,
+        }
+    }
+}
+
+/// The parts of a path that stays below where it begins.
+pub(super) fn parts(below: &Path) -> io::Result<Vec<&OsStr>> {
+    let part = |component| match component {
+        Component::Normal(part) => Some(Ok(part)),
+        Component::CurDir => None,
+        Component::ParentDir | Component::RootDir | Component::Prefix(_) => Some(Err(())),
+    };
+    let parts: Result<Vec<&OsStr>, ()> = below.components().filter_map(part).collect();
+    parts.map_err(|()| io::Error::other(format!("{} leads elsewhere", below.display())))
+}
+
+/// A path without `.` and `..`, by its text.
+pub(super) fn without_detours(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
