@@ -1,16 +1,17 @@
 //! Moving a sortie from one status to another.
 
+mod check;
+
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::EventType;
-use flightline_core::sortie::{
-    Approval, Sortie, SortieError, SortieStatus, Subtask, SubtaskStatus, Verdict,
-};
+use flightline_core::sortie::{Approval, Sortie, SortieStatus, Subtask, SubtaskStatus, Verdict};
 use flightline_core::text::NoteText;
 use flightline_core::{Code, JsonData, Refusal, Subject};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use self::check::refuse_unresumable;
 use super::claim::refuse_waiting;
 use super::recovered::{Locking, taken_up};
 use super::{ResumePoint, SortieView, view};
@@ -24,6 +25,8 @@ use crate::lock::release::Locks;
 use crate::mail::progress::post_progress;
 use crate::mission::{begin_if_pending, short};
 use crate::op_context::OpContext;
+
+pub(crate) use self::check::{check_move, check_owner, refuse_open_errors};
 
 /// Moves a sortie.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -149,80 +152,6 @@ impl Operation for ChangeSortie {
             ..view
         })
     }
-}
-
-/// Whether a sortie may move to `to`; says which moves are legal.
-pub(crate) fn check_move(sortie: &Sortie, to: SortieStatus, verb: &str) -> Result<()> {
-    if sortie.status.next().contains(&to) {
-        return Ok(());
-    }
-    let (id, title, status) = (short(sortie.id), &sortie.title, sortie.status.as_str());
-    let legal: Vec<&str> = sortie
-        .status
-        .next()
-        .iter()
-        .map(|status| status.as_str())
-        .collect();
-    let unclaimed = sortie.status == SortieStatus::Pending;
-    let why = if unclaimed {
-        "it is pending and not claimed".to_owned()
-    } else {
-        format!("it is {status}")
-    };
-    let hint = match sortie.status {
-        SortieStatus::Pending => {
-            format!("claim it first with `fleet sortie claim {id} --agent NAME`")
-        }
-        SortieStatus::Assigned => format!("begin it first with `fleet sortie start {id}`"),
-        SortieStatus::Blocked => format!("unblock it first with `fleet sortie unblock {id}`"),
-        SortieStatus::InProgress
-        | SortieStatus::Completed
-        | SortieStatus::Failed
-        | SortieStatus::Skipped => {
-            format!("from {status} it may become: {}", legal.join(", "))
-        }
-    };
-    Err(Refusal::new(
-        Code::IllegalTransition,
-        format!("cannot {verb} {id} (\"{title}\"): {why}"),
-    )
-    .hint(hint)
-    .details(json!({ "status": status, "legal": legal }))
-    .into())
-}
-
-/// Refuses an agent that acts on another's sortie. People and dispatch may.
-pub(crate) fn check_owner(ctx: &mut OpContext<'_, '_>, sortie: &Sortie, verb: &str) -> Result<()> {
-    let Some(agent) = ctx.agent.clone() else {
-        return Ok(());
-    };
-    if ctx.is_in_charge() || sortie.assigned_to.is_none() {
-        return Ok(());
-    }
-    let Some(owner) = sortie.assigned_to.filter(|owner| *owner != agent.id) else {
-        let taken_in = sortie.assigned_epoch.unwrap_or(agent.epoch);
-        // An agent back in a new session keeps its work; an older session was refused before.
-        debug_assert!(
-            taken_in <= agent.epoch,
-            "a sortie cannot be taken by an incarnation to come"
-        );
-        return Ok(());
-    };
-    let owner = ctx.agent_name(owner)?;
-    Err(Refusal::new(
-        Code::NotYours,
-        format!(
-            "{} cannot {verb} {} (\"{}\"): it is {owner}'s",
-            agent.name,
-            short(sortie.id),
-            sortie.title
-        ),
-    )
-    .hint(format!(
-        "ask with `fleet mail send --to {owner} --subject \"…\"`"
-    ))
-    .details(json!({ "owner": owner }))
-    .into())
 }
 
 enum Giving {
@@ -395,44 +324,6 @@ fn resume(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie) -> Result<SortieView>
         resume: Some(ResumePoint::of(&view)),
         ..view
     })
-}
-
-/// Seed B's rule: it must be marked as resumable, and be in progress or blocked.
-fn refuse_unresumable(sortie: &Sortie) -> Result<()> {
-    let (id, status) = (short(sortie.id), sortie.status.as_str());
-    let instead = match sortie.status {
-        SortieStatus::InProgress | SortieStatus::Blocked if sortie.resumable => return Ok(()),
-        SortieStatus::InProgress | SortieStatus::Blocked => format!(
-            "start over with `fleet sortie release {id}`, or mark it with `fleet sortie update {id} --resumable true`"
-        ),
-        SortieStatus::Pending | SortieStatus::Failed | SortieStatus::Skipped => {
-            format!(
-                "claim it with `fleet sortie claim {id} --agent NAME`, which hands over the remaining work"
-            )
-        }
-        SortieStatus::Assigned => format!("begin it with `fleet sortie start {id}`"),
-        SortieStatus::Completed => {
-            format!("send it back first with `fleet sortie reject {id} --reason \"…\"`")
-        }
-    };
-    let (why, hint) = match sortie.status {
-        SortieStatus::InProgress | SortieStatus::Blocked => ("marked as not resumable", instead),
-        SortieStatus::Pending
-        | SortieStatus::Assigned
-        | SortieStatus::Completed
-        | SortieStatus::Failed
-        | SortieStatus::Skipped => (
-            status,
-            format!("only a sortie that is in progress or blocked can be resumed; {instead}"),
-        ),
-    };
-    Err(Refusal::new(
-        Code::IllegalTransition,
-        format!("cannot resume {id} (\"{}\"): it is {why}", sortie.title),
-    )
-    .hint(hint)
-    .details(json!({ "status": status, "resumable": sortie.resumable }))
-    .into())
 }
 
 fn complete(
@@ -636,35 +527,6 @@ fn judge(
         checkpoint,
         ..view(ctx, sortie)?
     })
-}
-
-pub(crate) fn refuse_open_errors(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
-    let errors = ctx.tx.find::<SortieError>(Find::Parent(&sortie.key()))?;
-    let open: Vec<&SortieError> = errors
-        .iter()
-        .filter(|error| error.blocking && error.cleared_at.is_none())
-        .collect();
-    let Some(first) = open.first() else {
-        return Ok(());
-    };
-    let id = short(sortie.id);
-    Err(Refusal::new(
-        Code::IllegalTransition,
-        format!(
-            "{id} (\"{}\") still has {} blocking: {}",
-            sortie.title,
-            if open.len() == 1 {
-                "an error".to_owned()
-            } else {
-                format!("{} errors", open.len())
-            },
-            first.message
-        ),
-    )
-    .hint(format!(
-        "when it is dealt with: `fleet sorties error {id} --clear`"
-    ))
-    .into())
 }
 
 /// The answer to a request that changes nothing.
