@@ -21,9 +21,9 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::move_mail;
 use crate::op_context::{OpContext, agent_named, check_new_name, new_agent};
+use crate::recovery::dispatch::announce_dispatch;
 use crate::recovery::follow::{follow, given_in};
 use crate::recovery::locked_verdict;
-use crate::recovery::resume::announce_dispatch;
 
 /// Gives the work, the locks and the mail of an agent that crashed to another, and retires it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,28 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use flightline_core::agent::{Agent, Role};
+use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
 use flightline_core::event::EventType;
 use flightline_core::file_system::TreeNow;
 use flightline_core::lock::Lock;
-use flightline_core::message::{Delivery, DeliveryState, MessageKind};
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::recovery::{AnalysedAt, Analysis, RecoveryContext};
 use flightline_core::setting::{Recovery, RecoveryKind};
-use flightline_core::sortie::{Interruption, Sortie, SortieStatus};
 use flightline_core::{
-    AgentId, CheckpointId, Code, Kind, MissionId, Name, RecoveryId, Refusal, SortieId, Subject,
+    AgentId, CheckpointId, Code, MissionId, Name, RecoveryId, Refusal, SortieId,
 };
-use flightline_store::{Actor, Find};
+use flightline_store::Actor;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::aftermath::{DoubtfulEffect, changed_since, in_doubt, what_is_left};
 use super::claims::compare;
-use super::detect::is_offer;
-use super::locks::{locked_for, regrant, release_locks};
+use super::dispatch::take_dispatch;
+use super::locks::{regrant, release_locks};
 use super::options::{Choices, Chosen};
+use super::requeue::{requeue_mail, requeue_sorties};
 use super::rewind::rewind;
 use super::start::{SessionStart, start_from};
 use super::{AgentVerdict, PassedOver, locked_verdicts, newest_sound};
@@ -32,11 +31,10 @@ use crate::agent::session::end_session;
 use crate::checkpoint::mend::heal;
 use crate::checkpoint::take::{NewCheckpoint, context};
 use crate::checkpoint::trigger::try_take;
-use crate::checkpoint::{Contents, find, load, readable, refuse_newer};
+use crate::checkpoint::{Contents, find, load, refuse_newer};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, to_json};
 use crate::mail::deadline::notice_overdue;
-use crate::mail::{hand_over, notice};
 use crate::mission::{save_transition, short};
 use crate::op_context::OpContext;
 use crate::status::Attention;
@@ -498,95 +496,6 @@ pub(super) fn settle(ctx: &mut OpContext<'_, '_>, settling: Settling) -> Result<
     })
 }
 
-fn requeue_sorties(
-    ctx: &mut OpContext<'_, '_>,
-    mission: &Mission,
-    verdicts: &[AgentVerdict],
-    then: &[Lock],
-    taken_from: &mut BTreeSet<AgentId>,
-) -> Result<Vec<String>> {
-    let mut requeued = Vec::new();
-    for verdict in verdicts.iter().filter(|verdict| verdict.is_gone()) {
-        // Of other missions not even the documents are read: one that is damaged is no reason to stop.
-        let (mut held, _) = readable::<Lock>(ctx.tx, Find::Agent(verdict.agent.id))?;
-        let held_then = then.iter().filter(|lock| lock.held_by == verdict.agent.id);
-        held.extend(held_then.cloned());
-        let mut rows = ctx.tx.rows(Kind::Sortie, Find::Agent(verdict.agent.id))?;
-        rows.retain(|row| row.mission.as_deref() == Some(&*mission.key()));
-        for row in rows {
-            let Some(mut sortie) = ctx.tx.get::<Sortie>(&row.id)? else {
-                continue;
-            };
-            if !sortie.status.is_held() {
-                continue;
-            }
-            sortie.status = SortieStatus::Pending;
-            sortie.assigned_to = None;
-            sortie.assigned_epoch = None;
-            sortie.assigned_at = None;
-            sortie.updated_at = ctx.now();
-            sortie.interrupted = Some(Interruption {
-                owner: verdict.agent.name.clone(),
-                at: ctx.now(),
-                locks: locked_for(&sortie, &held),
-                blocked_reason: sortie.blocked_reason.take(),
-            });
-            let data = json!({ "from": verdict.agent.name, "reason": verdict.liveness.evidence, "attempt": sortie.attempts + 1 });
-            ctx.tx.set(EventType::SortieRequeued, &sortie, &data)?;
-            taken_from.insert(verdict.agent.id);
-            requeued.push(sortie.id.to_string());
-        }
-    }
-    Ok(requeued)
-}
-
-/// Mail that was read and not acknowledged comes again, for everybody who may have lost it. What was
-/// acknowledged is never queued again, and an offer to recover is taken by recovering.
-fn requeue_mail(
-    ctx: &mut OpContext<'_, '_>,
-    mission: &Mission,
-    verdicts: &[AgentVerdict],
-) -> Result<()> {
-    let find = Find::Mission(mission.id);
-    let messages = ctx.tx.rows(Kind::Message, find)?;
-    let offers: BTreeSet<String> = messages
-        .into_iter()
-        .filter(|row| row.status == MessageKind::Notice.as_str())
-        .filter(|row| row.name.as_deref().is_some_and(is_offer))
-        .map(|row| row.id)
-        .collect();
-    for mut delivery in ctx.tx.find::<Delivery>(find)? {
-        if matches!(delivery.state, DeliveryState::Acknowledged { .. }) {
-            continue;
-        }
-        if offers.contains(&delivery.message_id.to_string()) {
-            delivery.state = DeliveryState::Acknowledged { at: ctx.now() };
-            let data = json!({ "reason": "recovered" });
-            ctx.tx.set(EventType::MessageSettled, &delivery, &data)?;
-            continue;
-        }
-        match delivery.state {
-            DeliveryState::Pending => {}
-            DeliveryState::Delivered { .. } => {
-                let active = verdicts.iter().any(|verdict| {
-                    verdict.agent.id == delivery.to
-                        && verdict.liveness.life == flightline_core::liveness::Life::Active
-                });
-                if !active {
-                    delivery.state = DeliveryState::Pending;
-                    ctx.tx.set(
-                        EventType::MessageRequeued,
-                        &delivery,
-                        &json!({ "reason": "recovered" }),
-                    )?;
-                }
-            }
-            DeliveryState::Acknowledged { .. } => {}
-        }
-    }
-    Ok(())
-}
-
 /// The agents whose absence this recovery has dealt with: those from whom something was taken, and the mission's
 /// coordinator if it is gone.
 fn gone_from(
@@ -617,66 +526,6 @@ fn fence(
         end_session(ctx.tx, &mut agent)?;
         let data = json!({ "reason": verdict.liveness.evidence, "epoch": agent.epoch });
         ctx.tx.set(EventType::AgentSessionEnded, &agent, &data)?;
-    }
-    Ok(())
-}
-
-/// A dispatch that recovers a mission whose own is gone takes its place, and gets the mail that one never
-/// acknowledged; those who live are told.
-fn take_dispatch(
-    ctx: &mut OpContext<'_, '_>,
-    mission: &mut Mission,
-    verdicts: &[AgentVerdict],
-) -> Result<Option<AgentId>> {
-    let Some(me) = ctx
-        .agent
-        .clone()
-        .filter(|agent| agent.role == Role::Dispatch)
-    else {
-        return Ok(None);
-    };
-    if mission.dispatch == Some(me.id) {
-        return Ok(None);
-    }
-    let theirs = verdicts
-        .iter()
-        .find(|verdict| Some(verdict.agent.id) == mission.dispatch);
-    if theirs.is_some_and(|verdict| !verdict.is_gone()) {
-        return Ok(None);
-    }
-    let before = mission.dispatch.replace(me.id);
-    mission.updated_at = ctx.now();
-    ctx.tx.set(
-        EventType::DispatchChanged,
-        mission,
-        &json!({ "to": me.name }),
-    )?;
-    if let Some(before) = before {
-        hand_over(ctx, mission.id, before, &me)?;
-    }
-    let alive = verdicts.iter().filter(|verdict| !verdict.is_gone());
-    announce_dispatch(ctx, mission, &me, alive.map(|verdict| &verdict.agent))?;
-    Ok(theirs.and(before))
-}
-
-/// Tells agents who coordinates a mission from now on.
-pub(crate) fn announce_dispatch<'a>(
-    ctx: &mut OpContext<'_, '_>,
-    mission: &Mission,
-    me: &Agent,
-    others: impl Iterator<Item = &'a Agent>,
-) -> Result<()> {
-    for agent in others.filter(|agent| agent.id != me.id && agent.epoch > 0) {
-        notice(
-            ctx,
-            agent.clone(),
-            &format!(
-                "dispatch_changed: {} now coordinates {}",
-                me.name, mission.title
-            ),
-            "Report to it from now on.",
-            Some(mission.id),
-        )?;
     }
     Ok(())
 }
