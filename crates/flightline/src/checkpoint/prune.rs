@@ -1,5 +1,7 @@
 //! Retention: policy → plan → apply.
 
+mod space;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,18 +15,20 @@ use flightline_core::retention::{
 };
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
-use flightline_core::{CheckpointId, Kind, MissionId, Time};
-use flightline_store::{Actor, Compaction, Find};
+use flightline_core::{CheckpointId, MissionId, Time};
+use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::clock::{ClockAhead, believed, least_time};
 use super::thin::{PlanThinning, Thinned, plan_thinning, thin};
-use super::{import, load, readable, refuse_newer, tree, unarchived};
-use crate::error::{Error, Result};
+use super::{import, load, readable, refuse_newer, tree};
+use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::op_context::OpContext;
 use crate::store_job::GiveBack;
+
+pub use self::space::FreedSpace;
 
 /// Plans which checkpoints go. Changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -99,51 +103,6 @@ pub struct Pruned {
     /// That the clock is far ahead, where that decides what goes: then it goes by force only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockAhead>,
-}
-
-/// What became of the space that old values took in the store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case", tag = "state")]
-pub enum FreedSpace {
-    /// The store uses it again.
-    #[default]
-    Reusable,
-    /// The file system has it back.
-    Returned {
-        /// Number of bytes, including earlier free space.
-        bytes: u64,
-    },
-    /// The store uses it again; giving it back would be worth it, but not now.
-    Later {
-        /// Why it was not given back.
-        why: String,
-    },
-    /// The database server uses it again after it has cleaned up.
-    Server,
-}
-
-impl FreedSpace {
-    /// Gives free space of a store back, when it is worth it; `loose` bytes are known to be free.
-    #[must_use]
-    pub fn give_back(fleet: &mut Fleet, loose: u64, most: u64) -> Self {
-        let compacted = match fleet.store() {
-            Ok(store) => store.compact(loose, most).map_err(Error::from),
-            Err(error) => Err(error),
-        };
-        match compacted {
-            Ok(Compaction::NotWorthIt) => Self::Reusable,
-            Ok(Compaction::Returned(bytes)) => Self::Returned { bytes },
-            Ok(Compaction::Later(why)) => Self::Later {
-                why: why.to_owned(),
-            },
-            Ok(Compaction::ByServer) => Self::Server,
-            // The space is free all the same: the pruning itself is done.
-            Err(error) => Self::Later {
-                why: error.to_string(),
-            },
-        }
-    }
 }
 
 impl Pruned {
@@ -431,7 +390,7 @@ fn going(plan: &RetentionPlan) -> impl Iterator<Item = CheckpointId> {
     going.map(|candidate| candidate.id)
 }
 
-fn state_of(mission: &Mission) -> MissionCompletion {
+pub(super) fn state_of(mission: &Mission) -> MissionCompletion {
     let ended = matches!(mission.status, MissionStatus::Completed);
     MissionCompletion {
         completed_at: mission.completed_at.filter(|_| ended),
@@ -445,7 +404,10 @@ fn ages(checkpoint: &Checkpoint, policy: &Retention) -> bool {
 }
 
 /// Archives these checkpoints: out of lists, counts and limits, and still there.
-fn archive(ctx: &mut OpContext<'_, '_>, candidates: &[RetentionCandidate]) -> Result<()> {
+pub(super) fn archive(
+    ctx: &mut OpContext<'_, '_>,
+    candidates: &[RetentionCandidate],
+) -> Result<()> {
     for candidate in candidates {
         if let Some(mut checkpoint) = ctx.tx.get::<Checkpoint>(&candidate.id.to_string())? {
             checkpoint.status = CheckpointStatus::Archived;
@@ -455,50 +417,6 @@ fn archive(ctx: &mut OpContext<'_, '_>, candidates: &[RetentionCandidate]) -> Re
         }
     }
     Ok(())
-}
-
-/// Archives what a mission has too many of, where the policy says so: its maximum then holds at any time,
-/// and not only once a day.
-pub(crate) fn archive_surplus(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<()> {
-    let policy = ctx.policy.retention;
-    if policy.surplus != Surplus::Archive {
-        return Ok(());
-    }
-    let counts = ctx.tx.counts(Kind::Checkpoint, Find::Mission(mission.id))?;
-    let archived = CheckpointStatus::Archived.as_str();
-    let listed = counts.iter().filter(|(status, _)| status != archived);
-    if listed.map(|(_, count)| count).sum::<u64>() <= policy.most {
-        return Ok(());
-    }
-    let candidates: Vec<RetentionCandidate> = unarchived(ctx, mission)?
-        .iter()
-        .filter(|checkpoint| refuse_newer(checkpoint).is_ok())
-        .map(candidate_of)
-        .collect();
-    let missions = BTreeMap::from([(mission.id, state_of(mission))]);
-    let plan = plan(&candidates, &missions, &policy, ctx.now());
-    // Housekeeping, no act of the caller that takes a checkpoint.
-    let who = ctx.tx.actor().clone();
-    ctx.tx.act_as(Actor::flightline());
-    archive(ctx, &plan.archive)?;
-    ctx.tx.act_as(who);
-    Ok(())
-}
-
-/// Which of a mission's checkpoints are too many, though their time is not over.
-pub(super) fn surplus_plan(
-    ctx: &mut OpContext<'_, '_>,
-    mission: &Mission,
-) -> Result<Vec<CheckpointId>> {
-    let candidates: Vec<RetentionCandidate> =
-        unarchived(ctx, mission)?.iter().map(candidate_of).collect();
-    let missions = BTreeMap::from([(mission.id, MissionCompletion { completed_at: None })]);
-    let only_surplus = Retention {
-        older_than_ms: Millis::MAX,
-        ..ctx.policy.retention
-    };
-    let plan = plan(&candidates, &missions, &only_surplus, ctx.now());
-    Ok(plan.delete.iter().map(|candidate| candidate.id).collect())
 }
 
 /// A checkpoint as retention sees it, when no damage is known.

@@ -1,12 +1,16 @@
 //! The most checkpoints that a mission keeps: held whenever one is taken, and not only by the next pruning.
 
-use flightline_core::Kind;
+use std::collections::BTreeMap;
+
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason};
 use flightline_core::mission::Mission;
-use flightline_core::retention::{Retention, Surplus};
+use flightline_core::retention::{MissionCompletion, Retention, RetentionCandidate, Surplus, plan};
+use flightline_core::time::Millis;
+use flightline_core::{CheckpointId, Kind};
 use flightline_store::{Actor, Find, SubjectRow};
 
-use super::prune::{archive_surplus, delete_checkpoint, surplus_plan};
+use super::prune::{archive, candidate_of, delete_checkpoint, state_of};
+use super::{refuse_newer, unarchived};
 use crate::error::Result;
 use crate::op_context::OpContext;
 
@@ -64,6 +68,47 @@ pub(super) fn hold_maximum(
 
 fn most_of(policy: &Retention) -> u64 {
     policy.most.max(policy.keep).max(1)
+}
+
+/// Archives what a mission has too many of, where the policy says so: its maximum then holds at any time,
+/// and not only once a day.
+fn archive_surplus(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<()> {
+    let policy = ctx.policy.retention;
+    if policy.surplus != Surplus::Archive {
+        return Ok(());
+    }
+    let counts = ctx.tx.counts(Kind::Checkpoint, Find::Mission(mission.id))?;
+    let archived = CheckpointStatus::Archived.as_str();
+    let listed = counts.iter().filter(|(status, _)| status != archived);
+    if listed.map(|(_, count)| count).sum::<u64>() <= policy.most {
+        return Ok(());
+    }
+    let candidates: Vec<RetentionCandidate> = unarchived(ctx, mission)?
+        .iter()
+        .filter(|checkpoint| refuse_newer(checkpoint).is_ok())
+        .map(candidate_of)
+        .collect();
+    let missions = BTreeMap::from([(mission.id, state_of(mission))]);
+    let plan = plan(&candidates, &missions, &policy, ctx.now());
+    // Housekeeping, no act of the caller that takes a checkpoint.
+    let who = ctx.tx.actor().clone();
+    ctx.tx.act_as(Actor::flightline());
+    archive(ctx, &plan.archive)?;
+    ctx.tx.act_as(who);
+    Ok(())
+}
+
+/// Which of a mission's checkpoints are too many, though their time is not over.
+fn surplus_plan(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<CheckpointId>> {
+    let candidates: Vec<RetentionCandidate> =
+        unarchived(ctx, mission)?.iter().map(candidate_of).collect();
+    let missions = BTreeMap::from([(mission.id, MissionCompletion { completed_at: None })]);
+    let only_surplus = Retention {
+        older_than_ms: Millis::MAX,
+        ..ctx.policy.retention
+    };
+    let plan = plan(&candidates, &missions, &only_surplus, ctx.now());
+    Ok(plan.delete.iter().map(|candidate| candidate.id).collect())
 }
 
 fn delete_surplus(

@@ -1,0 +1,52 @@
+//! What becomes of the space that pruned values took in the store.
+
+use flightline_store::Compaction;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::fleet::Fleet;
+
+/// What became of the space that old values took in the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum FreedSpace {
+    /// The store uses it again.
+    #[default]
+    Reusable,
+    /// The file system has it back.
+    Returned {
+        /// Number of bytes, including earlier free space.
+        bytes: u64,
+    },
+    /// The store uses it again; giving it back would be worth it, but not now.
+    Later {
+        /// Why it was not given back.
+        why: String,
+    },
+    /// The database server uses it again after it has cleaned up.
+    Server,
+}
+
+impl FreedSpace {
+    /// Gives free space of a store back, when it is worth it; `loose` bytes are known to be free.
+    #[must_use]
+    pub fn give_back(fleet: &mut Fleet, loose: u64, most: u64) -> Self {
+        let compacted = match fleet.store() {
+            Ok(store) => store.compact(loose, most).map_err(Error::from),
+            Err(error) => Err(error),
+        };
+        match compacted {
+            Ok(Compaction::NotWorthIt) => Self::Reusable,
+            Ok(Compaction::Returned(bytes)) => Self::Returned { bytes },
+            Ok(Compaction::Later(why)) => Self::Later {
+                why: why.to_owned(),
+            },
+            Ok(Compaction::ByServer) => Self::Server,
+            // The space is free all the same: the pruning itself is done.
+            Err(error) => Self::Later {
+                why: error.to_string(),
+            },
+        }
+    }
+}
