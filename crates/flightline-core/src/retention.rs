@@ -1,17 +1,18 @@
 //! Retention: which checkpoints go, and which old values of the journal. Pure functions from rows and `now`.
 
 mod evidence;
+mod journal;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::{Trigger, section_of};
+use crate::checkpoint::Trigger;
 use crate::id::{CheckpointId, MissionId};
-use crate::subject::Kind;
 use crate::time::{Millis, Time};
 
 pub use evidence::ClockEvidence;
+pub use journal::{KeptCuts, Superseded};
 
 const DAY: Millis = 86_400_000;
 
@@ -286,51 +287,13 @@ fn plan_mission(
     }
 }
 
-/// A value of the journal that a later one has replaced, or that ended with its subject.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Superseded {
-    pub rev: u64,
-    pub next: u64,
-    pub kind: Kind,
-    /// The mission that its subject belonged to when it got this value.
-    pub mission: Option<MissionId>,
-    pub bytes: u64,
-}
-
-/// The revisions that the checkpoints name which stay.
-#[derive(Clone, Debug, Default)]
-pub struct KeptCuts {
-    all: BTreeSet<u64>,
-    of: BTreeMap<MissionId, BTreeSet<u64>>,
-}
-
-impl KeptCuts {
-    /// Adds a checkpoint of `mission` that names `rev`.
-    pub fn add(&mut self, mission: MissionId, rev: u64) {
-        self.all.insert(rev);
-        self.of.entry(mission).or_default().insert(rev);
-    }
-
-    /// Whether one of them needs the value: it was its subject's when that checkpoint was taken, and the
-    /// checkpoint includes the subject. What belongs to the project is in the checkpoints of every mission.
-    #[must_use]
-    pub fn need(&self, value: &Superseded) -> bool {
-        let cuts = match (value.mission, value.kind) {
-            _ if section_of(value.kind).is_none() => None,
-            (Some(mission), _) => self.of.get(&mission),
-            (None, Kind::Agent | Kind::Step | Kind::Lock) => Some(&self.all),
-            (None, _) => None,
-        };
-        cuts.is_some_and(|cuts| cuts.range(value.rev..value.next).next().is_some())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use uuid::Uuid;
 
     use super::*;
+    use crate::subject::Kind;
 
     fn mission(number: u128) -> MissionId {
         MissionId::new(Uuid::from_u128(number))
