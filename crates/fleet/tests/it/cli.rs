@@ -13,6 +13,7 @@ mod endless;
 mod events;
 mod every;
 mod exits;
+mod far;
 mod fences;
 mod front;
 mod hints;

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::cli::synced::Far;
+use crate::cli::far::Far;
 
 /// A server whose answers have no end: where it is, and how much it got rid of.
 fn endless() -> (String, Arc<AtomicUsize>) {

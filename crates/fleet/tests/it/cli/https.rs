@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
 
+use crate::cli::far::Far;
 use crate::cli::front::{Authority, Front};
 use crate::cli::lossy::message;
 use crate::cli::running::{Fleet, Ran};
 use crate::cli::server::Server;
-use crate::cli::synced::Far;
 use crate::cli::world::World;
 
 /// A command that talks to this address, trusting this authority.

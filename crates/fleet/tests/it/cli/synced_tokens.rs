@@ -5,8 +5,8 @@ use std::fs;
 use flightline_testkit::Engine;
 use serde_json::{Value, json};
 
+use crate::cli::far::{Far, token};
 use crate::cli::running::Ran;
-use crate::cli::synced::{Far, token};
 use crate::cli::world::{World, mode};
 
 /// Two projects in one database, and the server of the first, which serves both.
