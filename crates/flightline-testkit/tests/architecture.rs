@@ -5,62 +5,15 @@
     reason = "tests make, read and spoil files as anybody could"
 )]
 
+#[path = "architecture/pages.rs"]
+mod pages;
+#[path = "architecture/source.rs"]
+mod source;
+
 use std::fs;
-use std::path::{Path, PathBuf};
 
-fn crates() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_path_buf()
-}
-
-/// Every Rust file below a folder.
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    files
-}
-
-/// A file's text up to its unit tests.
-fn code(path: &Path) -> String {
-    let text = fs::read_to_string(path).unwrap();
-    let end = text.find("#[cfg(test)]").unwrap_or(text.len());
-    text[..end].to_owned()
-}
-
-/// The dependencies a crate's manifest names under `[dependencies]`.
-fn dependencies(name: &str) -> Vec<String> {
-    let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
-    let section = manifest
-        .split("[dependencies]")
-        .nth(1)
-        .unwrap()
-        .split("\n[")
-        .next()
-        .unwrap();
-    let names = section
-        .lines()
-        .filter_map(|line| line.split(['.', ' ', '=']).next());
-    names
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect()
-}
-
-fn ours(name: &str) -> Vec<String> {
-    let mut found = dependencies(name);
-    found.retain(|name| name.starts_with("flightline") || name == "fleet");
-    found.sort();
-    found
-}
+use pages::{anchor, is_an_example, pages, quoted};
+use source::{code, crates, declared_type, dependencies, ours, rust_files};
 
 #[test]
 fn crates_depend_one_way() {
@@ -382,51 +335,6 @@ fn the_map_is_short() {
     );
 }
 
-/// The pages for those who change the code, and everything below docs/design.
-fn pages() -> Vec<PathBuf> {
-    let root = crates().parent().unwrap().to_path_buf();
-    let named = [
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "STYLE.md",
-        "README.md",
-        "docs/glossary.md",
-        "docs/concepts.md",
-    ];
-    let mut pages: Vec<PathBuf> = named.iter().map(|name| root.join(name)).collect();
-    for folder in ["docs/design", "docs/design/decisions"] {
-        let entries = fs::read_dir(root.join(folder)).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
-        pages.extend(paths.filter(|path| path.extension().is_some_and(|it| it == "md")));
-    }
-    pages
-}
-
-/// What stands between backticks in a page, without its blocks of code.
-fn quoted(page: &str) -> Vec<String> {
-    let mut in_block = false;
-    let mut words = Vec::new();
-    for line in page.lines() {
-        if line.trim_start().starts_with("```") {
-            in_block = !in_block;
-        } else if !in_block {
-            words.extend(line.split('`').skip(1).step_by(2).map(str::to_owned));
-        }
-    }
-    words
-}
-
-/// The name by which a link leads to a heading.
-fn anchor(heading: &str) -> String {
-    let heading = heading.trim_start_matches('#').trim().to_lowercase();
-    let kept = heading.chars().filter_map(|c| match c {
-        ' ' => Some('-'),
-        c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c),
-        _ => None,
-    });
-    kept.collect()
-}
-
 #[test]
 fn every_link_of_the_pages_leads_somewhere() {
     for page in pages() {
@@ -473,11 +381,6 @@ fn every_file_that_the_pages_name_is_there() {
             }
         }
     }
-}
-
-/// A file of a fleet's own work, in an example.
-fn is_an_example(path: &str) -> bool {
-    path.starts_with("src/")
 }
 
 /// A page may also name a module of tests.
@@ -589,19 +492,6 @@ fn what_is_cited_for_the_seeds_is_there() {
         }
         assert!(count > 10, "seed-{seed}.md cites {count} tests");
     }
-}
-
-/// The public types that a line declares: `pub struct Name`, `pub(crate) enum Name` and so on.
-fn declared_type(line: &str) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix("pub")?;
-    let rest = match rest.strip_prefix('(') {
-        Some(limited) => limited.split_once(')')?.1,
-        None => rest,
-    };
-    let (keyword, rest) = rest.strip_prefix(' ')?.split_once(' ')?;
-    let is_type = ["struct", "enum", "trait", "type"].contains(&keyword);
-    let name = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
-    (is_type && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some(name)
 }
 
 /// A type's name leads to one definition in the whole workspace, and says what the type is.

@@ -1,0 +1,71 @@
+//! The crates as texts: their files, their dependencies and the types that they declare.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(super) fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_path_buf()
+}
+
+/// Every Rust file below a folder.
+pub(super) fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// A file's text up to its unit tests.
+pub(super) fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let end = text.find("#[cfg(test)]").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// The dependencies a crate's manifest names under `[dependencies]`.
+pub(super) fn dependencies(name: &str) -> Vec<String> {
+    let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
+    let section = manifest
+        .split("[dependencies]")
+        .nth(1)
+        .unwrap()
+        .split("\n[")
+        .next()
+        .unwrap();
+    let names = section
+        .lines()
+        .filter_map(|line| line.split(['.', ' ', '=']).next());
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+pub(super) fn ours(name: &str) -> Vec<String> {
+    let mut found = dependencies(name);
+    found.retain(|name| name.starts_with("flightline") || name == "fleet");
+    found.sort();
+    found
+}
+
+/// The public types that a line declares: `pub struct Name`, `pub(crate) enum Name` and so on.
+pub(super) fn declared_type(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub")?;
+    let rest = match rest.strip_prefix('(') {
+        Some(limited) => limited.split_once(')')?.1,
+        None => rest,
+    };
+    let (keyword, rest) = rest.strip_prefix(' ')?.split_once(' ')?;
+    let is_type = ["struct", "enum", "trait", "type"].contains(&keyword);
+    let name = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
+    (is_type && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some(name)
+}
