@@ -35,8 +35,9 @@ statements! {
               WHERE project = ?1 AND mission = ?2 AND rev <= ?3 \
               AND actor <> 'flightline' AND subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') \
               ORDER BY rev DESC LIMIT ?4";
+    // The sum keeps PostgreSQL from merging both in the order of revisions, which goes through every event since.
     REMOVALS = "SELECT e.project, e.rev, e.step, e.at, e.kind, e.mission, e.subject_kind, e.subject, e.actor, e.epoch, e.data, e.change, CAST(NULL AS TEXT), e.sha, e.prev, e.seal \
-              FROM subject s JOIN event e ON e.project = s.project AND e.rev = s.gone \
+              FROM subject s JOIN event e ON e.project = s.project AND e.rev = s.gone + 0 \
               WHERE s.project = ?1 AND s.gone IS NOT NULL AND s.gone <= ?3 AND s.kind = ?2 ORDER BY s.gone DESC LIMIT ?4";
     AFTER_ABOVE_WORK = "SELECT project, rev, step, at, kind, mission, subject_kind, subject, actor, epoch, data, change, CAST(NULL AS TEXT), sha, prev, seal FROM event \
              WHERE project = ?1 AND rev > ?2 AND subject_kind IN ('mission', 'checkpoint', 'recovery') ORDER BY rev LIMIT ?3";
