@@ -172,7 +172,10 @@ impl Hasher {
     /// The first bytes of the hash, in hexadecimal.
     #[must_use]
     pub fn beginning(self, bytes: usize) -> String {
-        hex_digits(&self.0.finalize()).take(2 * bytes).collect()
+        let hash = self.0.finalize();
+        let mut text = String::with_capacity(2 * bytes);
+        text.extend(hex_digits(&hash).take(2 * bytes));
+        text
     }
 
     /// Whether the first bytes of the hash are these, in hexadecimal.
