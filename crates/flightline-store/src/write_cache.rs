@@ -5,6 +5,7 @@
 
 mod document_cache;
 mod kind_index;
+mod of_mission;
 mod recent_events;
 
 pub(crate) use document_cache::DocumentCache;
@@ -30,7 +31,7 @@ use crate::table::statements;
 use crate::table::subject::{self, CUT, Find, SubjectRow};
 use crate::value::{Row, params};
 
-use self::kind_index::{KindIndex, Owner};
+use self::kind_index::KindIndex;
 use self::recent_events::{PulseNews, RecentEvents};
 
 statements! {
@@ -191,16 +192,6 @@ impl CachedSubject {
     fn bytes(&self) -> u64 {
         let base = self.base.as_ref().map_or(0, |base| base.text.len());
         (self.text.len() + base) as u64
-    }
-
-    fn owners(&self, named: bool) -> [Option<Owner>; 4] {
-        let row = &self.row;
-        [
-            Some(row.mission.clone().map_or(Owner::Nobody, Owner::Mission)),
-            row.parent.clone().map(Owner::Parent),
-            row.agent.clone().map(Owner::Agent),
-            row.name.clone().filter(|_| named).map(Owner::Named),
-        ]
     }
 }
 
@@ -472,6 +463,22 @@ impl WriteCache {
         Ok(Some(bytes))
     }
 
+    /// How long the texts are that a checkpoint of `mission` names; `None` when one of the kinds is not remembered.
+    pub(crate) fn text_bytes_in_cut(
+        &mut self,
+        driver: &mut dyn Driver,
+        mission: &str,
+    ) -> Result<Option<u64>, StoreError> {
+        let mut bytes = 0;
+        for kind in CUT {
+            match self.index(driver, kind)? {
+                Some(index) => bytes += index.text_bytes_in_cut(kind, mission),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(bytes))
+    }
+
     /// The digest of what a checkpoint of `mission` names, by kind; `None` when one of the kinds is not remembered.
     pub(crate) fn digest(
         &mut self,
@@ -568,9 +575,8 @@ impl WriteCache {
         kind: Kind,
         mission: Option<&str>,
     ) -> Result<Option<Vec<&Arc<CachedSubject>>>, StoreError> {
-        let owner = mission.map_or(Owner::Nobody, |id| Owner::Mission(id.to_owned()));
         let index = self.index(driver, kind)?;
-        Ok(index.map(|index| index.of(&owner)))
+        Ok(index.map(|index| index.of_mission(mission)))
     }
 
     /// Ids from `from` up to, not including, `to`.

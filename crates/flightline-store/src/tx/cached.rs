@@ -86,11 +86,7 @@ impl Tx<'_> {
             return Ok(None);
         };
         match cache.cut_bytes(self.driver)? {
-            Some(all) if all > enough => {
-                let known =
-                    self.cached_in_cut(mission, |_, entry| Some(entry.text.len() as u64))?;
-                Ok(known.map(|known| known.into_iter().sum()))
-            }
+            Some(all) if all > enough => cache.text_bytes_in_cut(self.driver, &mission.to_string()),
             all => Ok(all),
         }
     }

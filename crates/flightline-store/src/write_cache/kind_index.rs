@@ -1,80 +1,160 @@
 //! All remembered subjects of a kind, and how they are found.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use flightline_core::Kind;
 use flightline_core::checkpoint::{KindDigest, Presence, SectionDigest};
 
+use super::of_mission::{InOrder, OfMission};
 use super::{CachedSubject, MOST_BYTES, MOST_ROWS};
-use crate::table::subject::{CUT_OF_ALL, Find};
+use crate::table::subject::{CUT_OF_ALL, Find, SubjectRow};
 
 #[derive(Default)]
 pub(super) struct KindIndex {
     by_id: BTreeMap<String, Arc<CachedSubject>>,
-    /// By what they belong to, in the order in which they were made.
-    by_owner: HashMap<Owner, BTreeSet<(u64, String)>>,
+    by_mission: HashMap<String, OfMission>,
+    of_no_mission: OfMission,
+    by_parent: ByOwner,
+    by_agent: ByOwner,
+    /// Agents are found by their names.
+    by_name: ByOwner,
     named: bool,
     bytes: u64,
     /// How many of them have a text that is damaged, or in the journal alone.
     unsound: u64,
-    /// By mission, of the missions that were asked for.
-    following: HashMap<Option<String>, Following>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Owner {
-    Nobody,
-    Mission(String),
-    Parent(String),
-    Agent(String),
-    /// Itself: agents are found by their names.
-    Named(String),
+/// What a subject is, before a change or after it.
+type Entry<'a> = Option<&'a Arc<CachedSubject>>;
+
+/// Subjects by what they belong to.
+#[derive(Default)]
+struct ByOwner(HashMap<String, InOrder>);
+
+impl ByOwner {
+    fn of(&self, owner: &str) -> Vec<&Arc<CachedSubject>> {
+        let all = self.0.get(owner).into_iter();
+        all.flat_map(InOrder::entries).collect()
+    }
+
+    fn put(
+        &mut self,
+        (before, entry): (Entry<'_>, Entry<'_>),
+        owner_of: fn(&SubjectRow) -> Option<&str>,
+    ) {
+        let owner = |entry: Entry<'_>| entry.and_then(|it| owner_of(&it.row)).map(str::to_owned);
+        if let (Some(before), Some(entry)) = (before, entry)
+            && is_in_place(before, entry)
+            && owner_of(&before.row) == owner_of(&entry.row)
+        {
+            let all = owner_of(&entry.row).and_then(|owner| self.0.get_mut(owner));
+            if let Some(all) = all {
+                all.replace(entry);
+            }
+            return;
+        }
+        if let (Some(owner), Some(before)) = (owner(before), before)
+            && let Some(all) = self.0.get_mut(&owner)
+        {
+            all.remove(before);
+            if all.is_empty() {
+                self.0.remove(&owner);
+            }
+        }
+        if let (Some(owner), Some(entry)) = (owner(entry), entry) {
+            self.0.entry(owner).or_default().insert(entry);
+        }
+    }
+}
+
+/// Whether a value takes the place of the one before among those that were made before and after it.
+fn is_in_place(before: &CachedSubject, entry: &CachedSubject) -> bool {
+    before.row.born == entry.row.born
 }
 
 impl KindIndex {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self {
+            named: kind == Kind::Agent,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn put(
         &mut self,
         id: &str,
         entry: Option<Arc<CachedSubject>>,
     ) -> Option<Arc<CachedSubject>> {
         let before = match &entry {
-            Some(entry) => self.by_id.insert(id.to_owned(), Arc::clone(entry)),
+            Some(entry) => match self.by_id.get_mut(id) {
+                Some(known) => Some(std::mem::replace(known, Arc::clone(entry))),
+                None => self.by_id.insert(id.to_owned(), Arc::clone(entry)),
+            },
             None => self.by_id.remove(id),
         };
         if let Some(before) = &before {
             self.bytes = self.bytes.saturating_sub(before.bytes());
             self.unsound -= u64::from(!before.is_sound());
-            if let Some(following) = self.following.get_mut(&before.row.mission) {
-                following.forget(id, before);
-            }
-            for owner in before.owners(self.named).into_iter().flatten() {
-                if let Some(ids) = self.by_owner.get_mut(&owner) {
-                    ids.remove(&(before.row.born, id.to_owned()));
-                    if ids.is_empty() {
-                        self.by_owner.remove(&owner);
-                    }
-                }
-            }
         }
-        if let Some(entry) = entry {
+        if let Some(entry) = &entry {
             self.bytes += entry.bytes();
             self.unsound += u64::from(!entry.is_sound());
-            if let Some(following) = self.following.get_mut(&entry.row.mission) {
-                following.learn(id, &entry);
-            }
-            for owner in entry.owners(self.named).into_iter().flatten() {
-                let ids = self.by_owner.entry(owner).or_default();
-                ids.insert((entry.row.born, id.to_owned()));
-            }
+        }
+        let change = (before.as_ref(), entry.as_ref());
+        self.put_of_mission(change);
+        self.by_parent.put(change, |row| row.parent.as_deref());
+        self.by_agent.put(change, |row| row.agent.as_deref());
+        if self.named {
+            self.by_name.put(change, |row| row.name.as_deref());
         }
         before
     }
 
-    pub(super) fn of(&self, owner: &Owner) -> Vec<&Arc<CachedSubject>> {
-        let ids = self.by_owner.get(owner).into_iter().flatten();
-        ids.filter_map(|(_, id)| self.by_id.get(id)).collect()
+    fn put_of_mission(&mut self, (before, entry): (Entry<'_>, Entry<'_>)) {
+        if let (Some(before), Some(entry)) = (before, entry)
+            && is_in_place(before, entry)
+            && before.row.mission == entry.row.mission
+        {
+            if let Some(of) = self.of_mission_mut(entry.row.mission.as_deref()) {
+                of.replace(before, entry);
+            }
+            return;
+        }
+        if let Some(before) = before {
+            let mission = before.row.mission.as_deref();
+            if let Some(of) = self.of_mission_mut(mission) {
+                of.remove(before);
+                if let Some(mission) = mission.filter(|_| of.is_empty()) {
+                    self.by_mission.remove(mission);
+                }
+            }
+        }
+        if let Some(entry) = entry {
+            let of = match &entry.row.mission {
+                Some(mission) => self.by_mission.entry(mission.clone()).or_default(),
+                None => &mut self.of_no_mission,
+            };
+            of.insert(entry);
+        }
+    }
+
+    fn of_mission_mut(&mut self, mission: Option<&str>) -> Option<&mut OfMission> {
+        match mission {
+            Some(mission) => self.by_mission.get_mut(mission),
+            None => Some(&mut self.of_no_mission),
+        }
+    }
+
+    /// The subjects of a mission, or of none, oldest first.
+    pub(super) fn of_mission(&self, mission: Option<&str>) -> Vec<&Arc<CachedSubject>> {
+        let of = match mission {
+            Some(mission) => self.by_mission.get(mission),
+            None => Some(&self.of_no_mission),
+        };
+        let all = of.into_iter().flat_map(|of| of.all().entries());
+        all.collect()
     }
 
     pub(super) fn find(&self, find: Find<'_>) -> Vec<&Arc<CachedSubject>> {
@@ -84,17 +164,17 @@ impl KindIndex {
                 all.sort_by(|a, b| age(a).cmp(&age(b)));
                 all
             }
-            Find::Mission(mission) => self.of(&Owner::Mission(mission.to_string())),
-            Find::Parent(parent) => self.of(&Owner::Parent(parent.to_owned())),
-            Find::Agent(agent) => self.of(&Owner::Agent(agent.to_string())),
+            Find::Mission(mission) => self.of_mission(Some(&mission.to_string())),
+            Find::Parent(parent) => self.by_parent.of(parent),
+            Find::Agent(agent) => self.by_agent.of(&agent.to_string()),
             Find::AgentStatus(agent, status) => {
-                let mut of = self.of(&Owner::Agent(agent.to_string()));
+                let mut of = self.by_agent.of(&agent.to_string());
                 of.retain(|entry| entry.row.status == status);
                 of
             }
-            Find::AgentName(name) => self.of(&Owner::Named(name.to_owned())),
+            Find::AgentName(name) => self.by_name.of(name),
             Find::EffectKey(mission, key) => {
-                let mut of = self.of(&Owner::Mission(mission.to_string()));
+                let mut of = self.of_mission(Some(&mission.to_string()));
                 of.retain(|entry| entry.row.name.as_deref() == Some(key));
                 of
             }
@@ -126,20 +206,25 @@ impl KindIndex {
         self.by_id.len() as u64 > MOST_ROWS * 2 || self.bytes > MOST_BYTES * 2
     }
 
-    pub(super) fn new(kind: Kind) -> Self {
-        Self {
-            named: kind == Kind::Agent,
-            ..Self::default()
-        }
-    }
-
     pub(super) fn get(&self, id: &str) -> Option<&Arc<CachedSubject>> {
         self.by_id.get(id)
     }
 
-    /// How long their texts are in all.
+    /// How long their texts are in all, with the whole values that the next ones are told against.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// How long the texts are that a checkpoint of `mission` names of this kind.
+    pub(super) fn text_bytes_in_cut(&self, kind: Kind, mission: &str) -> u64 {
+        let of_mission = self
+            .by_mission
+            .get(mission)
+            .map_or(0, OfMission::text_bytes);
+        match CUT_OF_ALL.contains(&kind) {
+            true => of_mission + self.of_no_mission.text_bytes(),
+            false => of_mission,
+        }
     }
 
     pub(super) fn is_sound(&self) -> bool {
@@ -156,47 +241,29 @@ impl KindIndex {
         self.by_id.range::<str, _>(bounds).map(|(id, _)| id)
     }
 
-    /// What follows the subjects of a mission, or those of none, from now on.
-    fn follow(&mut self, mission: Option<&str>) -> &mut Following {
-        let mission = mission.map(str::to_owned);
-        if !self.following.contains_key(&mission) {
-            let owner = mission.clone().map_or(Owner::Nobody, Owner::Mission);
-            let mut following = Following::default();
-            for entry in self.of(&owner) {
-                following.learn(&entry.row.id, entry);
-            }
-            self.following.insert(mission.clone(), following);
-        }
-        self.following.entry(mission).or_default()
-    }
-
     /// The digest of what a checkpoint of `mission` names of this kind.
     pub(super) fn digest(&mut self, kind: Kind, mission: &str) -> SectionDigest {
-        let of_all = CUT_OF_ALL.contains(&kind) && self.by_owner.contains_key(&Owner::Nobody);
-        let owner = Owner::Mission(mission.to_owned());
-        let of_mission = self.by_owner.contains_key(&owner);
-        let from = match (of_all, of_mission) {
+        let of_all = CUT_OF_ALL.contains(&kind) && !self.of_no_mission.is_empty();
+        let Self {
+            by_id,
+            by_mission,
+            of_no_mission,
+            ..
+        } = self;
+        let line = |id: &str| by_id.get(id).map(|entry| line(entry));
+        match (of_all, by_mission.get_mut(mission)) {
             // Those that are of this mission and those that are of none are hashed together: there are few of such kinds.
-            (true, true) => {
-                let (mut digest, both) = (KindDigest::default(), [owner, Owner::Nobody]);
-                for entry in both.iter().flat_map(|owner| self.of(owner)) {
+            (true, Some(of_mission)) => {
+                let mut digest = KindDigest::default();
+                let both = of_mission.all().entries();
+                for entry in both.chain(of_no_mission.all().entries()) {
                     digest.touch(&entry.row.id, Presence::There);
                 }
-                return digest.finish(kind, |id| self.by_id.get(id).map(|entry| line(entry)));
+                digest.finish(kind, line)
             }
-            (true, false) => None,
-            (false, _) => Some(mission),
-        };
-        self.follow(from);
-        let Self {
-            by_id, following, ..
-        } = self;
-        match following.get_mut(&from.map(str::to_owned)) {
-            Some(following) => {
-                let digest = &mut following.digest;
-                digest.finish(kind, |id| by_id.get(id).map(|entry| line(entry)))
-            }
-            None => SectionDigest::default(),
+            (true, None) => of_no_mission.digest(kind, line),
+            (false, Some(of_mission)) => of_mission.digest(kind, line),
+            (false, None) => SectionDigest::default(),
         }
     }
 
@@ -207,53 +274,20 @@ impl KindIndex {
         status: &str,
         limit: usize,
     ) -> Vec<&Arc<CachedSubject>> {
-        self.follow(Some(mission));
-        let following = self.following.get(&Some(mission.to_owned()));
-        let ids = following.and_then(|it| it.by_status.get(status));
-        let ids = ids.into_iter().flatten().take(limit);
-        ids.filter_map(|(_, id)| self.by_id.get(id)).collect()
+        let of = self.by_mission.get_mut(mission).into_iter();
+        let ids = of.flat_map(|of| of.of_status(status)).take(limit);
+        ids.filter_map(|id| self.by_id.get(id)).collect()
     }
 
     /// How many subjects of a mission there are of each status.
     pub(super) fn counts(&mut self, mission: &str) -> Vec<(String, u64)> {
-        let by_status = &self.follow(Some(mission)).by_status;
-        let counts = by_status.iter();
-        counts
-            .map(|(status, ids)| (status.clone(), ids.len() as u64))
-            .collect()
+        let of = self.by_mission.get_mut(mission);
+        of.map_or_else(Vec::new, OfMission::counts)
     }
 }
 
 fn line(entry: &CachedSubject) -> (u64, &str) {
     (entry.row.rev, &entry.row.sha)
-}
-
-/// The digests that follow each change of the subjects of one mission, or of those without one, once they were asked for.
-#[derive(Default)]
-struct Following {
-    digest: KindDigest,
-    /// In the order in which they were made.
-    by_status: BTreeMap<String, BTreeSet<(u64, String)>>,
-}
-
-impl Following {
-    fn learn(&mut self, id: &str, entry: &CachedSubject) {
-        self.digest.touch(id, Presence::There);
-        let of_status = self.by_status.entry(entry.row.status.clone());
-        of_status
-            .or_default()
-            .insert((entry.row.born, id.to_owned()));
-    }
-
-    fn forget(&mut self, id: &str, entry: &CachedSubject) {
-        self.digest.touch(id, Presence::Gone);
-        if let Some(ids) = self.by_status.get_mut(&entry.row.status) {
-            ids.remove(&(entry.row.born, id.to_owned()));
-            if ids.is_empty() {
-                self.by_status.remove(&entry.row.status);
-            }
-        }
-    }
 }
 
 /// What puts subjects into the order in which they were made.
