@@ -23,6 +23,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
     [
         backup::STATEMENTS,
         event::STATEMENTS,
+        event::state::STATEMENTS,
         overview::STATEMENTS,
         project::STATEMENTS,
         pulse::STATEMENTS,
