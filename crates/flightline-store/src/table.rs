@@ -29,6 +29,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         pulse::STATEMENTS,
         request::STATEMENTS,
         subject::STATEMENTS,
+        subject::cut::STATEMENTS,
         watch::STATEMENTS,
         crate::copy::STATEMENTS,
         crate::fleet_counts::STATEMENTS,
