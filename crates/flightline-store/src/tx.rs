@@ -1,11 +1,13 @@
 //! A transaction: the only way to the tables.
 
 mod cached;
+mod events;
 mod history;
 pub(crate) mod neighbours;
 mod overview;
 mod queries;
 mod side_tables;
+mod state;
 mod trace;
 
 pub use cached::NewestWork;
@@ -13,15 +15,13 @@ pub(crate) use trace::{EventMark, Trace};
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use flightline_core::checkpoint::{Digest, DigestLine, SectionDigest, sections};
-use flightline_core::event::{Change, Event, EventType, HAPPENED_AT, sha256_hex};
+use flightline_core::event::{Change, EventType, HAPPENED_AT, sha256_hex};
 use flightline_core::text::read_stored;
 use flightline_core::time::Uptime;
-use flightline_core::{Kind, MissionId, Subject, Time};
+use flightline_core::{Kind, Subject, Time};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
@@ -31,7 +31,7 @@ use crate::engine::{Anchor, Driver};
 use crate::error::StoreError;
 use crate::loss::Loss;
 use crate::mend::Damage;
-use crate::table::event::{EventFilter, EventsRead, NewEvent, StoredEvent, ValuesAt};
+use crate::table::event::NewEvent;
 use crate::table::project::ProjectRow;
 use crate::table::subject::NewValue;
 use crate::table::{event, subject};
@@ -114,7 +114,7 @@ impl Tx<'_> {
     }
 
     /// From now on, events tell of what happened at `at`, never later than now: values get that time, and each event
-    /// says it ([`Event::happened_at`]). The journal keeps its own. Returns the time set before.
+    /// says it ([`Event::happened_at`](flightline_core::event::Event::happened_at)). The journal keeps its own. Returns the time set before.
     pub fn happen_at(&mut self, at: Option<Time>) -> Option<Time> {
         let at = at.map(|at| at.min(self.now));
         std::mem::replace(&mut self.happened, at)
@@ -385,112 +385,6 @@ impl Tx<'_> {
         self.project.rev
     }
 
-    /// Every subject's value at `rev`; a revision in the middle of a request counts as the one before
-    /// the request. Each text is checked against its hash; one that is damaged is read from its subject's
-    /// row where that holds the same value, and noticed. Fails when no copy of a value is sound, or one that is needed was
-    /// thinned away. Events whose loss leaves an older value here are noticed.
-    pub fn state_at(
-        &mut self,
-        rev: u64,
-        mission: Option<MissionId>,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
-        let whole = event::whole_step(self.driver, &self.project.id, rev)?;
-        let state = match event::state_at(self.driver, &self.project.id, whole, mission) {
-            Err(StoreError::Thinned { subject, rev, .. }) => {
-                let nearest = subject::nearest(self.driver, &self.project.id, rev, mission)?;
-                return Err(StoreError::Thinned {
-                    subject,
-                    rev,
-                    nearest,
-                });
-            }
-            state => state?,
-        };
-        self.miss_events(&state, whole)?;
-        self.all_sound(state.values)
-    }
-
-    /// Notices events up to `rev` that are lost, or whose subject or change is damaged, if one of the values is older than it
-    /// should be for that: the command that shows it says so. The first few of them.
-    fn miss_events(&mut self, at: &ValuesAt, rev: u64) -> Result<Vec<u64>, StoreError> {
-        let Some(first) = at.unsure_after else {
-            return Ok(Vec::new());
-        };
-        let (driver, project) = (&mut *self.driver, &self.project.id);
-        let lost = event::lost_between(driver, project, (first, rev), &at.values)?;
-        for rev in &lost {
-            self.miss(Loss::Event { rev: *rev });
-        }
-        Ok(lost.into_iter().collect())
-    }
-
-    fn all_sound(&mut self, values: Vec<StoredEvent>) -> Result<Vec<StoredEvent>, StoreError> {
-        values
-            .into_iter()
-            .map(|value| self.sound_value(value))
-            .collect()
-    }
-
-    /// What a checkpoint of `mission` taken now names: each value by its revision and hash. Reads no
-    /// documents.
-    pub fn lines(&mut self, mission: MissionId) -> Result<Vec<DigestLine>, StoreError> {
-        match self.cached_lines(mission)? {
-            Some(known) => Ok(known),
-            None => subject::lines(self.driver, &self.project.id, mission),
-        }
-    }
-
-    /// The sections of a checkpoint of `mission` taken now, as new ones have them. Where the last values are remembered, what
-    /// changed since the last time is hashed, and nothing else.
-    pub fn sections(
-        &mut self,
-        mission: MissionId,
-    ) -> Result<BTreeMap<String, SectionDigest>, StoreError> {
-        match self.cached_sections(mission)? {
-            Some(known) => Ok(known),
-            None => Ok(sections(self.lines(mission)?, Digest::NEW)),
-        }
-    }
-
-    /// The values that a checkpoint of `mission` names when it is taken now, by kind and id; none when the copy of one
-    /// in its subject's row is damaged: then [`Tx::values_at`] knows where another is.
-    pub fn values_now(
-        &mut self,
-        mission: MissionId,
-    ) -> Result<Option<Vec<StoredEvent>>, StoreError> {
-        if let Some(known) = self.cached_cut(mission)? {
-            return Ok(Some(known));
-        }
-        let values = subject::cut_now(self.driver, &self.project.id, mission)?;
-        let sound = values
-            .iter()
-            .all(|value| sha256_hex(&value.text) == value.sha);
-        Ok(sound.then_some(values))
-    }
-
-    /// The values that a checkpoint of `mission` at exactly `rev` names, each checked and read as in
-    /// [`Tx::state_at`].
-    pub fn values_at(
-        &mut self,
-        rev: u64,
-        mission: MissionId,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
-        let found = event::values_at(self.driver, &self.project.id, rev, mission)?;
-        self.all_sound(found.values)
-    }
-
-    /// The values of [`Tx::values_at`], and the revisions of lost events for which one of them may be older than it should be;
-    /// they are noticed, too.
-    pub fn values_and_losses_at(
-        &mut self,
-        rev: u64,
-        mission: MissionId,
-    ) -> Result<(Vec<StoredEvent>, Vec<u64>), StoreError> {
-        let found = event::values_at(self.driver, &self.project.id, rev, mission)?;
-        let lost = self.miss_events(&found, rev)?;
-        Ok((self.all_sound(found.values)?, lost))
-    }
-
     /// Marks a place to come back to with [`Tx::roll_back_to`].
     pub fn savepoint(&mut self) -> Result<Savepoint, StoreError> {
         self.driver.savepoint(Anchor::Attempt)?;
@@ -536,87 +430,6 @@ impl Tx<'_> {
     #[must_use]
     pub fn engine(&self) -> &'static str {
         self.driver.name()
-    }
-
-    /// The events that are as they were written. Those that are not are noticed as lost.
-    pub(crate) fn intact<T>(&mut self, listed: EventsRead<T>) -> Vec<T> {
-        for rev in listed.damaged {
-            self.miss(Loss::Event { rev });
-        }
-        listed.events
-    }
-
-    /// Events after `rev`, oldest first. One that is damaged is left out, and hides no other.
-    pub fn events_after(
-        &mut self,
-        rev: u64,
-        filter: &EventFilter,
-    ) -> Result<Vec<Event>, StoreError> {
-        let listed = event::after(self.driver, &self.project.id, rev, filter)?;
-        Ok(self.intact(listed))
-    }
-
-    /// The newest events, newest first.
-    pub fn newest_events(&mut self, filter: &EventFilter) -> Result<Vec<Event>, StoreError> {
-        let listed = event::before(self.driver, &self.project.id, self.project.rev, filter)?;
-        Ok(self.intact(listed))
-    }
-
-    /// The events that took subjects of a kind away, newest first.
-    pub fn removals(&mut self, kind: Kind, limit: u64) -> Result<Vec<Event>, StoreError> {
-        let (project, rev) = (&self.project.id, self.project.rev);
-        let listed = event::removals(self.driver, project, kind, rev, limit)?;
-        Ok(self.intact(listed))
-    }
-
-    /// Events after `rev` about missions, checkpoints and recoveries, not about the work itself, oldest
-    /// first.
-    pub fn events_above_work(&mut self, rev: u64, limit: u64) -> Result<Vec<Event>, StoreError> {
-        let listed = event::after_above_work(self.driver, &self.project.id, rev, limit)?;
-        Ok(self.intact(listed))
-    }
-
-    /// The newest events about one subject, newest first.
-    pub fn events_of(
-        &mut self,
-        kind: Kind,
-        id: &str,
-        limit: u64,
-    ) -> Result<Vec<Event>, StoreError> {
-        let listed = event::of_subject(self.driver, &self.project.id, kind, id, limit)?;
-        Ok(self.intact(listed))
-    }
-
-    /// The revision of a subject's last change, also when that took it away.
-    pub fn changed(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, StoreError> {
-        match self.cached_change(kind, id)? {
-            Some(known) => Ok(Some(known)),
-            None => subject::changed(self.driver, &self.project.id, kind, id),
-        }
-    }
-
-    /// The last revision that was written at this time or before; 0 when there was none.
-    pub fn rev_at(&mut self, at: Time) -> Result<u64, StoreError> {
-        event::rev_at(self.driver, &self.project.id, at)
-    }
-
-    pub fn has_events_between(&mut self, from: Time, to: Time) -> Result<bool, StoreError> {
-        event::any_between(self.driver, &self.project.id, from, to)
-    }
-
-    /// The revision of the last work on a mission. That a context was compacted is none.
-    pub fn last_work_rev(&mut self, mission: MissionId) -> Result<Option<u64>, StoreError> {
-        event::last_work(self.driver, &self.project.id, &mission.to_string())
-    }
-
-    /// How many events came after `rev`.
-    pub fn events_since(&mut self, rev: u64) -> Result<u64, StoreError> {
-        let (project, first) = (&self.project.id, rev.saturating_add(1));
-        event::between(self.driver, project, first, self.project.rev)
-    }
-
-    pub fn event_count(&mut self) -> Result<u64, StoreError> {
-        event::count(self.driver, &self.project.id)
     }
 }
 

@@ -257,4 +257,12 @@ impl Tx<'_> {
             None => subject::ids_between(self.driver, &self.project.id, kind, from, to),
         }
     }
+
+    /// The revision of a subject's last change, also when that took it away.
+    pub fn changed(&mut self, kind: Kind, id: &str) -> Result<Option<u64>, StoreError> {
+        match self.cached_change(kind, id)? {
+            Some(known) => Ok(Some(known)),
+            None => subject::changed(self.driver, &self.project.id, kind, id),
+        }
+    }
 }
