@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{MIGRATIONS, Postgres};
+use super::Postgres;
+use super::opening::MIGRATIONS;
 use crate::engine::Driver as _;
 use crate::error::StoreError;
 
