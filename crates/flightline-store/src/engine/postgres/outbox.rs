@@ -1,9 +1,12 @@
 //! Writes whose result no caller needs. Each would be a round trip to the server; here they wait until something has to
 //! see them, and then travel together, many rows in one statement.
 
+mod statement;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use self::statement::{AskedRows, conflict, inserted, is_insert, last_changes};
 use crate::engine::{Anchor, written_table};
 use crate::value::SqlValue;
 
@@ -95,7 +98,7 @@ impl Outbox {
             Letter::Write(write) => {
                 let table = written_table(write.sql);
                 query.contains(table)
-                    && match asked.get_or_insert_with(|| Asked::by(query)) {
+                    && match asked.get_or_insert_with(|| AskedRows::by(query)) {
                         Some(asked) => table == asked.table && !write.is_apart(asked, params),
                         None => true,
                     }
@@ -265,7 +268,7 @@ impl Write {
     }
 
     /// Whether its row cannot be among those that are asked for with these parameters.
-    fn is_apart(&self, asked: &Asked<'_>, params: &[SqlValue]) -> bool {
+    fn is_apart(&self, asked: &AskedRows<'_>, params: &[SqlValue]) -> bool {
         let asked_for = |column: &str| {
             let (_, number) = asked.equal.iter().find(|(asked, _)| *asked == column)?;
             params.get(number.checked_sub(1)?)
@@ -273,27 +276,6 @@ impl Write {
         let mut fixed = self.fixed().into_iter();
         fixed.any(|(column, value)| asked_for(column).is_some_and(|asked| asked != value))
     }
-}
-
-/// The columns of an insert, and the value of each.
-fn inserted(sql: &str) -> Vec<(&str, &str)> {
-    let parts = sql.split_once('(').and_then(|(_, rest)| {
-        let (columns, rest) = rest.split_once(") VALUES (")?;
-        let (values, _) = rest.split_once(')')?;
-        Some(columns.split(", ").zip(values.split(", ")))
-    });
-    parts.into_iter().flatten().collect()
-}
-
-/// The columns that an insert changes where the row is there already, if each becomes what the insert says, whatever it was.
-fn last_changes(sql: &str) -> Option<Vec<&str>> {
-    let (_, changes) = sql.split_once(" DO UPDATE SET ")?;
-    let changes = changes.split(", ").map(|change| {
-        let (column, value) = change.split_once(" = ")?;
-        let is_last = value.strip_prefix("excluded.") == Some(column) || value == "NULL";
-        is_last.then_some(column)
-    });
-    changes.collect()
 }
 
 /// What one insert says that leaves a row as two would have: columns that the second does not change are the first's.
@@ -310,63 +292,6 @@ fn merged(sql: &str, first: &[SqlValue], mut second: Vec<SqlValue>) -> Vec<SqlVa
         }
     }
     second
-}
-
-/// The one table that a query asks, and the columns that equal a parameter, by its number, in whatever it finds.
-struct Asked<'a> {
-    table: &'a str,
-    equal: Vec<(&'a str, usize)>,
-}
-
-/// The text of a subject that the journal alone keeps: of an event that was written together with the subject's row.
-const OF_LAST_CHANGE: &str =
-    "(SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)";
-
-impl<'a> Asked<'a> {
-    /// Nothing when that cannot be read from the query: it asks more than one table, or has alternatives.
-    fn by(query: &'a str) -> Option<Self> {
-        let query = match query.split_once(OF_LAST_CHANGE) {
-            Some((_, rest)) => rest,
-            None => query.strip_prefix("SELECT ")?,
-        };
-        let (_, asked) = query.split_once(" FROM ")?;
-        let (table, conditions) = asked.split_once(" WHERE ")?;
-        if table.contains([' ', '(', ',']) || query.contains("SELECT ") {
-            return None;
-        }
-        let (mut depth, mut equal) = (0, Vec::new());
-        for condition in conditions.split(" AND ") {
-            let is_outside = depth == 0;
-            depth += condition.matches('(').count();
-            depth = depth.checked_sub(condition.matches(')').count())?;
-            if !is_outside || condition.starts_with('(') {
-                continue;
-            }
-            if condition.contains(" OR ") {
-                return None;
-            }
-            let mut words = condition.split(' ');
-            if let (Some(column), Some("="), Some(value)) =
-                (words.next(), words.next(), words.next())
-                && let Some(number) = value.strip_prefix('?').and_then(|it| it.parse().ok())
-            {
-                equal.push((column, number));
-            }
-        }
-        Some(Self { table, equal })
-    }
-}
-
-fn is_insert(sql: &str) -> bool {
-    sql.starts_with("INSERT INTO ")
-}
-
-/// How many parameters, from the first, say which row it is that may be there already: no statement takes one twice.
-fn conflict(sql: &str) -> usize {
-    let keys = sql
-        .split_once(" ON CONFLICT (")
-        .and_then(|(_, rest)| rest.split(')').next());
-    keys.map_or(0, |keys| keys.split(',').count())
 }
 
 /// An insert for any number of rows, each parameter of which is an array: of these types, by their names. Nothing when it is none.
