@@ -13,6 +13,7 @@ pub mod leftovers;
 pub mod mend;
 pub(crate) mod milestone;
 pub mod prune;
+pub(crate) mod recovery_context;
 pub mod serve;
 mod surplus;
 pub mod take;

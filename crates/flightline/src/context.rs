@@ -29,7 +29,7 @@ use serde_json::json;
 use self::cause::background;
 use self::receipt::{given, offer};
 use crate::checkpoint::newest_first;
-use crate::checkpoint::take::{context, last_standing_act};
+use crate::checkpoint::recovery_context::{context, last_standing_act};
 use crate::effect::is_under_way;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, to_json};

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::newest_sound;
 use crate::agent::{held_sorties, named_or_acting};
-use crate::checkpoint::take::last_act;
+use crate::checkpoint::recovery_context::last_act;
 use crate::context::receipt::expire_all;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};

@@ -16,7 +16,7 @@ use super::tasks::{TaskTrouble, troubled};
 use super::{AgentVerdict, newest_sound, verdicts};
 use crate::agent::Sighting;
 use crate::agent::holdings::InHand;
-use crate::checkpoint::take::last_act;
+use crate::checkpoint::recovery_context::last_act;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::deadline::notice_overdue;

@@ -13,7 +13,7 @@ use super::{before_last_rewind, locked_verdicts};
 use crate::agent::Sighting;
 use crate::checkpoint::load;
 use crate::checkpoint::mend::heal;
-use crate::checkpoint::take::context;
+use crate::checkpoint::recovery_context::context;
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;

@@ -6,7 +6,7 @@ use flightline_core::{Code, Kind, RepoPath, Subject};
 use flightline_store::Find;
 
 use super::{SortieView, view};
-use crate::checkpoint::take::context;
+use crate::checkpoint::recovery_context::context;
 use crate::context::own;
 use crate::error::{Error, Result};
 use crate::lock::{LockView, grant_all};
