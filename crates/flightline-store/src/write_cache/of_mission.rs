@@ -175,3 +175,47 @@ impl Following {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use flightline_core::Time;
+
+    use super::*;
+    use crate::table::subject::SubjectRow;
+
+    fn entry(id: &str, born: u64, status: &str, text: &str) -> Arc<CachedSubject> {
+        let row = SubjectRow {
+            id: id.to_owned(),
+            mission: None,
+            parent: None,
+            agent: None,
+            name: None,
+            status: status.to_owned(),
+            born,
+            rev: born,
+            at: Time::from_millis(0),
+            sha: String::new(),
+        };
+        Arc::new(CachedSubject::new(row, text.into(), true))
+    }
+
+    #[test]
+    fn what_they_amount_to_follows_each_change() {
+        let (old, young) = (entry("b", 1, "open", "123"), entry("a", 2, "open", "12"));
+        let mut of = OfMission::default();
+        of.insert(&young);
+        assert_eq!(of.counts(), [("open".to_owned(), 1)]);
+        of.insert(&old);
+        let next = entry("b", 1, "done", "1234567");
+        of.replace(&old, &next);
+        assert_eq!(of.text_bytes(), 9);
+        let counts = [("done".to_owned(), 1), ("open".to_owned(), 1)];
+        assert_eq!(of.counts(), counts);
+        let texts: Vec<&str> = of.all().entries().map(|it| &*it.text).collect();
+        assert_eq!(texts, ["1234567", "12"]);
+        of.remove(&next);
+        of.remove(&young);
+        assert_eq!((of.text_bytes(), of.is_empty()), (0, true));
+        assert!(of.counts().is_empty());
+    }
+}
