@@ -4,6 +4,7 @@
 pub mod commits;
 pub mod damage;
 pub mod database;
+pub mod frozen;
 pub mod outside;
 pub mod power;
 pub mod prelude;

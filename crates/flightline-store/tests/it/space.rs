@@ -6,6 +6,7 @@ use flightline_core::Time;
 use flightline_core::event::EventType;
 use flightline_core::text::Text;
 use flightline_store::{Compaction, Store};
+use flightline_testkit::frozen::Frozen;
 use flightline_testkit::value::mission;
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::json;
@@ -48,6 +49,25 @@ fn sqlite_with_room() -> (World, Store) {
 fn file_size(world: &World) -> u64 {
     let file = world.folder().join(".flightline/flightline.db");
     fs::metadata(file).unwrap().len()
+}
+
+/// SQLite notes in a file that it maps how much it folds: where that cannot be written, touching it ends the process.
+#[test]
+fn a_log_in_a_folder_that_cannot_be_written_is_folded_when_it_can() {
+    let world = World::new(Engine::Sqlite);
+    let mut store = world.unrehearsed();
+    fill(&mut store, 30);
+    let state = world.folder().join(".flightline");
+    let Some(frozen) = Frozen::new(&state) else {
+        return;
+    };
+    for truncate in [false, true] {
+        let error = store.fold_log(truncate).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write to the store"), "{error}");
+    }
+    drop(frozen);
+    assert_eq!(store.fold_log(true).unwrap(), 0);
+    fill(&mut store, 30);
 }
 
 both_engines! {

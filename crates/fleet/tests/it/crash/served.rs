@@ -1,19 +1,18 @@
 //! A server whose disk is full, or whose files cannot be written any more, while it runs: writes are
 //! refused with the reason, reads go on, and all is well again by itself.
 
-use std::io::Write;
-use std::path::Path;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use flightline_testkit::Engine;
+use flightline_testkit::frozen::Frozen;
 use flightline_testkit::program::{ChildGuard, first_line};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::crash::disk::{Disk, long, run};
+use crate::crash::disk::{Disk, long};
 use crate::crash::journal::texts;
 use crate::crash::world::World;
 
@@ -262,30 +261,4 @@ fn a_server_whose_files_cannot_be_written_says_so_and_goes_on_when_they_can() {
         server.recovers();
     }
     server.ends();
-}
-
-/// A folder in which nothing can be changed, not even through files that are open, as when a file system
-/// becomes read-only. (That cannot be had by mounting it so: it is refused while somebody writes.)
-struct Frozen<'p>(&'p Path);
-
-impl<'p> Frozen<'p> {
-    /// Nothing where the file system or this user cannot do it, which is said.
-    fn new(folder: &'p Path) -> Option<Self> {
-        let frozen = Self(folder);
-        if run("chattr", &["-R", "+i"], folder) {
-            return Some(frozen);
-        }
-        // Past the capture of a test's output: nobody may take this for tested.
-        let _ = writeln!(
-            std::io::stderr(),
-            "NOT RUN: `chattr +i` does not work here, so no server met files that cannot be written"
-        );
-        None
-    }
-}
-
-impl Drop for Frozen<'_> {
-    fn drop(&mut self) {
-        run("chattr", &["-R", "-i"], self.0);
-    }
 }

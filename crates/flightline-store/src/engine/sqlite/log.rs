@@ -53,8 +53,8 @@ impl Sqlite {
     /// Folds the log into the database, as far as no process has to wait for it; with `truncate` also takes its space
     /// back, if no process reads or writes just now. Returns how large it is afterwards.
     pub(super) fn fold(&mut self, truncate: bool) -> Result<u64, StoreError> {
-        self.check_identity()?;
         let act = "cannot fold the log into the database";
+        self.check_foldable(act)?;
         let said = |error: rusqlite::Error| classify(act, &error);
         if truncate {
             // A process that is writing goes first; the next time will do.
@@ -115,9 +115,7 @@ impl Sqlite {
     /// log anew, in the room that it has.
     fn fold_and_restart(&mut self) -> Result<(), StoreError> {
         let act = "cannot fold the log into the database";
-        self.check_identity()?;
-        let writable = self.folder.check_writable(FILE);
-        writable.map_err(|error| io(act, &error))?;
+        self.check_foldable(act)?;
         if self.pages_of_log("PRAGMA wal_checkpoint(PASSIVE)")? < FOLDED_AT {
             return Ok(());
         }
@@ -129,6 +127,14 @@ impl Sqlite {
         let restarted = self.pages_of_log("PRAGMA wal_checkpoint(RESTART)");
         self.connection.busy_timeout(UNQUEUED_WAIT).map_err(said)?;
         restarted.map(drop)
+    }
+
+    /// Whether the log can be folded: where nothing can be written any more, SQLite would end the process when it notes, in
+    /// memory that it shares through a file, how much of the log it is about to fold.
+    fn check_foldable(&self, act: &'static str) -> Result<(), StoreError> {
+        self.check_identity()?;
+        let writable = self.folder.check_writable(FILE);
+        writable.map_err(|error| io(act, &error))
     }
 
     fn pages_of_log(&mut self, checkpoint: &'static str) -> Result<u64, StoreError> {
