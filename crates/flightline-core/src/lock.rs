@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_gets_a_lock_one_time_to_live_and_one_look_later() {
+    fn a_waiting_agent_gets_a_lock_one_time_to_live_and_one_look_later() {
         const MINUTE: Millis = 60_000;
         for timeout in [30_000, 30 * MINUTE, 300 * MINUTE] {
             for every in [200, 11 * MINUTE, 25 * MINUTE, 60 * MINUTE] {

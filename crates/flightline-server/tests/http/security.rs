@@ -311,7 +311,7 @@ fn projects_in_one_database_do_not_see_one_another() {
             let (before, _) = from.rsplit_once('/').unwrap();
             path.replace(from, &format!("{before}/{id}"))
         });
-        // Whoever acts under a name of somebody elsewhere is somebody of our own.
+        // A caller under a name of an agent elsewhere is an agent of our own.
         let acts = path.contains("/heartbeat") || path.contains("/recovery");
         if !path.contains('-') || acts {
             continue;

@@ -112,7 +112,7 @@ both_engines! {
         client.and("fleet-agent", "ada").op("change_sortie", &done).ok(200);
         let path = format!("{CHECKPOINTS}/{id}/recover");
 
-        // Whoever finished it is alive: that is not taken back without being told to.
+        // The agent that finished it is alive: that is not taken back without being told to.
         let refused = client.post(&path, &json!({ "dry_run": false, "agent_id": "dispatch-001" }));
         assert_eq!(refused.problem(409), "unfinished");
 

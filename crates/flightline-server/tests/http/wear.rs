@@ -23,7 +23,7 @@ fn impatient() -> Limits {
 }
 
 #[test]
-fn whoever_is_slow_is_not_waited_for() {
+fn a_slow_client_is_not_waited_for() {
     let world = World::new(Engine::Sqlite);
     let server = start_with(&world, impatient());
     let secret = token(&world, "root", Scope::Admin, None);
@@ -99,7 +99,7 @@ fn streams_that_are_too_many_leave_room_for_requests() {
         .with(&secret)
         .post("/api/v1/missions", &json!({ "title": "M" }))
         .ok(201);
-    // Whoever leaves makes room: that is noticed with the next thing it is told.
+    // A client that leaves makes room: that is noticed with the next thing it is told.
     let [first, second] = open;
     drop(first);
     let began = Instant::now();
@@ -197,7 +197,7 @@ fn unread(server: &Server, token: &str) -> TcpStream {
 }
 
 #[test]
-fn whoever_does_not_read_makes_room_for_those_who_do() {
+fn a_client_that_does_not_read_makes_room_for_those_that_do() {
     let world = World::new(Engine::Sqlite);
     let limits = Limits {
         unread: Duration::from_millis(500),

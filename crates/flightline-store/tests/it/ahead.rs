@@ -1,4 +1,4 @@
-//! Groups that are decided on what is known of a project, without holding it: whoever else writes meanwhile is noticed, and nothing
+//! Groups that are decided on what is known of a project, without holding it: another writer meanwhile is noticed, and nothing
 //! is decided on what was true before. PostgreSQL only.
 
 use std::sync::mpsc::channel;

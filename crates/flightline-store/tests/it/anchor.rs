@@ -64,7 +64,7 @@ fn it_is_private_and_says_the_last_revision() {
 }
 
 #[test]
-fn a_lost_end_is_said_by_whoever_reads() {
+fn a_lost_end_is_said_by_every_reader() {
     let world = behind();
     let mut store = world.store();
     store.read(|tx| Ok::<_, StoreError>(tx.rev())).unwrap();
@@ -82,7 +82,7 @@ fn a_lost_end_is_said_by_whoever_reads() {
 }
 
 #[test]
-fn whoever_writes_goes_on_in_a_new_history_that_says_what_is_lost() {
+fn a_writer_goes_on_in_a_new_history_that_says_what_is_lost() {
     let world = behind();
     let mut store = world.store();
     let before = store

@@ -148,7 +148,7 @@ both_engines! {
                     continue;
                 }
                 tried += 1;
-                // Whoever moves a whole project away has moved nothing of it.
+                // A change that moves a whole project away has moved nothing of it.
                 if (table, column.as_str()) == ("project", "id") {
                     continue;
                 }

@@ -367,7 +367,7 @@ fn a_write_that_fails_late_takes_the_whole_group_and_it_is_known() {
         assert!(matches!(lost, Err(StoreError::Collision(_))), "{lost:?}");
         assert_eq!(notes(&mut world.store()), 0);
     }
-    // By itself, whoever did it is told.
+    // By itself, the one that did it is told.
     let alone = store.write(twice);
     assert!(matches!(alone, Err(StoreError::Corrupt(_))), "{alone:?}");
     store.write(|tx| learn(tx, 1)).unwrap();

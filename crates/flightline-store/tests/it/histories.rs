@@ -156,7 +156,7 @@ fn it_begins_with_the_first_write_that_is_kept() {
 }
 
 #[test]
-fn whoever_upgrades_goes_on_in_the_same_history() {
+fn an_upgrade_goes_on_in_the_same_history() {
     let (world, mut store) = three();
     let (before, _) = history(&mut store);
     raw(

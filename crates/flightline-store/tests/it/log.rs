@@ -1,4 +1,4 @@
-//! The log beside a SQLite database: bounded, whoever writes.
+//! The log beside a SQLite database: bounded, for every writer.
 
 use flightline_core::event::EventType;
 use std::thread::sleep;

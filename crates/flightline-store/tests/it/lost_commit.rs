@@ -314,7 +314,7 @@ fn who_cannot_find_out_says_so() {
         "{unknown:?}"
     );
     assert_eq!(notes(&world), 0);
-    // Whoever opens it anew goes on.
+    // A process that opens it anew goes on.
     wire.fate.store(NOTHING, Ordering::SeqCst);
     world.store().write(|tx| learn(tx, 1)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! What a store remembers is what is in it, whoever wrote it and whatever became of it. In builds for tests every answer from
+//! What a store remembers is what is in it, for every writer and whatever became of it. In builds for tests every answer from
 //! memory is compared with the tables' own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

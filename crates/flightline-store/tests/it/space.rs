@@ -154,7 +154,7 @@ fn a_large_store_is_left_to_somebody_who_has_the_time() {
 }
 
 #[test]
-fn whoever_is_writing_is_not_disturbed() {
+fn a_writer_at_work_is_not_disturbed() {
     let (world, mut store) = sqlite_with_room();
     let mut other = world.unrehearsed();
     other
@@ -207,6 +207,6 @@ fn a_reader_goes_on_reading_what_it_saw() {
     store.fold_log(true).unwrap();
     assert!(
         file_size(&world) < 500_000,
-        "and whoever folds the log in next gives it back"
+        "and the next fold of the log gives it back"
     );
 }

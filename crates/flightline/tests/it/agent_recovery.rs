@@ -265,7 +265,7 @@ both_engines! {
         assert_eq!(story.run("", &show).unwrap(), given);
     }
 
-    fn whoever_takes_over_and_is_at_work_adds_to_what_it_has(world: &World) {
+    fn an_agent_at_work_that_takes_over_adds_to_what_it_has(world: &World) {
         let story = epic(world);
         story.register("Secondary-B", Role::Specialist);
         story.claim("Secondary-B", "checklist.md").unwrap();
@@ -381,7 +381,7 @@ both_engines! {
         assert!(story.damaged_values().is_empty());
     }
 
-    fn whoever_takes_over_from_the_primary_coordinates(world: &World) {
+    fn the_agent_that_takes_over_from_the_primary_coordinates(world: &World) {
         let story = epic(world);
         story.pass_minutes(61);
         story.beat("Secondary-A").unwrap();

@@ -306,7 +306,7 @@ both_engines! {
         story.beat("bob").unwrap();
         story.pass_minutes(90);
         brief(&story, "bob");
-        assert!(brief(&story, "ada").text == first.text, "whoever else asks, and whenever");
+        assert!(brief(&story, "ada").text == first.text, "other callers get the same, at any time");
         assert!(Story::new(world).run("ada", &brief_agent()).unwrap().text == first.text, "through whichever process");
         assert_ne!(brief(&story, "bob").nonce, first.nonce);
         story.send("bob", &["ada"], "news").unwrap();
@@ -390,7 +390,7 @@ both_engines! {
         assert_eq!(files, ["src/api.rs", "src/new.rs"]);
     }
 
-    fn whoever_has_finished_its_work_sees_the_mission_again(world: &World) {
+    fn an_agent_that_has_finished_its_work_sees_the_mission_again(world: &World) {
         let story = working(world);
         story.change("ada", "Endpoint", DONE).unwrap();
         let facts = brief(&story, "ada").facts;

@@ -301,7 +301,7 @@ both_engines! {
         damage_second(world, &story, &first, &second);
         fs::write(story.file_of(&second), forged).unwrap();
         assert_eq!(resume(&story).unwrap().checkpoint_id, first.id, "not sealed");
-        // Whoever offers values past the files gets no further: the stored hashes decide.
+        // A caller that offers values past the files gets no further: the stored hashes decide.
         let mut document = story.run("", &WholeCheckpoint { checkpoint: first.id }).unwrap();
         let mut values = document.state.take().unwrap().values;
         for value in &mut values {

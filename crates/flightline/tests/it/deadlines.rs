@@ -1,5 +1,5 @@
 //! Messages with a deadline, on both engines: what was not acknowledged in time is a failure, noticed by
-//! whoever comes next, recorded and told once.
+//! the next caller, recorded and told once.
 
 use flightline_testkit::prelude::*;
 
@@ -78,7 +78,7 @@ both_engines! {
         assert_eq!((way.state.as_str(), way.overdue_at), ("pending", Some(world.clock.now())));
     }
 
-    fn it_is_noticed_by_whoever_comes_next_and_once(world: &World) {
+    fn it_is_noticed_by_the_next_caller_and_once(world: &World) {
         let story = working(world);
         story.checkpoint();
         let letter = ask(&story, "control", &["bob"], "An earlier one").message.id.to_string();

@@ -4,7 +4,7 @@ use flightline::checkpoint::due::take_due;
 use flightline::core::policy::Triggers;
 use flightline_testkit::prelude::*;
 
-/// Takes what is due under a preset, for an agent's heartbeat or for whoever comes by.
+/// Takes what is due under a preset, for an agent's heartbeat or for the next caller.
 fn due(world: &World, preset: Preset, agent: &str, heartbeat: bool) -> usize {
     let mut fleet = Fleet::new(world.store(), preset.policy());
     take_due(&mut fleet, &caller(agent), heartbeat)
@@ -25,7 +25,7 @@ fn progress(story: &Story<'_>) {
 }
 
 both_engines! {
-    fn an_interval_is_noticed_by_whoever_comes_by(world: &World) {
+    fn an_interval_is_noticed_by_the_next_caller(world: &World) {
         let story = working(world);
         assert_eq!(due(world, Preset::Orchestrator, "", false), 0, "it has only begun");
         story.pass_minutes(5);

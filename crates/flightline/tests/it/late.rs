@@ -1,4 +1,4 @@
-//! What came too late, on both engines: it is noted and told, once, whoever is fenced.
+//! What came too late, on both engines: it is noted and told, once, to every caller that is fenced.
 
 use flightline::Operation;
 use flightline::core::NoteId;
@@ -54,7 +54,7 @@ both_engines! {
         assert_eq!(told(&story), 1);
     }
 
-    fn whoever_brings_it_it_is_one_note(world: &World) {
+    fn it_is_one_note_for_every_caller(world: &World) {
         let story = Story::new(world);
         story.mission("Add login", &["Model"]);
         story.claim("ada", "Model").unwrap();

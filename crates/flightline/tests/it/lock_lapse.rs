@@ -139,7 +139,7 @@ both_engines! {
         story.lock("bob", &["a.rs"]).unwrap();
     }
 
-    fn whoever_only_waits_gets_the_lock_in_the_end(world: &World) {
+    fn an_agent_that_only_waits_gets_the_lock_in_the_end(world: &World) {
         let story = stage(world);
         let tries = (1..100).find(|_| {
             story.pass_minutes(1);
@@ -284,12 +284,12 @@ fn had_after(story: &Story<'_>, who: &str, every: u64) -> Option<u64> {
 }
 
 both_engines! {
-    fn whoever_is_not_registered_gets_the_lock_in_the_end(world: &World) {
+    fn an_unregistered_caller_gets_the_lock_in_the_end(world: &World) {
         let story = stage(world);
         assert_eq!(had_after(&story, "newcomer", 1), Some(31));
     }
 
-    fn whoever_asks_seldom_gets_the_lock_one_look_after_its_time(world: &World) {
+    fn an_agent_that_asks_seldom_gets_the_lock_one_look_after_its_time(world: &World) {
         for (who, every, expected) in [("bob", 15, 60), ("newcomer", 25, 75), ("rare", 60, 120)] {
             let story = stage(world);
             assert_eq!(had_after(&story, who, every), Some(expected), "the first look counts for nothing");

@@ -1,4 +1,4 @@
-//! Seed D's recovery on the store, on both engines: what is in the way, what whoever resumes decides about
+//! Seed D's recovery on the store, on both engines: what is in the way, what the caller that resumes decides about
 //! it, and the points one can go back to.
 
 use flightline::core::recovery::Analysis;

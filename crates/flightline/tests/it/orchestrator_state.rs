@@ -418,7 +418,7 @@ both_engines! {
         assert_eq!((recovery.flag("canResume"), recovery.text("resumeFromAgent")), (Some(true), Some("coder")));
         assert_eq!(recovery.texts("blockers"), ["Agent coder was in progress"]);
 
-        // Whoever looked at the files says what became of them.
+        // The command that looked at the files says what became of them.
         let looked = json!({ "modifiedFiles": [], "createdFiles": ["seen.rs"], "deletedFiles": [] });
         let beside = DocumentExtras { history: &[], file_system: Some(looked), compression: Compression::None };
         let other = orchestrator_document(&whole(&story, id), &beside).unwrap();

@@ -94,7 +94,7 @@ both_engines! {
         assert_eq!(line.receipt, Receipt::Acknowledged { at: world.clock.now() });
     }
 
-    fn whoever_asks_for_all_of_it_gets_all_of_it(world: &World) {
+    fn a_caller_that_asks_for_all_of_it_gets_all_of_it(world: &World) {
         let story = working(world);
         for _ in 0..3 {
             deliver(&story, "ada");
@@ -198,7 +198,7 @@ both_engines! {
         assert_eq!(evidence, [json!(["new_epoch", "ada"])]);
         assert_eq!((story.agent("ada").epoch, story.agent("ada").context), (2, 0));
         story.board("control", Role::Dispatch, 18);
-        assert_eq!(story.events_of("context_compacted").len(), 2, "whoever coordinates has work, too");
+        assert_eq!(story.events_of("context_compacted").len(), 2, "a coordinator has work, too");
         story.board("eve", Role::Specialist, 9);
         story.board("eve", Role::Specialist, 10);
         assert_eq!(story.events_of("context_compacted").len(), 2, "and who has none lost none");
@@ -243,7 +243,7 @@ both_engines! {
         assert_eq!(story.checkpoint().id, first.id, "nor a change");
     }
 
-    fn only_the_agent_itself_or_whoever_is_in_charge_may_say_so(world: &World) {
+    fn only_the_agent_itself_or_the_one_in_charge_may_say_so(world: &World) {
         let story = working(world);
         let report = ReportCompaction { agent: Some("ada".to_owned()), evidence: CompactionEvidence::Hook };
         assert_eq!(story.run("bob", &report).unwrap_err().code, Code::NotYours);

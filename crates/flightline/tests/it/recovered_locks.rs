@@ -107,7 +107,7 @@ both_engines! {
         assert_eq!(done.recovery_context.blockers, [] as [&str; 0], "it had not lapsed");
     }
 
-    fn going_back_takes_no_lock_from_whoever_holds_it_now(world: &World) {
+    fn going_back_takes_no_lock_from_its_present_holder(world: &World) {
         let (story, cut) = working(world);
         release(&story, "ada");
         story.lock("bob", &["api.rs"]).unwrap();
@@ -116,7 +116,7 @@ both_engines! {
         assert_eq!(done.recovery_context.blockers, ["api.rs is locked by bob, ada held it before"]);
     }
 
-    fn a_lock_for_no_sortie_comes_back_to_whoever_works_in_the_mission(world: &World) {
+    fn a_lock_for_no_sortie_comes_back_to_the_agent_that_works_in_the_mission(world: &World) {
         let (story, _) = working(world);
         story.claim("ada", "Docs").unwrap();
         story.lock("ada", &["notes.md"]).unwrap();

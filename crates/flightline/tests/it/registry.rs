@@ -22,7 +22,7 @@ const NAMING: [&str; 9] = [
 enum Meaning {
     /// Whom it speaks for.
     SpeaksFor,
-    /// For those who coordinate, whoever is named.
+    /// For coordinators, for any name.
     Coordinates,
     /// Who is written to or given something.
     Addresses,
@@ -126,7 +126,7 @@ fn fields() -> Vec<(&'static str, &'static str, Meaning, Value)> {
     ]
 }
 
-/// A token, and whoever comes with it.
+/// A token, and the caller that comes with it.
 pub(crate) fn guest(world: &World, token: &str, scope: Scope, agent: &str) -> Caller {
     let name = |text: &str| Name::parse("name", text).unwrap();
     let secret = sha256_hex(token);
@@ -291,7 +291,7 @@ both_engines! {
         assert_eq!(code(ask(world, &ada, "register_agent", &json!({ "name": "ada", "role": "specialist" }))), None);
     }
 
-    fn what_came_too_late_is_told_by_whoever_brings_it(world: &World) {
+    fn what_came_too_late_is_told_by_the_caller_that_brings_it(world: &World) {
         let story = Story::new(world);
         story.mission("M", &["One"]);
         story.run("", &registration("ada")).unwrap();

@@ -211,7 +211,7 @@ both_engines! {
         assert!(story.run("", &whole).unwrap().events.iter().all(|event| !event.is_bookkeeping()));
     }
 
-    fn whoever_comes_next_tells_what_was_left_untold(world: &World) {
+    fn the_next_caller_tells_what_was_left_untold(world: &World) {
         let story = working(world);
         story.checkpoint_for("ada", Reason::Manual).unwrap();
         drop(story);

@@ -195,7 +195,7 @@ both_engines! {
         assert_eq!(story.stored_sortie("Endpoint").status, SortieStatus::InProgress);
     }
 
-    fn whoever_comes_back_and_resumes_is_alive(world: &World) {
+    fn an_agent_that_comes_back_and_resumes_is_alive(world: &World) {
         let story = working(world);
         story.play("
             checkpoint
@@ -387,7 +387,7 @@ both_engines! {
             let again = Resume { mission: Some(mission), ..roll_forward(vec![]) };
             if status == MissionStatus::Failed {
                 let refused = story.run("", &again).unwrap_err();
-                assert_eq!(refused.code, Code::ConfirmationNeeded, "whoever gave it up meant it");
+                assert_eq!(refused.code, Code::ConfirmationNeeded, "the agent that gave it up meant it");
             }
             story.run("", &Resume { reopen: true, ..again }).unwrap();
             let mission = &story.all::<Mission>()[0];

@@ -332,7 +332,7 @@ both_engines! {
         "#]].assert_eq(&story.told(&done));
         assert_eq!(story.all::<Lock>(), [], "and it is granted to nobody");
         let taken = story.claim("bob", "Endpoint").unwrap();
-        assert_eq!(taken.locks.len(), 1, "but to whoever takes up the work");
+        assert_eq!(taken.locks.len(), 1, "but to the agent that takes up the work");
     }
 
     fn a_lock_of_the_dead_that_another_holds_is_a_blocker_too(world: &World) {
@@ -519,7 +519,7 @@ both_engines! {
         damage::everywhere(world, Kind::Sortie, &story.sortie_id("Model"), 0);
         let rev = story.rev();
         assert_eq!(story.rewind(cut).unwrap_err().code, Code::Integrity);
-        assert_eq!(story.rev(), rev, "whoever names a checkpoint gets that one or none");
+        assert_eq!(story.rev(), rev, "a caller that names a checkpoint gets that one or none");
         assert_eq!(story.checkpoints().pop().unwrap().status, CheckpointStatus::Valid);
     }
 

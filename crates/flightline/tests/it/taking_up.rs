@@ -50,7 +50,7 @@ fn files(view: &SortieView) -> Vec<&str> {
 }
 
 both_engines! {
-    fn whoever_takes_up_what_was_interrupted_gets_its_context(world: &World) {
+    fn an_agent_that_takes_up_what_was_interrupted_gets_its_context(world: &World) {
         let story = working(world);
         lose_ada(&story);
         let taken = story.claim("bob", "Endpoint").unwrap();
@@ -203,7 +203,7 @@ both_engines! {
         assert_eq!(facts.last_action.unwrap().author, "bob");
     }
 
-    fn whoever_comes_back_itself_is_treated_alike(world: &World) {
+    fn an_agent_that_comes_back_itself_is_treated_alike(world: &World) {
         let story = working(world);
         lose_ada(&story);
         story.board("ada", Role::Specialist, 10);

@@ -255,7 +255,7 @@ both_engines! {
         assert!(details(&story)[0].contains("`a.rs`") && details(&story)[1].contains("`b.rs`"), "{:?}", details(&story));
     }
 
-    fn a_failure_is_noted_in_the_mission_of_whoever_failed(world: &World) {
+    fn a_failure_is_noted_in_the_mission_of_the_agent_that_failed(world: &World) {
         let story = working(world);
         let login = story.all::<Mission>()[0].id;
         story.lock("ada", &["a.rs"]).unwrap();
@@ -314,7 +314,7 @@ both_engines! {
         let failed: Vec<serde_json::Value> = story.events_after(rev).into_iter().filter(|event| event.kind == "checkpoint_failed").map(|event| event.data["reason"].clone()).collect();
         assert_eq!(failed, ["milestone", "sortie_failed"]);
         assert!(story.checkpoints().is_empty());
-        assert_eq!(story.checkpoint_for("", Reason::Manual).unwrap_err().code, Code::Integrity, "whoever asks for one is told");
+        assert_eq!(story.checkpoint_for("", Reason::Manual).unwrap_err().code, Code::Integrity, "a caller that asks for one is told");
     }
 
     fn a_milestone_whose_checkpoint_failed_is_taken_with_the_next_change(world: &World) {

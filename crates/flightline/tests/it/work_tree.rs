@@ -113,7 +113,7 @@ both_engines! {
         let again = RecordFiles { checkpoint: first.id, file_system: FileSystem::default() };
         assert!(story.run("", &again).unwrap().is_some());
         assert_eq!(shown(&story, first.id).file_system, first.file_system);
-        // A command that died between the two: whoever comes later sees another work tree.
+        // A command that died between the two: the next command sees another work tree.
         story.report("ada", "Model", "half");
         let late = story.checkpoint();
         story.pass_minutes(2);

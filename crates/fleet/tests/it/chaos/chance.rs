@@ -73,7 +73,7 @@ pub fn rounds(usual: u64) -> u64 {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "whoever runs the test says for how long"
+    reason = "the caller of the test says for how long"
 )]
 fn asked_for(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;

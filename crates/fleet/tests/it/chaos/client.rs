@@ -15,7 +15,7 @@ use crate::chaos::node::Node;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than any trouble: such a lock is given back, and never lapses.
 const FOR_GOOD: u64 = 3_600_000;
-/// The shortest there is: such a lock lapses under whoever is silent.
+/// The shortest there is: such a lock lapses under a silent holder.
 const SHORT: u64 = 1_000;
 
 /// What all clients share.
@@ -81,7 +81,7 @@ impl<'a> Client<'a> {
     }
 
     fn settle(&mut self, request: &Request) -> Said {
-        // Trouble ends long before this; whoever waits that long waits in vain.
+        // Trouble ends long before this; a client that waits that long waits in vain.
         let until = Instant::now() + PATIENCE;
         let said = self.http.settle(self.crowd.nodes, request, until);
         if let Said::Nothing(why) = &said {
@@ -192,7 +192,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// A lock that may lapse while its holder is silent: whoever comes too late is turned away by its fence.
+    /// A lock that may lapse while its holder is silent: a holder that comes too late is turned away by its fence.
     fn lapsing_lock(&mut self) {
         let path = format!("src/lapsing-{}.rs", self.http.chance.below(2));
         let Some((id, fence)) = self.acquire(&path, SHORT) else {

@@ -59,7 +59,7 @@ impl Cluster {
         script(&["promote".as_ref(), &self.dir]);
     }
 
-    /// Runs SQL on it, as whoever looks after it does, and gives the first text of the answer.
+    /// Runs SQL on it, as its operator does, and gives the first text of the answer.
     pub fn sql(&self, sql: &str) -> Option<String> {
         let mut client = postgres::Client::connect(&self.url(), postgres::NoTls).unwrap();
         let answer = client.simple_query(sql).unwrap();

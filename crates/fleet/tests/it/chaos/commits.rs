@@ -42,7 +42,7 @@ fn a_commit_that_is_lost_is_settled_by_its_key() {
         let cuts: [(&str, Cut); 3] = [
             ("before", Cut::Before),
             ("after", Cut::After),
-            // Whoever asks elsewhere meanwhile waits for it, instead of doing it again.
+            // A caller elsewhere meanwhile waits for it, instead of doing it again.
             ("ghost", Cut::Ghost(Duration::from_millis(200 * round))),
         ];
         for (name, cut) in cuts {

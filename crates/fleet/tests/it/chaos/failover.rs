@@ -206,7 +206,7 @@ fn what_a_replica_that_lagged_never_had_is_refused_for_good() {
     assert_ne!(now.history, ahead.history);
     let stream = peek(&nodes[0], &site.token, &common);
     assert!(stream.contains("event: history_begun"), "{stream}");
-    // Nobody has bob's lock, and whoever takes it comes after him.
+    // Nobody has bob's lock, and its next holder comes after him.
     let new = fence(&mut http, &nodes, "eve");
     assert!(new > lost && new > ahead.rev, "{new} {lost}");
     let taken = Request {

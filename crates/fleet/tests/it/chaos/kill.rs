@@ -122,7 +122,7 @@ pub fn one_round(
                         note(&format!("round {round} client {client} number {number}"))
                     });
                     let answer = http.ask(node, &request);
-                    // Whoever is gone has said nothing; a disk without power may still claim that it wrote.
+                    // A client that is gone has said nothing; a disk without power may still claim that it wrote.
                     let is_done = matches!(answer, Said::Done(_)) && !gone.load(Ordering::SeqCst);
                     assert!(!matches!(answer, Said::Refused(..)), "{answer:?}");
                     said.lock().unwrap().push((request.key, is_done));

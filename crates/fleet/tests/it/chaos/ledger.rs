@@ -98,7 +98,7 @@ impl Ledger {
 }
 
 /// Things outside that are written to under a lock. They know nothing of locks but the fence, and refuse
-/// whoever comes with a lower one than they have seen.
+/// every holder with a lower one than they have seen.
 #[derive(Default)]
 pub struct Resources {
     inside: Mutex<Inside>,

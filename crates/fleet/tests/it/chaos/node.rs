@@ -112,7 +112,7 @@ impl Node {
         self.running.lock().unwrap().url.clone()
     }
 
-    /// Starts it, as whoever looks after servers does: again and again until it stays.
+    /// Starts it, as an operator does: again and again until it stays.
     pub fn start(&self) {
         let deadline = Instant::now() + PATIENCE;
         loop {

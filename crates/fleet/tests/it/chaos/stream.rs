@@ -159,7 +159,7 @@ fn open(node: &Node, token: &str, at: &Place) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// What a server says at once to whoever asks for the journal after this place.
+/// What a server says at once to a client that asks for the journal after this place.
 ///
 /// A node whose connection to the store has just broken asks to try again, and is asked again.
 pub fn peek(node: &Node, token: &str, at: &Place) -> String {

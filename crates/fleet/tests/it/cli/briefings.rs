@@ -434,7 +434,7 @@ fn notes_are_closed_edited_and_withdrawn_by_their_ids() {
 }
 
 #[test]
-fn a_failure_is_a_blocker_for_whoever_resumes_until_it_is_dealt_with() {
+fn a_failure_is_a_blocker_for_the_agent_that_resumes_until_it_is_dealt_with() {
     let world = working();
     let docs = world.sortie("Docs");
     world.agent_ok("bob", &format!("sorties claim {docs}"));

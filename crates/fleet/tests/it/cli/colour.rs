@@ -153,7 +153,7 @@ pub fn on_a_terminal_a_restore_asks_first() {
         assert!(ran.stdout.contains(asked), "{ran:?}");
         assert_eq!((ran.code, world.rev()), (2, before), "{no:?}: {ran:?}");
     }
-    // Whoever forbids questions gets none.
+    // A user that forbids questions gets none.
     let forbidden = on_a_terminal(&world, "restore copy.db --no-input", &[], "y\n");
     assert!(!forbidden.stdout.contains("Continue?"), "{forbidden:?}");
     assert_eq!((forbidden.code, world.rev()), (2, before));

@@ -170,7 +170,7 @@ fn check(line: &str, agent: Option<&str>, seen: &mut BTreeSet<String>) -> Vec<St
             ));
             continue;
         }
-        // Whoever was spoken to acts, not whoever the shell is set up for.
+        // The agent that was spoken to acts, not the one that the shell is set up for.
         let acts_as_bob = line.contains("--agent bob");
         let last = world.json("events list --limit 1")["events"][0].clone();
         let is_new = last["rev"].as_u64() > Some(before);

@@ -96,7 +96,7 @@ fn the_answer_is_the_same_with_and_without_talk() {
         (3, 1)
     );
     assert_eq!(world.ok("missions list -q").text(), "");
-    // --json outranks -q: whoever asks for a document gets one.
+    // --json outranks -q: a caller that asks for a document gets one.
     assert_eq!(world.ok("missions list -q --json").json(), json.json());
 }
 

@@ -296,7 +296,7 @@ fn what_retention_took_is_said_and_the_rest_is_told() {
 #[test]
 fn a_replay_leaves_no_trace() {
     let world = eventful().local_only("it compares the bytes of the store");
-    // Whatever a server that was killed has left to tidy up is tidied up by whoever comes first.
+    // Whatever a server that was killed has left to tidy up is tidied up by the next process.
     world.ok("status");
     // Much is due: a day has passed, and so has every deadline.
     world.pass(3 * 86_400);
@@ -432,7 +432,7 @@ impl Seat {
 #[test]
 fn on_a_terminal_one_goes_forwards_and_back_with_keys() {
     let world = eventful().local_only("it compares the bytes of the store");
-    // Whatever a server that was killed has left to tidy up is tidied up by whoever comes first.
+    // Whatever a server that was killed has left to tidy up is tidied up by the next process.
     world.ok("status");
     let before = stored(&world);
     let mut seat = Seat::take(&world, "replay");

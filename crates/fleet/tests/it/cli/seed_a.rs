@@ -50,7 +50,7 @@ fn seed() -> World {
         &format!("sorties update {routes} --modified src/api/routes.ts"),
     );
     world.pass(120);
-    // Whoever coordinates reads what it is told.
+    // A coordinator reads what it is told.
     act(&world, "Dispatch", "mail inbox");
     act(&world, "Dispatch", "mail ack --all");
     act(

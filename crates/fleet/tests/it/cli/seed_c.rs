@@ -212,7 +212,7 @@ fn fleet_agents_resume() {
     );
     let new = world.line("heartbeat").agent("Secondary-A");
     assert_eq!(new.env("FLEET_SESSION", "fed654cba321").run().code, 0);
-    // Whoever comes back by itself knows its session, and asking twice is harmless.
+    // An agent that comes back by itself knows its session, and asking twice is harmless.
     for _ in 0..2 {
         let own = world.line("agents resume Secondary-A --json");
         let own = own.agent("Secondary-A").env("FLEET_SESSION", "third").run();

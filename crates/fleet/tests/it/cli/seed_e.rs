@@ -424,7 +424,7 @@ fn the_seeds_example_is_resumed_by_the_next_session() {
 }
 
 #[test]
-fn whoever_claims_the_interrupted_task_goes_on_from_the_seeds_example() {
+fn the_agent_that_claims_the_interrupted_task_goes_on_from_the_seeds_example() {
     let world = World::empty();
     world.ok("init --preset recovery");
     world.write("checkpoints/latest.json", &example());

@@ -89,7 +89,7 @@ fn pruning_shows_first_asks_and_then_does_what_it_showed() {
 }
 
 #[test]
-fn whoever_reads_slowly_does_not_keep_the_log_from_being_folded() {
+fn a_slow_reader_does_not_keep_the_log_from_being_folded() {
     let world = World::with_sorties(&["Model"]).local_only("it looks at the files of the store");
     for mission in 0..4 {
         let sorties: String = (0..100)

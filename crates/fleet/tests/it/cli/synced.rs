@@ -287,7 +287,7 @@ on_both_engines! {
         assert_eq!(mode(spool.parent().unwrap()), 0o700);
         assert!(!fs::read_to_string(&spool).unwrap().contains("AKIAIOSFODNN7EXAMPLE"));
         far.come_back();
-        // Whoever comes next brings them, before anything of its own.
+        // The next command brings them, before anything of its own.
         let third = ada(&far, "note lesson third");
         assert_eq!(third.code, 0, "{third:?}");
         assert_eq!(third.stderr, "delivered the queue of this machine: 6 requests\n");

@@ -123,7 +123,7 @@ fn what_somebody_said_is_not_brought_as_somebody_elses() {
         }
     }
     far.come_back();
-    // An agent that was named is the same, whoever brings it.
+    // An agent that was named is the same from every caller.
     let held: u64 = waiting(&far, &linus)
         .as_array()
         .unwrap()

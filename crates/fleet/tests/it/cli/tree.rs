@@ -88,7 +88,7 @@ fn a_checkpoint_shows_the_work_tree() {
 }
 
 #[test]
-fn every_checkpoint_has_it_whoever_takes_it() {
+fn every_checkpoint_has_it() {
     let (world, _repository) = working();
     let branch = |world: &World| {
         let shown = world.json("checkpoints show @latest");

@@ -295,7 +295,7 @@ fn a_retired_agent_is_refused_until_it_comes_back() {
     world.fleet("mail send --to old --subject Hello").refused(4);
     world.ok("agents register old");
     world.agent_ok("old", "note lesson X");
-    // Whoever holds work is not sent away.
+    // An agent that holds work is not sent away.
     world.fleet("agents retire ada").expect(expect![[r#"
         [stderr]
         error: ada still holds srt-d26c6550, srt-ad12d27d

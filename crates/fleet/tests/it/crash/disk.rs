@@ -76,7 +76,7 @@ fn a_file_that_may_not_grow_fails_the_write_and_nothing_else() {
         let write = |note: &str| within(&world, kib, &["note", "lesson", note]);
         let name = format!("limit-{kib}");
         refusals += u32::from(kept.fill(&name, 60, write).is_some());
-        // Whoever only looks is let in, or told why not.
+        // A reader is let in, or told why not.
         let looked = within(&world, kib, &["note", "list", "-q"]);
         assert!(matches!(looked.code(), Some(0 | 1 | 7)), "{looked}");
         kept.is_all_there(&world);
@@ -140,7 +140,7 @@ fn a_full_disk_fails_the_write_and_nothing_else() {
         assert_eq!(full.code(), Some(7), "{full}");
         assert!(full.err.contains("the disk is full"), "{full}");
         assert!(full.err.contains("nothing was written"), "{full}");
-        // Whoever looks is not kept from it, and a copy on the same disk is refused. The doctor finds the store sound,
+        // A reader is not kept from it, and a copy on the same disk is refused. The doctor finds the store sound,
         // and says that its disk is full.
         let doctor = world.run(&["doctor"]).ends();
         let bad = doctor.out.lines().filter(|line| line.starts_with('✗'));

@@ -70,7 +70,7 @@ fn another_program_that_holds_the_database_is_waited_for_and_named() {
         assert!(refused.err.contains(said), "{refused}");
         assert!(refused.err.contains("nothing was written"), "{refused}");
         world.run(&["note", "list"]).works();
-        // It ends well, or is killed: whoever waits goes on.
+        // It ends well, or is killed: the writer that waits goes on.
         let waiting = world
             .run(&["note", "lesson", "waited"])
             .env("FLEET_TEST_PATIENCE_MS", 120_000)

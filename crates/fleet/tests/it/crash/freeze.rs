@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 const AT_ONCE: Duration = Duration::from_secs(7);
 
 #[test]
-fn whoever_waits_for_a_frozen_writer_gives_up_and_says_who_on_sqlite() {
+fn a_writer_behind_a_frozen_one_gives_up_and_says_which_on_sqlite() {
     let world = World::new(Engine::Sqlite);
     // From its turn in the queue to just after its commit.
     let last = steps_of_a_note(&world);
@@ -39,12 +39,12 @@ fn whoever_waits_for_a_frozen_writer_gives_up_and_says_who_on_sqlite() {
 }
 
 #[test]
-fn a_frozen_writer_that_thaws_and_whoever_waited_both_succeed_on_sqlite() {
+fn a_frozen_writer_that_thaws_and_the_one_behind_it_both_succeed_on_sqlite() {
     thaw(Engine::Sqlite);
 }
 
 #[test]
-fn whoever_waits_for_a_frozen_writer_gives_up_on_postgres() {
+fn a_writer_behind_a_frozen_one_gives_up_on_postgres() {
     let world = World::new(Engine::Postgres);
     let last = steps_of_a_note(&world);
     // The row is held from the statement after the beginning until the commit.
@@ -62,7 +62,7 @@ fn whoever_waits_for_a_frozen_writer_gives_up_on_postgres() {
 }
 
 #[test]
-fn a_frozen_writer_that_thaws_and_whoever_waited_both_succeed_on_postgres() {
+fn a_frozen_writer_that_thaws_and_the_one_behind_it_both_succeed_on_postgres() {
     thaw(Engine::Postgres);
 }
 

@@ -239,7 +239,7 @@ both_engines! {
         assert!(matches!(mirror.pass().as_slice(), [MirrorNotice::Trouble(said)] if said.contains("was retired")));
     }
 
-    fn what_ended_stays_ended_whoever_writes(world: &World) {
+    fn what_ended_stays_ended_for_every_writer(world: &World) {
         let story = Story::new(world);
         let mirror = Mirror::new(&story, Dialect::Epic);
         let file = "agent_checkpoints/secondary_a.json";

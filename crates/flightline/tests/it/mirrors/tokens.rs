@@ -42,7 +42,7 @@ both_engines! {
         assert_eq!(out[0].0, "latest.json");
         assert_eq!(json(&out[0].1), json(EXAMPLE));
         assert_eq!((status(&story, "T001"), status(&story, "T005"), status(&story, "Add rate limiting")), (SortieStatus::Completed, SortieStatus::Pending, SortieStatus::Pending));
-        assert!(story.stored_sortie("T005").is_interrupted() && !story.stored_sortie("Add rate limiting").is_interrupted(), "whoever comes next goes on with it");
+        assert!(story.stored_sortie("T005").is_interrupted() && !story.stored_sortie("Add rate limiting").is_interrupted(), "the next agent goes on with it");
         let last = story.checkpoints().pop().unwrap();
         assert_eq!(last.cut.reason, Reason::Manual, "what is too old resumes nobody by itself");
     }
