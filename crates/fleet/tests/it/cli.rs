@@ -46,6 +46,7 @@ mod seed_c;
 mod seed_d;
 mod seed_d_files;
 mod seed_e;
+mod seed_e_example;
 mod server;
 mod serving;
 mod setup;
