@@ -27,6 +27,7 @@ use serde::Serialize;
 
 use self::server::{root_of, server};
 pub use self::short::Short;
+pub use self::trust::Standing;
 use crate::cli::Globals;
 use crate::config::{Config, Environment, parse_location};
 use crate::remote::Address;
@@ -47,7 +48,7 @@ pub struct App {
     said: BTreeSet<String>,
     /// The server that commands talk to, when it is not a store.
     server: Option<Address>,
-    untrusted: bool,
+    standing: Standing,
     /// The command said what it answers with, and the fields asked for were looked at.
     answer_is_known: bool,
     /// The epoch that this process belongs to, of the agent it acts as, once it was looked up.
@@ -93,7 +94,7 @@ impl App {
             fleet: None,
             said: BTreeSet::new(),
             server,
-            untrusted: false,
+            standing: Standing::Trusted,
             answer_is_known: false,
             own_epoch: OnceCell::new(),
             client_agent: OnceCell::new(),
@@ -273,9 +274,11 @@ impl App {
                 self.ui.warn(repaired);
             }
             let tree = self.work_tree()?;
+            if !is_trusted {
+                self.standing = self.standing(&config)?;
+            }
             self.fleet = Some(Fleet::new(store, config.policy).in_tree(tree));
             if !is_trusted {
-                self.untrusted = true;
                 return self.opened();
             }
             // What others wrote is taken in before anything is decided; it can wait if it must.

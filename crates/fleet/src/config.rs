@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use flightline::core::event::sha256_hex;
 use flightline::core::policy::{Knob, KnobType, Policy, Preset, knobs};
 use flightline::core::redact::redact;
 use flightline::core::{Code, Refusal, RepoPath};
@@ -226,6 +227,8 @@ pub struct Config {
     pub location: Option<Location>,
     /// The folder that holds the mirrors, when it is not the repository's root.
     pub mirror_root: Option<RepoPath>,
+    /// The hash of the project's file; none when there is none.
+    pub project_sha: Option<String>,
     sources: Vec<(&'static str, &'static str)>,
 }
 
@@ -249,6 +252,7 @@ impl Config {
             policy: Policy::default(),
             location: None,
             mirror_root: None,
+            project_sha: None,
             sources: Vec::new(),
         };
         // A preset is where the numbers start; the project's word goes before the user's.
@@ -268,6 +272,7 @@ impl Config {
         if let Some(File { path, document }) = &files.project {
             config.take_policy(document, path, "project")?;
             config.project = text(document, path, "project")?;
+            config.project_sha = Some(sha256_hex(&document.to_string()));
             config.mirror_root = find(document, MIRROR_ROOT)
                 .map(|item| mirror_root(item.as_str().unwrap_or_default()))
                 .transpose()

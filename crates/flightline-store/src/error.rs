@@ -26,6 +26,12 @@ pub enum StoreError {
     /// It is something else.
     #[error("{0} is not a Flightline store")]
     NotOurs(String),
+    #[error("{0}")]
+    OfAnother(String),
+    #[error(
+        "{0} would overwrite the store: SQLite plays such a file back, and no store of `fleet` has one"
+    )]
+    Rollback(String),
     /// The user did not trust it on this machine: it is read, and never obeyed.
     #[error(
         "this fleet is not trusted on this machine, so nothing in it is changed or takes effect"
@@ -92,6 +98,10 @@ impl From<StoreError> for Refusal {
             }
             StoreError::NotOurs(_) => Self::new(Code::NotOurStore, message)
                 .hint("point `--location` somewhere else, or move that file away"),
+            StoreError::OfAnother(_) => Self::new(Code::NotOurStore, message)
+                .hint("nothing was read; give the file back to the user who runs `fleet`, or run `fleet` as its owner"),
+            StoreError::Rollback(_) => Self::new(Code::NotOurStore, message)
+                .hint("nothing was read; move that file away: it came with the repository, or from another program"),
             StoreError::Untrusted => Self::new(Code::Untrusted, message).hint(
                 "look at it with `fleet status`; if it is yours, or you know where it comes from: `fleet trust`",
             ),

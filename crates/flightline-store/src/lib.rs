@@ -59,5 +59,8 @@ pub fn statements() -> Vec<&'static str> {
 /// The name of a store's file in its folder.
 pub const FILE: &str = engine::sqlite::FILE;
 
+/// The name of the log beside it.
+pub const LOG: &str = engine::sqlite::LOG;
+
 /// The number of the newest schema this version knows.
 pub const SCHEMA_VERSION: i64 = engine::SCHEMA_VERSION;

@@ -80,6 +80,8 @@ impl Store {
                 return Err(error);
             }
         }
+        // Then the database names the project without its log, and a log that is lost is missed. It is durable either way.
+        let _ = store.driver.fold_log(true);
         Ok(store)
     }
 

@@ -256,8 +256,9 @@ pub fn read_checkpoint(
 pub fn trust(state: &std::path::Path, home: &std::path::Path) {
     use flightline::workspace::{Fingerprint, Trust};
     let of = Fingerprint::of(state, flightline::store::FILE).expect("a look at it");
-    if let Some(of) = of {
-        let trust = Trust::of(Some(&home.join(".local/state")));
+    let folder = Fingerprint::of_folder(state).expect("a look at it");
+    let trust = Trust::of(Some(&home.join(".local/state")));
+    for of in [of, folder.map(Fingerprint::as_home)].into_iter().flatten() {
         trust.add(&of).expect("trust");
     }
 }

@@ -125,10 +125,12 @@ impl Repository {
             })
     }
 
-    /// Whether it tracks something below a folder.
-    pub fn tracks(&self, folder: &str, limit: Duration) -> Result<bool, GitFailure> {
+    /// Whether it tracks one of these files, or something below one of these folders.
+    pub fn tracks(&self, paths: &[&str], limit: Duration) -> Result<bool, GitFailure> {
         let mut command = self.command(&[]);
-        command.args(["ls-files", "-z", "--cached", "--", folder]);
+        command
+            .args(["ls-files", "-z", "--cached", "--"])
+            .args(paths);
         let answer = run(command, limit, 4_096)?;
         Ok(!answer.bytes.is_empty())
     }

@@ -146,10 +146,16 @@ impl WorkTree {
     /// Whether the repository tracks the state folder: then a pull can replace it. False where git does not say.
     #[must_use]
     pub fn tracks_state(&self) -> bool {
+        self.tracks(&[crate::STATE_FOLDER])
+    }
+
+    /// Whether the repository tracks one of these files: then a pull can replace it. False where git does not say.
+    #[must_use]
+    pub fn tracks(&self, files: &[&str]) -> bool {
         let Some(Ok((repository, _))) = self.repository() else {
             return false;
         };
-        let tracks = repository.tracks(crate::STATE_FOLDER, self.bounds.git);
+        let tracks = repository.tracks(files, self.bounds.git);
         tracks.unwrap_or(false)
     }
 

@@ -9,15 +9,28 @@ use flightline_core::event::sha256_hex;
 
 use crate::beneath::{Dir, FileIdentity, Replacing};
 
-/// A path.
+/// A path, and a note.
 const LONGEST: usize = 16 * 1024;
 
-/// The identity of a trusted file that holds a fleet. A file that takes its place, as a pull or a second clone would
-/// put there, has another identity.
+/// The beginning of the line with the note.
+const NOTE: &str = "seen ";
+
+/// The identity of a trusted file or folder. A file that takes its place, as a pull or a second clone would put there, has
+/// another identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     path: PathBuf,
     identity: FileIdentity,
+    role: Role,
+}
+
+/// The part that a trusted file or folder plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It holds a store, or a store is being made in it.
+    Store,
+    /// It is a state folder that this user made, or took over.
+    Home,
 }
 
 impl Fingerprint {
@@ -29,7 +42,20 @@ impl Fingerprint {
         Ok(folder.identity(store)?.map(|identity| Self {
             path: state.join(store),
             identity,
+            role: Role::Store,
         }))
+    }
+
+    /// The identity of a file beside a store that holds something, as a note says it; `-` when there is none.
+    pub fn of_content(state: &Path, file: &str) -> io::Result<String> {
+        let Some(folder) = Dir::private_if_there(state)? else {
+            return Ok("-".to_owned());
+        };
+        let seen = folder.entry(file)?.is_some_and(|seen| seen.size > 0);
+        Ok(match folder.identity(file)?.filter(|_| seen) {
+            Some(identity) => format!("{}.{}", identity.number, identity.born.unwrap_or(0)),
+            None => "-".to_owned(),
+        })
     }
 
     /// A state folder in which a store is being made.
@@ -41,7 +67,17 @@ impl Fingerprint {
         Ok(identity.map(|identity| Self {
             path: state.to_path_buf(),
             identity,
+            role: Role::Store,
         }))
+    }
+
+    /// A state folder of the user's own, whatever store it has.
+    #[must_use]
+    pub fn as_home(self) -> Self {
+        Self {
+            role: Role::Home,
+            ..self
+        }
     }
 
     /// The name under which it is kept.
@@ -53,6 +89,9 @@ impl Fingerprint {
             // too.
             None => write!(text, " {:?}", self.path),
         };
+        if self.role == Role::Home {
+            text.push_str(" home");
+        }
         sha256_hex(&text)
     }
 }
@@ -72,25 +111,35 @@ impl Trust {
     }
 
     pub fn covers(&self, fleet: &Fingerprint) -> io::Result<bool> {
+        Ok(self.note(fleet)?.is_some())
+    }
+
+    /// The note about a fleet that is on the list; none when it is not on the list.
+    pub fn note(&self, fleet: &Fingerprint) -> io::Result<Option<String>> {
         let kept = match self.folder(false) {
             Ok(Some(folder)) => folder.read(fleet.name(), LONGEST),
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
         match kept {
-            Ok(kept) => Ok(kept.is_some()),
+            Ok(kept) => Ok(kept.map(|bytes| note_of(&bytes))),
             // A user who may not look there has trusted nothing.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Trusts a fleet from now on. When this returns `Ok`, that has been read back.
     pub fn add(&self, fleet: &Fingerprint) -> io::Result<()> {
+        self.add_noting(fleet, "")
+    }
+
+    /// Trusts a fleet from now on, with a note of one line. When this returns `Ok`, that has been read back.
+    pub fn add_noting(&self, fleet: &Fingerprint, note: &str) -> io::Result<()> {
         let Some(folder) = self.folder(true)? else {
             return Err(io::Error::other("neither HOME nor XDG_STATE_HOME is set"));
         };
-        let text = format!("{}\n", fleet.path.display());
+        let text = format!("{}\n{NOTE}{note}\n", fleet.path.display());
         folder.put(fleet.name(), text, Replacing::Yes, 0o600)
     }
 
@@ -120,4 +169,11 @@ impl Trust {
         let state = above.make(below, 0o700)?;
         state.make(NAME, 0o700).map(Some)
     }
+}
+
+/// The note about a fleet: the last line of its entry. Earlier versions wrote none.
+fn note_of(entry: &[u8]) -> String {
+    let text = String::from_utf8_lossy(entry);
+    let note = text.lines().last().and_then(|line| line.strip_prefix(NOTE));
+    note.unwrap_or_default().to_owned()
 }

@@ -64,6 +64,7 @@ pub fn run(command: ConfigCommand, app: &mut App) -> CommandResult {
                 Level::User
             } else {
                 project_file(app)?;
+                app.must_be_trusted()?;
                 Level::Project
             };
             if name == "project" && level == Level::Project {
@@ -77,6 +78,9 @@ pub fn run(command: ConfigCommand, app: &mut App) -> CommandResult {
             let state = app.home.as_ref().map(|home| home.state.as_path());
             config::set(&change, state, &app.env)?;
             app.forget_config();
+            if level == Level::Project {
+                app.note_settings()?;
+            }
             let setting = find(app, &name)?;
             app.ui.answer(&setting, |page| {
                 page.line(format_args!(

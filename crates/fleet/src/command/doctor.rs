@@ -234,6 +234,8 @@ fn free_space(app: &mut App) -> Result<Option<DoctorCheck>, Refusal> {
 }
 
 fn rebuild(args: &DoctorArgs, app: &mut App) -> CommandResult {
+    let config = app.config()?;
+    app.must_be_own_home(&config)?;
     if !args.yes {
         let asking = if app.globals.no_input {
             Prompting::Forbidden
@@ -244,7 +246,6 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> CommandResult {
         app.ui.confirm(act, "fleet doctor --rebuild -y", asking)?;
     }
     let (state, root) = (app.home()?.state.clone(), app.home()?.root.clone());
-    let config = app.config()?;
     let location = app.location(&config, &state)?;
     // The settings may be lost with the store.
     let of_files = || prospect(&state, &location).project;
@@ -252,7 +253,6 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> CommandResult {
         Refusal::new(Code::NoProject, "the configuration names no project")
             .hint("create it with `fleet init`")
     })?;
-    app.must_be_trusted()?;
     // It makes a new file: should that be cut short, it can be completed.
     app.begin_making()?;
     let options = app.open_options(&config)?;

@@ -8,8 +8,7 @@ use flightline::ids::ListIds;
 use serde::Serialize;
 
 use super::CommandResult;
-use crate::app::{App, without_project};
-use crate::config::Config;
+use crate::app::{App, Standing};
 
 #[derive(Debug, Args)]
 pub struct TrustArgs {
@@ -33,18 +32,19 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     app.must_be_local()?;
     let (state, config) = (app.home()?.state.clone(), app.config()?);
     let project = App::project(&config, &state)?;
-    if app.fingerprint(&config)?.is_none() {
-        return Err(Refusal::new(
-            Code::NotFound,
-            format!("there is no store in {}", state.display()),
-        )
-        .hint(without_project(&state)));
-    }
+    // A state folder without a store may be a clone's, with files that a store can be built from.
+    let has_store = app.fingerprint(&config)?.is_some();
     let tracked = app.work_tree()?.tracks_state();
-    let was = app.is_trusted(&config)?;
+    let standing = app.standing(&config)?;
+    let was = standing == Standing::Trusted && (has_store || app.is_own_home()?);
     if !args.revoke && !was {
-        let seen = describe(app);
-        app.ui.talk(format_args!("{}\n{seen}", state.display()));
+        app.must_be_a_person("trust a fleet")?;
+        let content = match has_store {
+            true => describe(app),
+            false => "  no store; its settings and its checkpoint files came with the repository"
+                .to_owned(),
+        };
+        app.ui.talk(format_args!("{}\n{content}", state.display()));
         if tracked {
             app.ui
                 .warn("the repository tracks this folder: a pull can replace it");
@@ -56,10 +56,13 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
         }
     }
     match args.revoke {
-        true => revoke(app, &config)?,
+        true => app.distrust_it()?,
         false => app.trust_it()?,
     }
-    let trusted = app.is_trusted(&config)?;
+    let trusted = match has_store {
+        true => app.is_trusted(&config)?,
+        false => app.is_own_home()?,
+    };
     if trusted == args.revoke {
         return Err(Refusal::new(
             Code::Integrity,
@@ -82,18 +85,6 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
         });
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn revoke(app: &App, config: &Config) -> Result<(), Refusal> {
-    if let Some(fingerprint) = app.fingerprint(config)? {
-        app.trust().revoke(&fingerprint).map_err(|error| {
-            Refusal::new(
-                Code::Unavailable,
-                format!("cannot record that this fleet is no longer trusted: {error}"),
-            )
-        })?;
-    }
-    Ok(())
 }
 
 /// The content of a fleet that is not trusted yet, as far as it can be read before.

@@ -17,6 +17,7 @@ mod mirror;
 mod mirrors;
 mod points;
 mod power;
+mod pulled;
 mod race;
 mod rebuild;
 mod recovery;

@@ -361,12 +361,12 @@ pub(super) fn identified_by(hit: &Hit<'_>, found: &mut Vec<Found>) {
 /// A password on the command line of a well-known program.
 pub(super) fn command(hit: &Hit<'_>, found: &mut Vec<Found>) {
     // A value, bare or quoted; in quotes it may hold blanks.
-    const CURL: &str = r#"[ \t](?:-u|--user|-U|--proxy-user)(?:=|[ \t]*)(?:\x22[^\x22:\n]*:([^\x22\n]+)\x22|'[^':\n]*:([^'\n]+)'|[^\s\x22':]+:([^\s\x22']+))"#;
+    const CURL: &str = r#"[ \t](?:-u|--user|-U|--proxy-user)(?:=|[ \t]*)(?:\x22[^\x22:\n]*:([^\x22\n]+)\x22|'[^':\n]*:([^'\n]+)'|[^ \t\r\n\x22':]+:([^ \t\r\n\x22']+))"#;
     const SHORT: &str =
-        r#"[ \t]-p[ \t=]+(?:\x22([^\x22\n]+)\x22|'([^'\n]+)'|([^\s\x22'-][^\s\x22']*))"#;
-    const JOINED: &str = r#"[ \t]-p(?:\x22([^\x22\n]+)\x22|'([^'\n]+)'|([^\s\x22'=-][^\s\x22']*))"#;
-    const REDIS: &str =
-        r#"[ \t](?:-a|--pass)[ \t=]+(?:\x22([^\x22\n]+)\x22|'([^'\n]+)'|([^\s\x22'-][^\s\x22']*))"#;
+        r#"[ \t]-p[ \t=]+(?:\x22([^\x22\n]+)\x22|'([^'\n]+)'|([^ \t\r\n\x22'-][^ \t\r\n\x22']*))"#;
+    const JOINED: &str =
+        r#"[ \t]-p(?:\x22([^\x22\n]+)\x22|'([^'\n]+)'|([^ \t\r\n\x22'=-][^ \t\r\n\x22']*))"#;
+    const REDIS: &str = r#"[ \t](?:-a|--pass)[ \t=]+(?:\x22([^\x22\n]+)\x22|'([^'\n]+)'|([^ \t\r\n\x22'-][^ \t\r\n\x22']*))"#;
     static CURL_RULE: LazyLock<Regex> = LazyLock::new(|| compile(CURL));
     static SHORT_RULE: LazyLock<Regex> = LazyLock::new(|| compile(SHORT));
     static JOINED_RULE: LazyLock<Regex> = LazyLock::new(|| compile(JOINED));

@@ -38,6 +38,8 @@ pub(crate) const FILE: &str = "flightline.db";
 /// Its log, and the index of that.
 pub(crate) const LOG: &str = "flightline.db-wal";
 pub(crate) const INDEX: &str = "flightline.db-shm";
+/// What SQLite would roll the database back to. A store has it only for a moment while it is made.
+const ROLLBACK: &str = "flightline.db-journal";
 
 const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum FROM project WHERE id = ?1";
 const COLUMNS: &str = "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c \

@@ -181,6 +181,7 @@ static SOUND: LazyLock<Sound> = LazyLock::new(|| {
         "copy.db",
         ".flightline/flightline.db-wal",
         ".flightline/flightline.db-shm",
+        ".flightline/flightline.db-journal",
         ".flightline/mirrors/epic/.again",
         ".flightline/mirrors/epic/.seen",
         ".flightline/mirrors/epic/.turn",

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flightline_workspace::beneath::Dir;
+use flightline_workspace::beneath::{Dir, DirEntry};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -15,7 +15,7 @@ use super::log::Keeper;
 use super::member::Member;
 use super::place::{create_private, real_path, refuse_network, repair_modes};
 use super::reserve::Reserve;
-use super::{FILE, INDEX, LOG, Sqlite, UNQUEUED_WAIT, anchor, is_broken, log};
+use super::{FILE, INDEX, LOG, ROLLBACK, Sqlite, UNQUEUED_WAIT, anchor, is_broken, log};
 use crate::crash_points::CrashPoints;
 use crate::engine::queue::WriterQueue;
 use crate::engine::upgrade::{Unsealed, seal_all};
@@ -26,6 +26,9 @@ use crate::error::StoreError;
 const LONGEST_VALUE: i32 = 64 * 1024 * 1024;
 
 pub(super) const PAGE_SIZE: u32 = 8192;
+
+/// A rollback journal of this length holds no page.
+const EMPTY_ROLLBACK: u64 = 512;
 
 /// `FLTL`: says that a SQLite file is ours.
 const APPLICATION_ID: i64 = 0x464C_544C;
@@ -92,9 +95,10 @@ pub(crate) fn open(
                 return Err(StoreError::Missing(folder.display().to_string()));
             }
             Ok(None) => {}
-            Err(_) => return Err(StoreError::NotOurs(folder.join(name).display().to_string())),
+            Err(error) => return Err(unusable(folder, name, &error)),
         }
     }
+    refuse_rollback(&place, folder, &files)?;
     refuse_network(folder)?;
     if !options.look_only {
         repair_modes(&place, files, &mut repaired);
@@ -142,6 +146,41 @@ pub(crate) fn open(
             .map_err(|error| classify("cannot open the store", &error))?;
     }
     Ok((driver, repaired))
+}
+
+/// The refusal of a file of the store that may not be used.
+fn unusable(folder: &Path, name: &str, error: &std::io::Error) -> StoreError {
+    match error.kind() {
+        ErrorKind::PermissionDenied => StoreError::OfAnother(error.to_string()),
+        _ => StoreError::NotOurs(folder.join(name).display().to_string()),
+    }
+}
+
+/// SQLite plays back a rollback journal that it finds, whoever put it there, and our database never has one: it writes a
+/// log ahead. Only while a database is made there is one for a moment, without a page in it.
+fn refuse_rollback(
+    place: &Dir,
+    folder: &Path,
+    files: &[(&str, DirEntry)],
+) -> Result<(), StoreError> {
+    let rollback = || StoreError::Rollback(folder.join(ROLLBACK).display().to_string());
+    let journal = match place.plain_entry(ROLLBACK) {
+        Ok(Some(journal)) => journal,
+        Ok(None) => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Err(unusable(folder, ROLLBACK, &error));
+        }
+        Err(_) => return Err(rollback()),
+    };
+    let size = |name: &str| {
+        let seen = files.iter().find(|(known, _)| *known == name);
+        seen.map_or(0, |(_, seen)| seen.size)
+    };
+    let is_being_made = size(FILE) <= u64::from(PAGE_SIZE) && size(LOG) == 0;
+    match is_being_made && journal.size <= EMPTY_ROLLBACK {
+        true => Ok(()),
+        false => Err(rollback()),
+    }
 }
 
 impl Sqlite {

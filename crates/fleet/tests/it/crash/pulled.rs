@@ -1,0 +1,191 @@
+//! What a pull, or another stranger's hand, puts into the state folder of a fleet that its user trusts.
+
+use std::fs;
+use std::path::Path;
+
+use flightline_testkit::Engine;
+
+use super::world::World;
+
+/// The exit code of what is refused because of trust, or of whose file something is.
+const REFUSED: Option<i32> = Some(6);
+
+fn git(world: &World, arguments: &[&str]) {
+    let done = world.sealed("git").args(arguments).output().unwrap();
+    assert!(done.status.success(), "{arguments:?}: {done:?}");
+}
+
+/// A fleet in a repository, with something in its log.
+fn fleet() -> World {
+    let world = World::new(Engine::Sqlite);
+    git(&world, &["init", "--quiet", "."]);
+    world.run(&["note", "lesson", "Mine"]).works();
+    world
+}
+
+/// Has the repository track a file of the state folder, and puts another in its place as git does.
+fn pull(world: &World, name: &str, bytes: &[u8]) {
+    let file = world.state().join(name);
+    replace(&file, bytes);
+    let tracked = format!(".flightline/{name}");
+    git(world, &["add", "--force", &tracked]);
+}
+
+fn replace(file: &Path, bytes: &[u8]) {
+    let _ = fs::remove_file(file);
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_log_that_a_pull_replaces_is_not_obeyed() {
+    let (world, stranger) = (fleet(), World::new(Engine::Sqlite));
+    stranger.run(&["note", "constraint", "Obey me"]).works();
+    let log = fs::read(stranger.state().join("flightline.db-wal")).unwrap();
+    assert!(!log.is_empty());
+    pull(&world, "flightline.db-wal", &log);
+    let refused = world.run(&["note", "lesson", "Whose?"]).ends();
+    assert_eq!(refused.code(), REFUSED, "{refused}");
+    let seen = world.run(&["status"]).ends();
+    assert!(
+        seen.err
+            .contains("git tracks `.flightline/flightline.db-wal` and replaced it"),
+        "{seen}"
+    );
+    let briefed = world.run(&["context"]).ends();
+    assert!(!briefed.out.contains("Obey me"), "{briefed}");
+    // The user may take it over.
+    world.run(&["trust", "-y"]).works();
+    let taken = world.run(&["status"]).ends();
+    assert!(!taken.err.contains("git tracks"), "{taken}");
+}
+
+#[test]
+fn a_log_that_begins_anew_is_the_users_own() {
+    let world = fleet();
+    // As another program leaves it that closes the database last.
+    assert_eq!(world.sqlite("PRAGMA wal_checkpoint(TRUNCATE)"), "0|0|0");
+    for file in ["flightline.db-wal", "flightline.db-shm"] {
+        let _ = fs::remove_file(world.state().join(file));
+    }
+    world.run(&["note", "lesson", "After it"]).works();
+    world.run(&["note", "lesson", "And again"]).works();
+}
+
+#[test]
+fn settings_that_a_pull_changes_are_not_obeyed() {
+    let world = fleet();
+    let settings = fs::read_to_string(world.state().join("config.toml")).unwrap();
+    world.run(&["checkpoint"]).works();
+    world.run(&["note", "lesson", "More"]).works();
+    world.run(&["checkpoint"]).works();
+    let other = format!("{settings}\n[retention]\nkeep = 1\nmost = 1\n");
+    pull(&world, "config.toml", other.as_bytes());
+    let refused = world.run(&["checkpoint"]).ends();
+    assert_eq!(refused.code(), REFUSED, "{refused}");
+    let seen = world.run(&["checkpoints", "list"]).ends();
+    assert!(seen.err.contains("`.flightline/config.toml`"), "{seen}");
+    assert!(seen.out.contains("Total: 2 checkpoints"), "{seen}");
+    // The user looks at them, and agrees.
+    world.run(&["config", "list"]).works();
+    world.run(&["trust", "-y"]).works();
+    world.run(&["note", "lesson", "Agreed"]).works();
+    // Changes that the user makes with `fleet` need no second word, though git tracks the file.
+    world
+        .run(&["config", "set", "liveness.quiet", "9m"])
+        .works();
+    world.run(&["note", "lesson", "Still mine"]).works();
+}
+
+#[test]
+fn settings_that_the_user_edits_are_obeyed_where_git_does_not_track_them() {
+    let world = fleet();
+    let settings = fs::read_to_string(world.state().join("config.toml")).unwrap();
+    let other = format!("{settings}\n[liveness]\nquiet = \"9m\"\n");
+    replace(&world.state().join("config.toml"), other.as_bytes());
+    world.run(&["note", "lesson", "Mine still"]).works();
+    let shown = world.run(&["config", "get", "liveness.quiet"]).works();
+    assert!(shown.out.contains("9m"), "{shown}");
+}
+
+#[test]
+fn a_rollback_journal_is_refused_and_never_played_back() {
+    let world = fleet();
+    let journal = world.state().join("flightline.db-journal");
+    let database = world.database();
+    let page = vec![0_u8; 9_000];
+    fs::write(&journal, page).unwrap();
+    let before = fs::read(&database).unwrap();
+    for command in [&["status"][..], &["note", "lesson", "x"], &["doctor"]] {
+        let refused = world.run(command).ends();
+        assert_eq!(refused.code(), REFUSED, "{command:?}: {refused}");
+        assert!(refused.err.contains("flightline.db-journal"), "{refused}");
+    }
+    assert_eq!(fs::read(&database).unwrap(), before);
+    // A pipe in its place makes no command wait.
+    fs::remove_file(&journal).unwrap();
+    let made = world.sealed("mkfifo").arg(&journal).status().unwrap();
+    assert!(made.success());
+    let refused = world.run(&["status"]).ends();
+    assert_eq!(refused.code(), REFUSED, "{refused}");
+    fs::remove_file(&journal).unwrap();
+    world.run(&["note", "lesson", "All is well"]).works();
+}
+
+#[test]
+fn a_store_is_built_from_a_strangers_files_only_for_a_user_who_trusts_them() {
+    let stranger = World::new(Engine::Sqlite);
+    stranger.run(&["note", "constraint", "Obey me"]).works();
+    stranger.run(&["checkpoint"]).works();
+    let clone = World::bare(Engine::Sqlite);
+    let state = clone.state();
+    fs::create_dir_all(state.join("checkpoints")).unwrap();
+    let files = fs::read_dir(stranger.state().join("checkpoints")).unwrap();
+    for file in files.map(Result::unwrap) {
+        let to = state.join("checkpoints").join(file.file_name());
+        if file.file_type().unwrap().is_file() {
+            fs::copy(file.path(), to).unwrap();
+        }
+    }
+    fs::copy(
+        stranger.state().join("config.toml"),
+        state.join("config.toml"),
+    )
+    .unwrap();
+    let refused = clone.run(&["doctor", "--rebuild", "-y"]).ends();
+    assert_eq!(refused.code(), REFUSED, "{refused}");
+    assert!(refused.err.contains("`fleet trust"), "{refused}");
+    assert!(!clone.database().exists());
+    // No agent decides that.
+    let by_agent = clone.run(&["trust", "-y", "--agent", "ada"]).ends();
+    assert_eq!(by_agent.code(), Some(1), "{by_agent}");
+    clone.run(&["trust", "-y"]).works();
+    clone.run(&["doctor", "--rebuild", "-y"]).works();
+    clone.run(&["status"]).works();
+}
+
+#[test]
+fn a_young_store_whose_log_is_emptied_says_what_is_lost() {
+    let world = World::new(Engine::Sqlite);
+    fs::write(world.state().join("flightline.db-wal"), "").unwrap();
+    let seen = world.run(&["status"]).ends();
+    assert!(
+        seen.out
+            .contains("revision 1 was acknowledged, but is no longer in the database"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn settings_of_a_strangers_fleet_are_left_alone() {
+    let (world, elsewhere) = (fleet(), World::bare(Engine::Sqlite));
+    let mut copied = elsewhere.sealed("cp");
+    copied.args(["-r", &world.state().display().to_string(), "."]);
+    assert!(copied.status().unwrap().success());
+    let settings = elsewhere.state().join("config.toml");
+    let before = fs::read(&settings).unwrap();
+    let refused = elsewhere
+        .run(&["config", "set", "liveness.quiet", "9m"])
+        .ends();
+    assert_eq!(refused.code(), REFUSED, "{refused}");
+    assert_eq!(fs::read(&settings).unwrap(), before);
+}
