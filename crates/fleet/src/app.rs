@@ -1,4 +1,4 @@
-//! What a command works with: the settings in force, the fleet, and the voice.
+//! The app of one command: the settings in force, the fleet, and the output.
 
 mod mirrors;
 mod paths;
@@ -39,9 +39,9 @@ pub struct App {
     pub env: Environment,
     /// The folder the command runs in.
     pub here: PathBuf,
-    /// Where the fleet lives, when there is one.
+    /// The folders of the fleet, when there is one.
     pub home: Option<Home>,
-    /// What this command is called, for those who wait for it.
+    /// The name of this command, shown to other processes that wait for it.
     pub purpose: String,
     fleet: Option<Fleet>,
     /// The warnings already printed about damage that another copy made good.
@@ -49,18 +49,18 @@ pub struct App {
     /// The server that commands talk to, when it is not a store.
     server: Option<Address>,
     standing: Standing,
-    /// The command said what it answers with, and the fields asked for were looked at.
+    /// True when the command has named its answer's schema, so that the fields asked for are checked.
     answer_is_known: bool,
-    /// The epoch that this process belongs to, of the agent it acts as, once it was looked up.
+    /// The epoch that this process belongs to, of the acting agent, once it was looked up.
     own_epoch: OnceCell<Option<u64>>,
-    /// The agent that the client above this process is, and its epoch, once it was looked up.
+    /// The agent whose client is above this process, and its epoch, once it was looked up.
     client_agent: OnceCell<Option<(String, u64)>>,
     /// The settings in force, once they were read.
     settings: OnceCell<Config>,
 }
 
 impl App {
-    /// Finds out where it runs. Opens nothing yet.
+    /// Finds the folder and the fleet of a command. Opens nothing yet.
     pub fn new(globals: Globals, ui: Ui, env: Environment) -> Result<Self, Refusal> {
         let start = globals.dir.clone().unwrap_or_else(|| PathBuf::from("."));
         let cannot = |why: &dyn std::fmt::Display| {
@@ -102,7 +102,7 @@ impl App {
         })
     }
 
-    /// An app for another folder, as if the command had been started there.
+    /// Makes an app for another folder, as if the command had been started there.
     pub fn moved_to(&self, folder: PathBuf) -> Result<Self, Refusal> {
         let globals = Globals {
             dir: Some(self.globals.dir.clone().unwrap_or(folder)),
@@ -111,7 +111,7 @@ impl App {
         Self::new(globals, self.ui.clone(), self.env.clone())
     }
 
-    /// The settings in force. They are read once.
+    /// Returns the settings in force. They are read once.
     pub fn config(&self) -> Result<Config, Refusal> {
         if let Some(known) = self.settings.get() {
             return Ok(known.clone());
@@ -139,8 +139,8 @@ impl App {
         })
     }
 
-    /// Where the store is: what was typed, then the environment, then the user's file, then the state
-    /// folder. Never the project's file.
+    /// The location of the store: as typed, then from the environment, then from the user's file, then the state folder.
+    /// Never from the project's file.
     pub fn location(&self, config: &Config, state: &Path) -> Result<Location, Refusal> {
         let typed = self
             .globals
@@ -224,7 +224,7 @@ impl App {
         }
     }
 
-    /// Says more of a refusal than those know who refused: which projects the store has.
+    /// Adds to a refusal the projects that the store has, which the operation that refused does not know.
     pub fn explain(&mut self, refusal: Refusal) -> Refusal {
         if refusal.code != Code::NoProject {
             return refusal;
@@ -244,7 +244,7 @@ impl App {
         }
     }
 
-    /// The fleet of this repository, opened when it is first needed.
+    /// Returns the fleet of this repository, opened when it is first needed.
     pub fn fleet(&mut self) -> Result<&mut Fleet, Refusal> {
         if self.fleet.is_none() && self.server.is_some() {
             let (config, tree) = (self.config()?, self.work_tree()?);
@@ -352,12 +352,12 @@ impl App {
         self.run_job(&ClearFiles {})
     }
 
-    /// Observations of agents' processes on this machine.
+    /// Observes the agents' processes on this machine.
     pub fn sightings(&mut self) -> Result<Vec<flightline::agent::Sighting>, Refusal> {
         flightline::agent::look_around(self.fleet()?).map_err(flightline::Error::into_refusal)
     }
 
-    /// The present state of the files that reports name.
+    /// Reads the present state of the files that reports name.
     pub fn look(&mut self, claims: &ListClaims) -> Result<Option<TreeNow>, Refusal> {
         let caller = self.caller()?;
         Ok(look(self.fleet()?, &caller, claims))
@@ -367,13 +367,13 @@ impl App {
         self.fleet()?.now().map_err(flightline::Error::into_refusal)
     }
 
-    /// The store's time, as it can stand in the name of a file.
+    /// The store's time, in a form for names of files.
     pub fn stamp(&mut self) -> Result<String, Refusal> {
         Ok(self.now()?.to_string().replace([':', '.'], "-"))
     }
 
-    /// Ids of these kinds as people read them, for the answer that is about to be shown. Asks the store only when people will read
-    /// them, and only about those in it.
+    /// Shortens ids of these kinds as people read them, for the answer that is about to be shown. Asks the store only when
+    /// people will read them, and only about those in the answer.
     pub fn short<T: Serialize>(&mut self, kinds: &[Kind], shown: &T) -> Result<Short, Refusal> {
         if self.ui.json || self.ui.quiet {
             return Ok(Short::default());
@@ -381,7 +381,7 @@ impl App {
         self.shorten(Short::ids_in(&self.ui.text_of(shown)?, kinds))
     }
 
-    /// Short forms of these ids and no others: what [`App::short`] would look for in everything shown.
+    /// Shortens these ids and no others: the ids that [`App::short`] would look for in everything shown.
     pub fn short_of(
         &mut self,
         ids: impl IntoIterator<Item = impl ToString>,
@@ -407,7 +407,7 @@ impl App {
     }
 }
 
-/// Why a store cannot be used, and what would bring its work back.
+/// Explains why a store cannot be used, and how its work comes back.
 pub fn unusable(error: StoreError, state: &Path, location: &Location) -> Refusal {
     enum Lost {
         Wholly,
@@ -434,7 +434,7 @@ pub fn unusable(error: StoreError, state: &Path, location: &Location) -> Refusal
     }
 }
 
-/// What to do about a state folder that names no project, or has no store: the remains of its work come first.
+/// The hint for a state folder that names no project, or has no store: the remains of its work come first.
 pub fn without_project(state: &Path) -> String {
     let prospect = prospect(state, &Location::Folder(state.to_path_buf()));
     match prospect.files {

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use self::lazy::{Lazy, parse};
 use crate::{command, complete};
 
-/// The version, and what this build has beyond every other.
+/// The version, and the features of this build beyond the usual ones.
 const VERSION: &str = match cfg!(feature = "otel") {
     true => concat!(env!("CARGO_PKG_VERSION"), " (otel)"),
     false => env!("CARGO_PKG_VERSION"),
@@ -104,7 +104,7 @@ pub struct Globals {
     pub idempotency_key: Option<String>,
 }
 
-/// When to use colours.
+/// The choice of when colours are used.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum ColorWhen {
     #[default]

@@ -48,10 +48,10 @@ use flightline::core::{Code, Refusal};
 use crate::app::App;
 use crate::cli::{Command, Lazy};
 
-/// What a command ends with: an exit code, or why it was not done.
+/// The end of a command: an exit code, or the refusal.
 pub type CommandResult = Result<ExitCode, Refusal>;
 
-/// Nothing failed, and something needs attention.
+/// The exit code when nothing failed, and something needs attention.
 pub const ATTENTION: u8 = 5;
 
 /// Runs a command; without one, shows the status.
@@ -74,7 +74,7 @@ pub fn run(command: Option<Command>, app: &mut App) -> CommandResult {
     done
 }
 
-/// What follows a write, after its answer was decided.
+/// Does the work that follows a write, after its answer was decided.
 pub fn upkeep(app: &mut App) {
     if !app.ui.written {
         return;
@@ -150,7 +150,7 @@ fn dispatch(command: Command, app: &mut App) -> CommandResult {
     }
 }
 
-/// What a command is called, for those who wait for it: never its arguments, which may be private.
+/// The name of a command, shown to other processes that wait for it: never its arguments, which may be private.
 fn name(command: &Command) -> &'static str {
     match command {
         Command::Checkpoint(_) => "checkpoint",

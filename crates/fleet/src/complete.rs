@@ -14,14 +14,14 @@ use crate::cli::{ColorWhen, Globals};
 use crate::config::Environment;
 use crate::ui::{Ui, visible};
 
-/// The shells that are answered. Zsh, fish and Elvish quote what they put on the line; bash and PowerShell put it
-/// there as it is, so that they are offered only what stands for itself.
+/// The shells that completion supports. Zsh, fish and Elvish quote what they put on the line. Bash and PowerShell put it
+/// there as it is, so they are offered only words that stand for themselves.
 pub fn shells() -> Shells<'static> {
     Shells(&[&Unquoted(Bash), &Elvish, &Fish, &Unquoted(Powershell), &Zsh])
 }
 
-/// A shell that does not quote what it is offered. A path called `$(touch x)` would be run by it, and bash
-/// looks for files that fit a `*` as soon as it reads the answer.
+/// A shell that does not quote the words it is offered. It would run a path called `$(touch x)`, and bash looks for files
+/// that match a `*` as soon as it reads the answer.
 struct Unquoted<S>(S);
 
 impl<S: EnvCompleter> EnvCompleter for Unquoted<S> {
@@ -59,10 +59,10 @@ impl<S: EnvCompleter> EnvCompleter for Unquoted<S> {
     }
 }
 
-/// What bash's script splits the answer at; other shells, and tests, use line breaks.
+/// The character at which bash's script splits the answer; other shells, and tests, use line breaks.
 const BETWEEN: char = '\u{b}';
 
-/// Those candidates of an answer that a shell reads as one plain word. PowerShell's have their help after a tab.
+/// Keeps the candidates that a shell reads as one plain word. PowerShell's have their help after a tab.
 fn harmless(offered: &str) -> String {
     let between = if offered.contains(BETWEEN) {
         BETWEEN
@@ -76,7 +76,8 @@ fn harmless(offered: &str) -> String {
     kept.join(between.encode_utf8(&mut [0; 4]))
 }
 
-/// Whether a shell takes it as it stands: letters and digits of any script, and signs that mean nothing anywhere.
+/// Returns true for a word that a shell takes as it stands: letters and digits of any script, and signs that mean nothing
+/// anywhere.
 fn is_plain_word(text: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "._/:=,+%-".contains(c);
     !text.is_empty() && text.chars().all(plain)
@@ -110,7 +111,7 @@ pub fn locks() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(Kind::Lock))
 }
 
-/// Nothing is offered where there is no store: a shell that waits for Tab gets no error.
+/// The candidates of a kind. There are none where there is no store: a shell that waits for Tab gets no error.
 fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
     let globals = Globals {
         dir: None,

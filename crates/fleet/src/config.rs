@@ -1,7 +1,7 @@
 //! Configuration: the environment, the user's file, the project's file. Nothing else reads them.
 //!
-//! The project's file holds data only: who can commit to a repository must not be able to point
-//! `fleet` at a server or make it run something.
+//! The project's file holds data only: a person who can commit to a repository must not be able to point `fleet` at a
+//! server or make it run a program.
 
 mod change;
 mod traces;
@@ -26,7 +26,7 @@ use self::traces::TraceSettings;
 /// The name of the project's file, in the state folder.
 pub const FILE: &str = "config.toml";
 
-/// No file of settings is larger.
+/// The most bytes of a settings file.
 const LARGEST: usize = 1024 * 1024;
 
 /// The folder that holds the mirrors: the only setting of a project that is a path.
@@ -48,29 +48,31 @@ pub struct Environment {
     pub user_config: Option<PathBuf>,
     /// The folder for the user's data that is neither a setting nor part of a project.
     pub user_state: Option<PathBuf>,
-    /// Whether the user says which authorities to trust (SSL_CERT_FILE, SSL_CERT_DIR).
+    /// True when the user says which authorities to trust (SSL_CERT_FILE, SSL_CERT_DIR).
     pub authorities_named: bool,
-    /// What shows long texts on a terminal: FLEET_PAGER, else PAGER, else `less`; none when it is empty or `cat`.
+    /// The program that shows long texts on a terminal: FLEET_PAGER, else PAGER, else `less`; none when it is empty or
+    /// `cat`.
     pub pager: Option<String>,
-    /// Whether the user has settings for `less`.
+    /// True when the user has settings for `less`.
     pub pager_has_settings: bool,
-    /// Where clients of coding agents were told to keep their settings.
+    /// The folders in which clients of coding agents were told to keep their settings.
     pub client_folders: Vec<(&'static str, PathBuf)>,
-    /// What `git` is given of it.
+    /// The part of the environment that `git` is given.
     pub surroundings: Surroundings,
-    /// In test builds: the time, how long the machine has been running, the first id, where to end or to stop, and how long to wait for a turn.
+    /// In test builds: the time, the machine's uptime, the first id, the steps at which to end or to stop, and the
+    /// patience for a turn.
     pub test_now: Option<String>,
     pub test_uptime_ms: Option<String>,
     pub test_ids: Option<String>,
     pub crash_at: Option<String>,
     pub freeze_at: Option<String>,
     pub patience_ms: Option<String>,
-    /// In test builds: what this end says it speaks, and a token that a server takes without knowing it.
+    /// In test builds: the protocol version of this end, and a token that a server takes without knowing it.
     pub test_api: Option<String>,
     pub test_token: Option<Secret>,
 }
 
-/// The name of the user that we run as, where the environment does not say it, as in cron and in containers.
+/// The name of the user that this process runs as, where the environment does not say it, as in cron and in containers.
 fn user_of_the_system() -> Option<String> {
     if let Some(name) = flightline::workspace::user_name() {
         return Some(name);
@@ -81,7 +83,7 @@ fn user_of_the_system() -> Option<String> {
     Some(name.trim().to_owned())
 }
 
-/// The pager that is named; `less` when none is.
+/// The named pager; `less` when none is named.
 fn pager(named: Option<OsString>) -> Option<String> {
     let pager = named.map_or_else(|| Some("less".to_owned()), |named| named.into_string().ok());
     pager.filter(|pager| !matches!(pager.trim(), "" | "cat"))
@@ -96,7 +98,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The secret, for whom it is meant.
+    /// Reveals the secret, for the party that it is meant for.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -189,8 +191,8 @@ impl Environment {
     }
 }
 
-/// Where the traces of a server go. Its variables are not ours, and matter to nothing else: no command looks at
-/// them, and one that is not text is none.
+/// Reads the variables that say where the traces of a server go. They are not ours, and matter to nothing else: no command
+/// looks at them, and one that is not text is taken for not set.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is where the environment is read"
@@ -202,7 +204,7 @@ pub fn traces() -> TraceSettings {
     })
 }
 
-/// A person's name as events show it: letters, digits and little else.
+/// Cleans a person's name as events show it: letters, digits and little else.
 fn plain_user(name: Option<String>) -> String {
     let kept: String = name
         .unwrap_or_default()
@@ -221,9 +223,9 @@ fn plain_user(name: Option<String>) -> String {
 #[derive(Clone, Debug)]
 pub struct Config {
     pub project: Option<String>,
-    /// The numbers to decide by.
+    /// The settings that decisions depend on.
     pub policy: Policy,
-    /// Where the user keeps stores, unless it is the state folder.
+    /// The place where the user keeps stores, unless it is the state folder.
     pub location: Option<Location>,
     /// The folder that holds the mirrors, when it is not the repository's root.
     pub mirror_root: Option<RepoPath>,
@@ -395,7 +397,7 @@ impl Config {
     }
 }
 
-/// A file of settings. One that does not exist yet says nothing.
+/// A file of settings. A file that does not exist yet sets nothing.
 struct File {
     path: PathBuf,
     document: DocumentMut,
@@ -428,13 +430,13 @@ fn mirror_root(text: &str) -> Result<RepoPath, Refusal> {
     RepoPath::parse(text).map_err(|refusal| refusal.hint("give a folder in the repository"))
 }
 
-/// The item of a dotted name in a file.
+/// Finds the item of a dotted name in a file.
 fn find<'a>(document: &'a DocumentMut, name: &str) -> Option<&'a Item> {
     name.split('.')
         .try_fold(document.as_item(), |item, part| item.get(part))
 }
 
-/// A setting as text, however it is written.
+/// Renders a setting as text, however it is written.
 fn to_text(item: &Item, knob: &Knob, path: &Path) -> Result<String, Refusal> {
     let how = match knob.shape {
         KnobType::Span => "write it as text, such as \"10m\"",
@@ -465,8 +467,7 @@ fn wrong(path: &Path, name: &str, why: &str) -> Refusal {
     Refusal::invalid(format!("{}: `{name}`: {why}", path.display()))
 }
 
-/// Reads where a store is. A folder is relative to `here`; where there is no such place, it must be
-/// absolute.
+/// Parses the location of a store. A folder is relative to `here`; without `here`, it must be absolute.
 pub fn parse_location(text: &str, here: Option<&Path>) -> Result<Location, Refusal> {
     let folder = match Location::parse(text) {
         server @ Location::Postgres(_) => return Ok(server),
@@ -486,7 +487,7 @@ pub fn parse_location(text: &str, here: Option<&Path>) -> Result<Location, Refus
     }
 }
 
-/// A folder that the user named, without the links that lead there.
+/// Resolves the links that lead to a folder that the user named.
 fn real(folder: PathBuf) -> PathBuf {
     folder.canonicalize().unwrap_or(folder)
 }
@@ -503,7 +504,7 @@ fn text(document: &DocumentMut, path: &Path, key: &str) -> Result<Option<String>
     }
 }
 
-/// The text of the project's file. It may have come with the repository: no link in its place is followed.
+/// Reads the project's file. It may have come with the repository: no link in its place is followed.
 fn project_text(state: &Path) -> io::Result<Option<String>> {
     match Dir::private(state) {
         Ok(state) => state.read_text(FILE, LARGEST),
@@ -512,7 +513,7 @@ fn project_text(state: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// The text of the user's own file, wherever it is kept.
+/// Reads the user's own file, wherever it is kept.
 fn users_text(path: &Path) -> io::Result<Option<String>> {
     let real = match path.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,4 +1,4 @@
-//! `--fields`, looked at before anything is written: a name that the answer cannot have is refused while nothing is done.
+//! Checks `--fields` before anything is written: a name that the answer cannot have is refused while nothing is done.
 
 use flightline::core::Refusal;
 use flightline::core::text::closest;
@@ -57,7 +57,7 @@ fn unknown(field: &str, part: &str, known: &[(&str, &Value)]) -> Refusal {
     ))
 }
 
-/// The fields that a document of one of these schemas has; of a list, those of its elements.
+/// The fields that a document of one of these schemas has; of a list, the fields of its elements.
 fn properties<'a>(root: &'a Value, schemas: &[&'a Value]) -> Vec<(&'a str, &'a Value)> {
     let mut found = Vec::new();
     let mut open: Vec<&Value> = schemas.to_vec();

@@ -31,7 +31,7 @@ const TOPICS: [(&str, &str); 14] = [
 /// Command lines that can be typed as they stand, each below a comment if it needs one.
 const EXAMPLES: &str = include_str!("../help/examples.txt");
 
-/// How many examples the page of a noun such as `sorties` has, whose commands have pages of their own.
+/// The number of examples on the page of a noun such as `sorties`, whose commands have pages of their own.
 const EXAMPLES_OF_A_NOUN: usize = 4;
 
 /// The commands of the first page, by what a person sets out to do.
@@ -105,7 +105,7 @@ enum Detail {
     Full,
 }
 
-/// The whole command line with its examples, as pages show it.
+/// Makes the whole command line with its examples, as pages show it.
 pub fn command() -> Command {
     let root = with_examples(Cli::command(), "fleet");
     let groups = groups(&root);
@@ -118,7 +118,7 @@ pub fn command() -> Command {
     ))
 }
 
-/// The page that a command line with `-h` or `--help` asks for.
+/// Renders the page that a command line with `-h` or `--help` asks for.
 pub fn asked_for(arguments: &[OsString]) -> StyledStr {
     let mut root = command();
     root.build();
@@ -130,7 +130,7 @@ pub fn asked_for(arguments: &[OsString]) -> StyledStr {
     )
 }
 
-/// The text about a topic or a command; without a name, the first page.
+/// Returns the text about a topic or a command; without a name, the first page.
 pub fn about(path: &[String]) -> Result<String, Refusal> {
     if let [topic] = path
         && let Some((_, text)) = TOPICS.iter().find(|(name, _)| name == topic)
@@ -173,7 +173,7 @@ fn page(mut command: Command, detail: Detail) -> StyledStr {
     command.render_help()
 }
 
-/// The command with the examples of its page, and so for every command below it.
+/// Adds the examples of its page to a command, and to every command below it.
 fn with_examples(command: Command, path: &str) -> Command {
     let limit = if command.has_subcommands() {
         EXAMPLES_OF_A_NOUN
@@ -198,7 +198,7 @@ fn with_examples(command: Command, path: &str) -> Command {
     command
 }
 
-/// At most `limit` examples of the command `path`, each with the comment above it.
+/// Returns at most `limit` examples of the command `path`, each with the comment above it.
 fn examples(path: &str, limit: usize) -> String {
     let mut text = String::from("Examples:");
     let (mut comment, mut found) = (None, 0);

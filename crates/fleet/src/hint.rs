@@ -1,5 +1,5 @@
-//! Commands that are shown to be pasted. Each repeats what its reader typed and a shell does not remember: the folder, the
-//! store, the mission, the agent that acts, and a yes that was given.
+//! Completes the commands that are shown to be pasted. Each repeats the options that its reader typed and a shell does not
+//! remember: the folder, the store, the mission, the acting agent, and a yes that was given.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -17,13 +17,13 @@ const SOMEBODY: &str = "--agent NAME";
 /// The typed options that a later command needs as well.
 #[derive(Clone, Debug, Default)]
 pub struct Repeated {
-    /// Flags that say where the fleet is, ready to be pasted.
+    /// The flags that say where the fleet is, ready to be pasted.
     place: Vec<String>,
     mission: Option<String>,
     agent: Option<String>,
-    /// The environment names an agent: it need not be typed.
+    /// True when the environment names an agent: then it need not be typed.
     agent_in_environment: bool,
-    /// A question was answered beforehand, with `-y`.
+    /// True when a question was answered beforehand, with `-y`.
     yes: bool,
 }
 
@@ -51,7 +51,7 @@ impl Repeated {
         }
     }
 
-    /// A text with every command of ours in backticks completed.
+    /// Completes every command of ours that stands in backticks in a text.
     pub fn complete<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if !text.contains("`fleet ") {
             return Cow::Borrowed(text);
@@ -69,7 +69,7 @@ impl Repeated {
         Cow::Owned(complete)
     }
 
-    /// One command, completed. Anything else stays as it is.
+    /// Completes one command. Anything else stays as it is.
     pub fn command(&self, command: &str) -> String {
         let Some(rest) = command.strip_prefix(OURS) else {
             return command.to_owned();
@@ -115,7 +115,7 @@ impl Repeated {
         }
     }
 
-    /// A yes that was given is given again, to a command that takes one.
+    /// Adds the yes that was given, to a command that takes one.
     fn with_yes(&self, command: String) -> String {
         if !self.yes {
             return command;
@@ -133,7 +133,7 @@ impl Repeated {
     }
 }
 
-/// Whether a command acts as an agent: its effect, or the things it shows, depend on the acting agent.
+/// Returns true when a command acts as an agent: its effect, or the things it shows, depend on the acting agent.
 fn acts(words: &[&str], agent: &str) -> bool {
     let verb = words.get(1).copied().unwrap_or_default();
     match words.first().copied().unwrap_or_default() {
@@ -154,7 +154,7 @@ fn acts(words: &[&str], agent: &str) -> bool {
     }
 }
 
-/// Whether a command works on a mission that it does not name, neither by itself nor by a thing of it.
+/// Returns true when a command works on a mission that it does not name, neither by itself nor by a thing of it.
 fn works_on_a_mission(words: &[&str]) -> bool {
     let named = words.iter().any(|word| {
         *word == "--mission"
@@ -176,7 +176,7 @@ fn works_on_a_mission(words: &[&str]) -> bool {
         }
 }
 
-/// A word as a shell reads it.
+/// Quotes a word as a shell needs it.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

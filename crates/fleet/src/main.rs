@@ -1,4 +1,4 @@
-//! `fleet`: the command line.
+//! `fleet`: the command line's entry point.
 
 mod app;
 mod cli;
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version are answers; everything else clap says is a refusal like any other.
+/// Prints help and version as answers; refuses everything else that clap reports, like any other refusal.
 fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let json = arguments.iter().any(|argument| argument == "--json");
     let ui = Ui::new(json, Vec::new(), false, typed_color(arguments));
@@ -95,18 +95,19 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Whether a command line that cannot be read is that of a hook: settings files may be newer than this program.
+/// Returns true when a command line that cannot be read is that of a hook: settings files may be newer than this program.
 fn is_hook(arguments: &[OsString]) -> bool {
     arguments.get(1).is_some_and(|word| word == "hook")
 }
 
-/// Says what is wrong to a person who looks, and nothing to the client: to some, a hook that fails forbids what the agent was about to do.
+/// Warns a person who looks, and tells the client nothing: to some clients, a hook that fails forbids what the agent was
+/// about to do.
 fn spare(ui: &Ui, refusal: &Refusal) -> ExitCode {
     ui.warn(&refusal.message);
     ExitCode::SUCCESS
 }
 
-/// When to use colours, as far as it was typed in a command line that cannot be read.
+/// The choice of colours that was typed in a command line that cannot be read.
 fn typed_color(arguments: &[OsString]) -> ColorWhen {
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     let given = |value: &str| {

@@ -1,6 +1,6 @@
-//! The agent's session that this process belongs to, when neither FLEET_EPOCH nor FLEET_SESSION names it: the one that
-//! a process above it began. So a shell that registered an agent continues as the session it began, and is refused when
-//! another has taken its place.
+//! Finds the agent's session that this process belongs to, when neither FLEET_EPOCH nor FLEET_SESSION names it: the
+//! session that a process above it began. So a shell that registered an agent continues as the session it began, and is
+//! refused when another has taken its place.
 //!
 //! The list of sessions is in the user's own folder, not in the repository: it belongs to this machine. Without it nothing
 //! fails.
@@ -16,16 +16,16 @@ use flightline_clients::Client;
 use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;
-/// A file that is larger is written anew, without those that are over.
+/// The size in bytes above which a file is written anew, without sessions that are over.
 const LARGE: usize = 64 * 1024;
-/// One that is larger than this is not ours.
+/// The size in bytes above which a file is not ours.
 const LARGEST: usize = 1024 * 1024;
 const PRIVATE: u32 = 0o600;
 
 /// The sessions that were begun on this machine with one fleet.
 #[derive(Clone, Debug)]
 pub struct Sessions {
-    /// None where the user has no folder.
+    /// The folder of the lists; none where the user has no folder.
     folder: Option<PathBuf>,
     file: String,
 }
@@ -35,15 +35,15 @@ struct Begun {
     v: u32,
     agent: String,
     epoch: u64,
-    /// The processes above the command that began it, nearest first.
+    /// The processes above the command that began the session, nearest first.
     processes: Vec<Process>,
-    /// Whether a hook of the client told: then the client is the agent.
+    /// True when a hook of the client reported the session: then the client is the agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     by_hook: bool,
 }
 
 impl Sessions {
-    /// Those of a fleet at `root`: a project, or a server.
+    /// The sessions of a fleet at `root`: a project, or a server.
     pub fn of(user_state: Option<&Path>, root: &Path, fleet: &str) -> Self {
         let name = sha256_hex(&format!("{root:?} {fleet}"));
         Self {
@@ -79,7 +79,7 @@ impl Sessions {
         let _ = self.add(&begun);
     }
 
-    /// The agent that the nearest client above this process is, as its hooks told, and its epoch.
+    /// The agent that the nearest client above this process is, by its hooks, and its epoch.
     pub fn agent_of_client(&self) -> Option<(String, u64)> {
         let mut known = self.read();
         known.retain(|begun| begun.by_hook);
@@ -100,8 +100,8 @@ impl Sessions {
         })
     }
 
-    /// Notes how often something has happened in a client's session, and says whether that is more often than when it was last noted. The
-    /// first note is no news.
+    /// Notes how often an event has happened in a client's session, and returns true when that is more often than at the
+    /// last note. The first note is no news.
     pub fn counts_up(&self, session: &str, now: usize) -> bool {
         let name = format!(
             "{}.count",
@@ -164,7 +164,7 @@ impl Sessions {
     }
 }
 
-/// The newest session that was begun below the nearest of these processes.
+/// Finds the newest session that was begun below the nearest of these processes.
 fn nearest(known: &[Begun], above: &[Process]) -> Option<u64> {
     above.iter().find_map(|process| {
         let below = known.iter().filter(|it| it.processes.contains(process));

@@ -1,4 +1,5 @@
-//! Keys from the terminal, one by one. Whatever ends it, the terminal is as it was: leaving, a panic, a signal.
+//! Reads keys from the terminal, one by one. The terminal is restored however the reading ends: by leaving, a panic, a
+//! signal.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -59,7 +60,7 @@ impl Drop for KeyReader {
     }
 }
 
-/// A line from the terminal, read without echo. Fails when stdin is no terminal.
+/// Reads a line from the terminal without echo. Fails when stdin is no terminal.
 pub fn read_hidden() -> io::Result<String> {
     let before = tcgetattr(io::stdin())?;
     restore_on_signals(before.clone())?;
@@ -72,7 +73,7 @@ pub fn read_hidden() -> io::Result<String> {
     read.map(|_| line)
 }
 
-/// A signal that ends us puts the terminal right first, and then ends us as it would have.
+/// Has a signal that ends this process restore the terminal first, and then end the process as it would have.
 fn restore_on_signals(before: Termios) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
     thread::Builder::new()

@@ -22,27 +22,27 @@ pub use page::{Cell, Page};
 
 #[derive(Clone, Debug)]
 pub struct Ui {
-    /// One JSON document on stdout, and nothing else there.
+    /// True when stdout gets one JSON document and nothing else.
     pub json: bool,
-    /// Fields to keep of that document.
+    /// The fields to keep of that document.
     pub fields: Vec<String>,
-    /// Nothing but errors.
+    /// True when only errors are printed.
     pub quiet: bool,
     pub terminal: bool,
-    /// Something was written to the store: an answer that cannot be shown must not pass for a refusal.
+    /// True when the store was written to: an answer that cannot be shown must not pass for a refusal.
     pub written: bool,
-    /// What commands that are shown repeat of the one that was typed.
+    /// The typed options that shown commands repeat.
     pub repeated: Repeated,
-    /// What shows a text that is longer than the screen; none when there is to be none.
+    /// The program that shows a text longer than the screen; none when there is to be none.
     pub pager: Option<String>,
     pub pager_has_settings: bool,
 }
 
-/// The reader of the answer, such as `head`, has gone: there is nothing left to say.
+/// The error when the reader of the answer, such as `head`, has gone: there is nothing left to say.
 const READER_GONE: &str = "the reader of the output is gone";
 
 impl Ui {
-    /// Sets up colours for the whole process and says how to speak.
+    /// Sets up colours for the whole process, and the form of the output.
     pub fn new(json: bool, fields: Vec<String>, quiet: bool, color: ColorWhen) -> Self {
         match color {
             ColorWhen::Always => anstream::ColorChoice::Always.write_global(),
@@ -62,7 +62,7 @@ impl Ui {
         }
     }
 
-    /// Gives the answer: as JSON when asked for, else as the text that `say` writes. Refuses a field that the answer does
+    /// Prints the answer: as JSON when asked for, else as the text that `say` writes. Refuses a field that the answer does
     /// not have.
     pub fn answer<T: Serialize>(
         &self,
@@ -89,7 +89,7 @@ impl Ui {
         page
     }
 
-    /// Prints a text; on a terminal that is too small for it, through the user's pager. An answer that tells what was done
+    /// Prints a text; on a terminal that is too small for it, through the user's pager. An answer that tells of a change
     /// is never hidden behind one.
     fn show(&self, text: &str) -> Result<(), Refusal> {
         let rows = terminal_size().map_or(usize::MAX, |(_, rows)| rows);
@@ -125,7 +125,7 @@ impl Ui {
         }
     }
 
-    /// Says what became of a request that could not be brought to the server, and is no failure.
+    /// Reports a request that could not be delivered to the server, and is no failure.
     pub fn say_later(&self, later: &Deferred) -> Result<(), Refusal> {
         let mut answer = later.details.clone();
         answer["message"] = json!(later.message);
@@ -144,8 +144,8 @@ impl Ui {
         whole.answer(&answer, |page| page.line(text))
     }
 
-    /// One look of several at something that changes: on a terminal it takes the place of the one before,
-    /// elsewhere it follows it.
+    /// Shows one look of several at a subject that changes: on a terminal it replaces the look before, elsewhere it
+    /// follows it.
     pub fn look<T: Serialize>(
         &self,
         outcome: &T,
@@ -161,8 +161,8 @@ impl Ui {
         self.answer(outcome, say)
     }
 
-    /// One element of a stream, such as an event in `events tail`: JSON when asked for, else `line`. Refuses a field that
-    /// the element does not have.
+    /// Prints one element of a stream, such as an event in `events tail`: JSON when asked for, else `line`. Refuses a
+    /// field that the element does not have.
     pub fn element<T: Serialize>(&self, element: &T, line: impl Display) -> Result<(), Refusal> {
         match (self.json, self.quiet) {
             (true, _) => self.print(&self.document(element)?),
@@ -171,7 +171,7 @@ impl Ui {
         }
     }
 
-    /// Whether a person sits at the terminal, whose keys can be read.
+    /// Returns true when a person sits at the terminal, whose keys can be read.
     pub fn is_interactive(&self) -> bool {
         self.terminal && io::stdin().is_terminal() && !self.json && !self.quiet
     }
@@ -196,7 +196,7 @@ impl Ui {
             })
     }
 
-    /// An outcome as JSON, with all its fields.
+    /// Renders an outcome as JSON, with all its fields.
     pub fn text_of<T: Serialize>(&self, outcome: &T) -> Result<String, Refusal> {
         serde_json::to_string(outcome).map_err(|error| cannot_write(&error))
     }
@@ -205,7 +205,7 @@ impl Ui {
         self.arrange(&self.text_of(outcome)?)
     }
 
-    /// A document with its fields in order, or only those that were asked for.
+    /// Renders a document with its fields in order, or only those that were asked for.
     fn arrange(&self, text: &str) -> Result<String, Refusal> {
         let value: Value = serde_json::from_str(text).map_err(|error| cannot_write(&error))?;
         if self.fields.is_empty() {
@@ -228,12 +228,12 @@ impl Ui {
         }
     }
 
-    /// A page that is shown beside the answer, or as a part of it.
+    /// Makes a page that is shown beside the answer, or as a part of it.
     pub fn page(&self) -> Page {
         Page::new(self.repeated.clone(), false, None)
     }
 
-    /// Says something beside the answer.
+    /// Prints a remark beside the answer.
     pub fn talk(&self, text: impl Display) {
         if !self.quiet {
             let text = text.to_string();
@@ -242,15 +242,15 @@ impl Ui {
         }
     }
 
-    /// A text on stderr that is shown as it is, such as the change of a file: its commands are not for the reader.
+    /// Prints a text on stderr as it is, such as the change of a file: its commands are not for the reader.
     pub fn show_beside(&self, text: &str) {
         if !self.quiet {
             let _ = writeln!(anstream::stderr(), "{}", visible(text));
         }
     }
 
-    /// A line of a log that programs read. Its texts were redacted one by one: redacting the document as a
-    /// whole could take the end of it away.
+    /// Prints a line of a log that programs read. Its texts were redacted one by one: redacting the document as a whole
+    /// could take the end of it away.
     pub fn log(&self, document: &Value) {
         if !self.quiet {
             let _ = writeln!(io::stderr(), "{}", visible(&document.to_string()));
@@ -265,8 +265,8 @@ impl Ui {
         ));
     }
 
-    /// Says why it was not done: what, to which thing, and what to do next. Secrets that were typed are
-    /// not repeated, and neither are control characters.
+    /// Prints a refusal: what was not done, to which thing, and what to do next. Secrets that were typed are not repeated,
+    /// and neither are control characters.
     pub fn refuse(&self, refusal: &Refusal) {
         if refusal.message == READER_GONE {
             return;
@@ -303,7 +303,7 @@ impl Ui {
     }
 
     /// Asks on the terminal whether to go on with `act`, such as "delete everything". Refuses when there is no terminal to
-    /// ask on, or the answer is no; `command` is what to run instead.
+    /// ask on, or the answer is no; `command` is the one to run instead.
     pub fn confirm(&self, act: &str, command: &str, ask: Prompting) -> Result<(), Refusal> {
         self.agree(&format!("This will {act}. Continue?"), act, command, ask)
     }
@@ -326,7 +326,7 @@ impl Ui {
         .hint(format!("nothing was changed; run `{command}`")))
     }
 
-    /// Asks a question, and says whether the answer is yes; nothing when there is no terminal to ask on.
+    /// Asks a question, and returns true when the answer is yes; none when there is no terminal to ask on.
     pub fn ask(&self, question: &str, ask: Prompting) -> Option<bool> {
         let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
         if !matches!(ask, Prompting::Allowed) || !terminal || self.json {
@@ -345,7 +345,7 @@ pub enum Prompting {
     Forbidden,
 }
 
-/// A text as stdout shows it: without colours where those are off.
+/// Returns a text as stdout shows it: without colours where those are off.
 fn as_stdout_shows(text: &str) -> Cow<'_, str> {
     let text = visible(text);
     match anstream::AutoStream::choice(&io::stdout()) {
@@ -356,9 +356,9 @@ fn as_stdout_shows(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// `text` as a terminal may get it: a character that cannot be seen, and changes what is seen, is written as JSON
-/// escapes it, such as `\u202e`. Stored texts, names of files and words of a server all pass here, whatever let them
-/// in; so do JSON documents, which mean the same afterwards. Our own colours stay.
+/// Returns `text` as a terminal may get it: a character that cannot be seen, and changes what is seen, is written as JSON
+/// escapes it, such as `\u202e`. Stored texts, names of files and words of a server all pass here, whatever let them in;
+/// so do JSON documents, which mean the same afterwards. Our own colours stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_harmless = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     if text.bytes().all(is_harmless) || !text.contains(is_deceptive) {
@@ -386,12 +386,13 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(seen)
 }
 
-/// Whether a text is printable ASCII alone, as most are: then each byte is a column, and nothing in it deceives.
+/// Returns true when a text is printable ASCII alone, as most are: then each byte is a column, and nothing in it deceives.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Controls but line breaks and tabs, marks that turn the direction of writing, and breaks of lines and paragraphs.
+/// Returns true for controls but line breaks and tabs, marks that turn the direction of writing, and breaks of lines and
+/// paragraphs.
 fn is_deceptive(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -402,7 +403,8 @@ fn is_deceptive(c: char) -> bool {
     }
 }
 
-/// How long the change of colour is that `text` begins with: `ESC [ 1 ; 31 m`. Nothing else that begins with ESC is ours.
+/// The length of the change of colour that `text` begins with: `ESC [ 1 ; 31 m`. Nothing else that begins with ESC is
+/// ours.
 fn colour(text: &str) -> usize {
     let Some(rest) = text.strip_prefix("\x1b[") else {
         return 0;
@@ -419,22 +421,22 @@ fn plain(text: &str) -> String {
     redact(&kept.collect::<String>()).into_owned()
 }
 
-/// For what went well.
+/// The colour of success.
 pub const GREEN: Style = AnsiColor::Green.on_default();
 /// The colour of work under way.
 pub const BLUE: Style = AnsiColor::Blue.on_default();
 /// The colour of things that need a person.
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
-/// For what went wrong.
+/// The colour of failure.
 pub const RED: Style = AnsiColor::Red.on_default();
-/// For what helps.
+/// The colour of help.
 pub const CYAN: Style = AnsiColor::Cyan.on_default();
-/// For what matters less.
+/// The style of details.
 pub const DIM: Style = Style::new().dimmed();
-/// For what matters most.
+/// The style of the most important words.
 pub const BOLD: Style = Style::new().bold();
 
-/// A state as glyph, word and colour: never by colour alone.
+/// Renders a state as glyph, word and colour: never by colour alone.
 pub fn state(word: &str) -> Cell {
     let (glyph, style) = match word {
         "completed" | "complete" | "done" | "acknowledged" | "active" | "approved" => ("✓", GREEN),
@@ -448,7 +450,7 @@ pub fn state(word: &str) -> Cell {
     Cell::styled(format!("{glyph} {}", word.replace('_', " ")), style)
 }
 
-/// A bar of sixteen characters for a percentage.
+/// Renders a percentage as a bar of sixteen characters.
 pub fn bar(percent: u8) -> String {
     let full = usize::from(percent) * 16 / 100;
     format!("{}{}", "▓".repeat(full), "▒".repeat(16 - full))
@@ -487,7 +489,7 @@ fn cannot_write(error: &dyn Display) -> Refusal {
     Refusal::new(Code::Failed, format!("cannot write the answer: {error}"))
 }
 
-/// How many columns and rows the terminal has; nothing when stdout is none, or does not say.
+/// The number of columns and rows of the terminal; none when stdout is no terminal, or does not say.
 fn terminal_size() -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));

@@ -1,4 +1,4 @@
-//! A wrong command line, in our own words: what, which, and how it is written.
+//! Explains a wrong command line in our own words: what, which, and how it is written.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use clap::{Command, Error};
 use flightline::core::redact::{redact, shown};
 use flightline::core::{Code, Refusal};
 
-/// Says what clap has to say against the command line `arguments`. `root` is the whole command.
+/// Translates clap's error about the command line `arguments`. `root` is the whole command.
 pub fn refusal(error: &Error, root: &Command, arguments: &[OsString]) -> Refusal {
     let text = error.render().to_string();
     let (command, name) = typed_command(root, arguments);
@@ -61,7 +61,7 @@ fn usage_line(text: &str) -> Option<&str> {
         .map(str::trim)
 }
 
-/// The command that was typed, as far as there is one, and its whole name.
+/// Finds the command that was typed, as far as there is one, and its whole name.
 pub fn typed_command<'a>(root: &'a Command, arguments: &[OsString]) -> (&'a Command, String) {
     let (mut command, mut name) = (root, root.get_name().to_owned());
     for word in arguments.iter().skip(1).filter_map(|word| word.to_str()) {
@@ -87,7 +87,7 @@ fn unknown(error: &Error) -> String {
     }
 }
 
-/// How a text that is no flag is given although it looks like one.
+/// The hint on giving a text that is no flag although it looks like one.
 fn dashed(error: &Error) -> Option<String> {
     let typed = strings(error, ContextKind::InvalidArg);
     let name = typed.first()?.trim_start_matches('-');

@@ -15,7 +15,7 @@ pub enum Client {
 }
 
 impl Client {
-    /// Every client, in the order they are offered.
+    /// Every client, in the order in which clients are offered.
     pub const ALL: [Self; 7] = [
         Self::Claude,
         Self::Codex,
@@ -40,7 +40,7 @@ impl Client {
         }
     }
 
-    /// Its name as its vendor writes it.
+    /// Returns the client's name as its vendor writes it.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -56,7 +56,8 @@ impl Client {
 }
 
 impl Client {
-    /// Whether it is an editor: people's terminals are below its process as well, and commands in them are not its agent's.
+    /// Returns true when the client is an editor: people's terminals are below its process as well, and commands in
+    /// them are not its agent's.
     #[must_use]
     pub const fn is_editor(self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What a hook tells, in one vocabulary for all clients, and what can be answered.
+//! Events of hooks in one vocabulary for all clients, and the replies to them.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub struct HookEvent {
     /// The client's own record of the session.
     pub transcript: Option<PathBuf>,
     pub subagent: Option<Subagent>,
-    /// How full the context is, where the payload says so.
+    /// The fill level of the context, where the payload says so.
     pub gauge: Option<ContextFill>,
     pub happening: Happening,
 }
@@ -22,7 +22,7 @@ pub struct HookEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subagent {
     pub id: String,
-    /// What kind of agent it is; empty where the client does not say.
+    /// The kind of the subagent; empty where the client does not say.
     pub kind: String,
 }
 
@@ -61,21 +61,21 @@ pub enum Happening {
         said: Option<String>,
     },
     End {
-        /// Why, in the client's word.
+        /// The reason for the end, in the client's word.
         reason: String,
     },
     /// A shell command of the agent is about to start, and its environment can be added to.
     ShellEnv,
     /// Nothing happened: the doctor tries whether the hook works.
     Probe,
-    /// Nothing that we act on.
+    /// The event is one that we do not act on.
     Other,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Startup,
-    /// It goes on where it was left.
+    /// The session goes on where it was left.
     Resume,
     Clear,
     Compact,
@@ -83,33 +83,33 @@ pub enum Source {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// Its name, in the client's word.
+    /// The tool's name, in the client's word.
     pub name: String,
     /// The client's id of this use; empty where there is none.
     pub id: String,
-    /// What it does, as far as it matters here.
+    /// The tool's act, as far as it matters here.
     pub act: ToolUse,
 }
 
-/// What a tool does, as far as it matters here.
+/// The act of a tool, as far as it matters here.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolUse {
     Edit {
-        /// Their paths, as the client gave them.
+        /// The paths of the files, as the client gave them.
         paths: Vec<String>,
     },
     Shell {
         command: String,
     },
-    /// It replaces the client's own task list.
+    /// The tool replaces the client's own task list.
     Tasks(Vec<ClientTask>),
-    /// It adds one entry to the client's own task list, or moves it.
+    /// The tool adds one entry to the client's own task list, or moves it.
     OneTask {
         /// The client's id of the entry.
         id: String,
         /// The work to be done, where the tool says it.
         title: Option<String>,
-        /// How far it is, where the tool says it.
+        /// The status of the entry, where the tool says it.
         status: Option<ClientTaskStatus>,
     },
     Other,
@@ -133,7 +133,7 @@ pub enum ClientTaskStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookReply {
     pub context: Option<String>,
-    /// Why the tool may not be used now: the model sees it.
+    /// The reason why the tool may not be used now: the model sees it.
     pub deny: Option<String>,
     /// A line for the person, where the client shows one.
     pub notice: Option<String>,

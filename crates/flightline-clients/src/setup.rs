@@ -35,7 +35,7 @@ pub use trust::{
 };
 pub use undo::SetupUndo;
 
-/// How a settings file reads with our entries.
+/// The text of a settings file with our entries, and the way back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditedSettings {
     /// The text of the file. It equals the text before when everything was there already.

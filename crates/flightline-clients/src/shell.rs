@@ -8,10 +8,10 @@ use split::Simple;
 /// A part of a command line that is hard to undo.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Destructive {
-    /// What it does, as one of a few words: `git_push`, `git_force_push`, `git_reset_hard`, `git_clean`, `rm_recursive`, `migrate`,
-    /// `deploy`, `publish`, `drop_database`.
+    /// The act of the command, as one of a few words: `git_push`, `git_force_push`, `git_reset_hard`, `git_clean`,
+    /// `rm_recursive`, `migrate`, `deploy`, `publish`, `drop_database`.
     pub operation: &'static str,
-    /// Where it does it, in the command's own words: the remote and the branch, the paths, the server.
+    /// The target of the act, in the command's own words: the remote and the branch, the paths, the server.
     pub target: Option<String>,
 }
 
@@ -28,10 +28,10 @@ const WORST_FIRST: [&str; 9] = [
     "git_push",
 ];
 
-/// How deep commands are looked for inside of commands.
+/// The largest depth to which commands are looked for inside of commands.
 const DEEPEST: usize = 8;
 
-/// How many words are tried as the beginning of a command, where the command line does not say which one is.
+/// The most words that are tried as the beginning of a command, where the command line does not say which one is.
 const MOST_GUESSES: usize = 16;
 
 /// The worst thing that a command line does, where it does one that is hard to undo. A deleted branch of a remote counts as a forced
@@ -41,7 +41,7 @@ pub fn destructive(command: &str) -> Option<Destructive> {
     all_destructive(command).into_iter().next()
 }
 
-/// Everything that a command line does that is hard to undo, the worst first.
+/// Returns every act of a command line that is hard to undo, the worst first.
 #[must_use]
 pub fn all_destructive(command: &str) -> Vec<Destructive> {
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
-//! How full a context is and whether it was compacted, from a client's own record of a session.
+//! Reads from a client's own record of a session how full the context is, and whether it was compacted.
 //!
-//! A record is a file of lines, and grows: the caller reads its end, whose first line may be cut. A line that is not whole, or that is
-//! nothing known, is passed over.
+//! A record is a file of lines, and grows: the caller reads its end, whose first line may be cut. A line that is not
+//! whole, or that is nothing known, is passed over.
 
 use std::collections::BTreeSet;
 
@@ -15,18 +15,18 @@ const CLAUDE_WINDOW: u64 = 200_000;
 const CLAUDE_LARGE_WINDOW: u64 = 1_000_000;
 const GEMINI_WINDOW: u64 = 1_048_576;
 
-/// Where a client keeps its record of a session, for one whose payloads do not always name it.
+/// The place of a client's record of a session, for a client whose payloads do not always name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordPlace {
     /// The variable of the environment that names the client's folder.
     pub variable: &'static str,
-    /// That folder below the home folder, where the variable is not set.
+    /// The client's folder below the home folder, where the variable is not set.
     pub folder: &'static str,
     /// The path of the record below the client's folder.
     pub path: String,
 }
 
-/// Where a client keeps its record of a session; none where that is not known, or the payloads say it.
+/// Returns the place of a client's record of a session; none where that is not known, or the payloads say it.
 #[must_use]
 pub fn record_place(client: Client, session: &str) -> Option<RecordPlace> {
     // It is part of a path.
@@ -49,8 +49,9 @@ pub fn record_place(client: Client, session: &str) -> Option<RecordPlace> {
     }
 }
 
-/// How full the context was at the last request to the model. Nothing is known right after a compaction, until the model was asked
-/// again. `model_limit` is the size of the window, where the caller knows it; Codex says it itself.
+/// Returns the fill level of the context at the last request to the model. Nothing is known right after a compaction,
+/// until the model was asked again. `model_limit` is the size of the window, where the caller knows it; Codex says it
+/// itself.
 #[must_use]
 pub fn gauge(client: Client, tail: &str, model_limit: Option<u64>) -> Option<ContextFill> {
     let gauge = match client {
@@ -64,7 +65,7 @@ pub fn gauge(client: Client, tail: &str, model_limit: Option<u64>) -> Option<Con
     gauge.filter(|it| it.total > 0)
 }
 
-/// How many compactions the end of a record shows that really took place.
+/// Counts the compactions in the end of a record that really took place.
 #[must_use]
 pub fn compactions(client: Client, tail: &str) -> usize {
     let count = |mark: &str, real: fn(&Value) -> bool| lines(tail, mark).filter(real).count();

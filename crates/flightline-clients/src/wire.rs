@@ -23,9 +23,9 @@ mod tools;
 
 pub use probe::{Probe, context_in, probe};
 
-/// What a hook's payload tells. `named` is the client that the hook was installed for and `event` the event that the command line
-/// names; where the payload says otherwise, the payload is right. There is no event without a session, and none in a text that is
-/// not a JSON object; anything else that is missing or odd is left out.
+/// Reads the payload of a hook. `named` is the client that the hook was installed for and `event` the event that the
+/// command line names; where the payload says otherwise, the payload is right. There is no event without a session, and
+/// none in a text that is not a JSON object; anything else that is missing or odd is left out.
 #[must_use]
 pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
     let body = json::object(stdin)?;
@@ -114,15 +114,15 @@ pub fn render(client: Client, event: &str, reply: &HookReply) -> String {
     (dialect.render)(dialect.own_name(event), answer)
 }
 
-/// Whether a context that answers this event reaches the client's model. Of an event of a subagent it reaches that subagent. Events
-/// whose context would make the agent go on after its turn do not count.
+/// Returns true when a context that answers this event reaches the client's model. Of an event of a subagent it reaches
+/// that subagent. Events whose context would make the agent go on after its turn do not count.
 #[must_use]
 pub fn accepts_context(client: Client, event: &str) -> bool {
     dialect(client).takes_context(event)
 }
 
-/// How many characters of context the client hands to its model whole. It replaces a longer one by a preview, or cuts it. Codex
-/// counts 10,000 bytes, so that a text of wider characters has to be shorter there.
+/// Returns the number of characters of context that the client hands to its model whole. It replaces a longer one by a
+/// preview, or cuts it. Codex counts 10,000 bytes, so that a text of wider characters has to be shorter there.
 #[must_use]
 pub const fn context_limit(client: Client) -> usize {
     match client {
@@ -151,41 +151,44 @@ enum Kind {
     Other,
 }
 
-/// How a client lets it be known that a context was compacted.
+/// The sign by which a client shows that a context was compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionSign {
-    /// A session start with that source follows. An event after the compaction, if there is one, says nothing more.
+    /// The sign is a session start whose source is the compaction. An event after the compaction, if there is one, says
+    /// nothing more.
     Start,
-    /// An event after the compaction.
+    /// The sign is an event after the compaction.
     Event,
-    /// Its own record of the session, and nothing else.
+    /// The sign is the client's own record of the session, and nothing else.
     Record,
-    /// The event before the compaction, and nothing after it.
+    /// The sign is the event before the compaction, and nothing follows it.
     Announcement,
     /// The client shows nothing.
     None,
 }
 
-/// How a client lets it be known that a context was compacted.
+/// Returns the sign by which a client shows that a context was compacted.
 #[must_use]
 pub fn compaction_sign(client: Client) -> CompactionSign {
     dialect(client).compactions
 }
 
-/// Whether a client announces a compaction before every request to its model, so that an announcement means little.
+/// Returns true when a client announces a compaction before every request to its model, so that an announcement means
+/// little.
 #[must_use]
 pub const fn announces_often(client: Client) -> bool {
     matches!(client, Client::Gemini)
 }
 
 struct Dialect {
-    /// Its events. One that is not here is of no interest. Of several of a kind, the first is the one that answers best.
+    /// The client's events. One that is not here is of no interest. Of several of a kind, the first is the one that
+    /// answers best.
     events: &'static [(&'static str, Kind)],
-    /// Whether it also runs hooks from the settings of Claude Code, by the names that its events have there.
+    /// True when the client also runs hooks from the settings of Claude Code, by the names that its events have there.
     claude_names: bool,
     /// The fields in which a payload names its event.
     event_keys: &'static [&'static str],
-    /// Its tools. One that is not here does nothing that matters.
+    /// The client's tools. One that is not here does nothing that matters.
     tools: &'static [(&'static str, ToolKind)],
     /// The events that take a context.
     context: &'static [&'static str],
@@ -326,7 +329,7 @@ fn source(word: Option<&str>) -> Source {
     }
 }
 
-/// Some clients tell only the kind of a subagent: then that is all that tells it from others.
+/// Identifies a subagent. For clients that tell only its kind, that is all that tells it from others.
 fn subagent(id: Option<&str>, kind: Option<&str>) -> Option<Subagent> {
     Some(Subagent {
         id: id.or(kind)?.to_owned(),
@@ -338,7 +341,7 @@ fn owned(text: Option<&str>) -> Option<String> {
     text.map(str::to_owned)
 }
 
-/// For clients whose event names say everything.
+/// Returns the kind as the event's name says it, for clients whose event names say everything.
 fn as_named(kind: Kind, _body: &Value) -> Kind {
     kind
 }

@@ -15,64 +15,64 @@ use crate::time::Time;
 pub struct Agent {
     /// The agent's id.
     pub id: AgentId,
-    /// Its name, unique in the project.
+    /// The agent's name, unique in the project.
     pub name: Name,
-    /// Whether it coordinates or works.
+    /// The agent's role: `dispatch` coordinates, a `specialist` works.
     pub role: Role,
-    /// What it is in its own system's words: `primary`, `secondary`, `claude`, `migration` …
+    /// The type of agent, in its own system's words: `primary`, `secondary`, `claude`, `migration` …
     #[serde(rename = "type")]
     pub kind: Option<Name>,
-    /// Its incarnation: one more each time a new session takes its name.
+    /// The agent's incarnation: one more each time a new session takes its name.
     pub epoch: u64,
-    /// How often its context was compacted.
+    /// The number of compactions of the agent's context so far.
     pub context: u64,
-    /// How much it is given to read, until it has completed its task.
+    /// The mode that says how much the agent is given to read, until it has completed its task.
     #[serde(default, skip_serializing_if = "ContextMode::is_normal")]
     pub mode: ContextMode,
     /// The client's id of its current session.
     pub session_id: Option<Title>,
     /// The process it runs in, when known.
     pub process: Option<Process>,
-    /// What it says of itself.
+    /// The status that the agent reports of itself.
     pub status: AgentStatus,
-    /// The feature it owns.
+    /// The feature that the agent owns.
     pub feature: Option<Title>,
-    /// The stage it is in.
+    /// The stage that the agent is in.
     pub stage: Option<Title>,
-    /// The phase it is in.
+    /// The phase that the agent is in.
     pub phase: Option<Title>,
-    /// Whether its work can be resumed.
+    /// True when the agent's work can be resumed.
     pub can_resume: bool,
-    /// What blocks it.
+    /// The blockers that the agent has reported.
     pub blockers: Vec<Title>,
     /// Files it changed since its last commit.
     pub files_modified: Vec<RepoPath>,
-    /// How to take its work up again.
+    /// Instructions for taking the agent's work up again.
     pub recovery_instructions: Option<NoteText>,
-    /// What it is doing. Completed steps are subjects of their own.
+    /// The step that the agent is at. Completed steps are subjects of their own.
     pub current_step: Option<Title>,
-    /// What it will do next.
+    /// The steps that the agent will do next.
     pub next_steps: Vec<Title>,
-    /// When it last coordinated with others.
+    /// The times at which the agent last coordinated with others.
     pub coordination: Coordination,
-    /// When it last checkpointed by its own act.
+    /// Time of the last checkpoint that the agent took by its own act.
     pub last_checkpoint: Option<Time>,
-    /// When its next checkpoint is due.
+    /// Time at which the agent's next checkpoint is due.
     pub next_checkpoint_expected: Option<Time>,
-    /// When it was first registered.
+    /// Time of the agent's first registration.
     pub created_at: Time,
-    /// When its record last changed.
+    /// Time of the last change of the agent's record.
     pub updated_at: Time,
-    /// When its current session began; none while it has only a mailbox.
+    /// Time at which the agent's current session began; none while it has only a mailbox.
     pub session_started_at: Option<Time>,
-    /// When that session was ended over its head; none once a new one has begun.
+    /// Time at which that session was ended; none once a new one has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_ended_at: Option<Time>,
-    /// When it was retired.
+    /// Time at which the agent was retired.
     pub retired_at: Option<Time>,
 }
 
-/// What an agent does in the fleet.
+/// The part of an agent in the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -93,20 +93,20 @@ impl Role {
     }
 }
 
-/// What an agent says of itself.
+/// The status that an agent reports of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
-    /// Nothing to do.
+    /// The agent has nothing to do.
     Idle,
-    /// At work on something.
+    /// The agent is at work on something.
     InProgress,
-    /// Waiting for another agent or a person.
+    /// The agent waits for another agent or a person.
     Waiting,
-    /// Stuck until a blocker goes.
+    /// The agent is stuck until a blocker goes.
     Blocked,
-    /// Done with what it was given.
+    /// The agent is done with what it was given.
     Complete,
 }
 
@@ -129,9 +129,9 @@ impl AgentStatus {
 pub struct Process {
     /// The process id.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// Time at which the process started, in clock ticks since boot.
     pub started: u64,
-    /// Which boot of the machine it belongs to.
+    /// The boot of the machine that the process belongs to.
     #[cfg_attr(
         feature = "schema",
         schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))
@@ -145,15 +145,15 @@ pub struct Process {
     pub host: String,
 }
 
-/// When an agent last coordinated with others.
+/// The times at which an agent last coordinated with others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Coordination {
-    /// When it last looked into its inbox.
+    /// Time at which the agent last looked into its inbox.
     pub last_inbox_check: Option<Time>,
-    /// When it last updated the overview of the whole effort.
+    /// Time at which the agent last updated the overview of the whole effort.
     pub last_epic_readme_update: Option<Time>,
-    /// When it last updated its own status.
+    /// Time at which the agent last updated its own status.
     pub last_status_update: Option<Time>,
 }
 
@@ -163,11 +163,11 @@ pub struct Coordination {
 pub struct Step {
     /// The agent that completed the step.
     pub agent_id: AgentId,
-    /// Which step of this agent: 1, 2, 3 …
+    /// The number of the step among those of this agent: 1, 2, 3 …
     pub number: u64,
     /// The work that was done in this step.
     pub text: Title,
-    /// When the step was completed.
+    /// Time at which the step was completed.
     pub at: Time,
 }
 

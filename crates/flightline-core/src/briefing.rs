@@ -35,31 +35,31 @@ use crate::sortie::{SortieStatus, SubtaskProgress};
 use crate::text::Name;
 use crate::time::{Millis, Time};
 
-/// After so many characters a client may cut; who the agent is and what comes next stand before, if
-/// the constraints are not long.
+/// The number of characters after which a client may cut. The agent's name and the next steps stand before, if the
+/// constraints are not long.
 pub const FIRST: usize = 2_000;
 /// The most tokens of a briefing that says only where to read it all.
 pub const LEAST: usize = 200;
-/// What effects and next steps have together, even when the constraints are long.
+/// Room that effects and next steps have together, even when the constraints are long.
 const HEAD_LEAST: Size = Size::new(500, 1_150);
-/// What blockers have at most, so that files and decisions are not crowded out.
+/// The most room for blockers, so that files and decisions are not crowded out.
 const BLOCKERS: Size = Size::new(500, 450);
 
 /// A text and its author.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quote {
-    /// Who wrote it: an agent's name, `user:NAME`, or `flightline`.
+    /// The author of the text: an agent's name, `user:NAME`, or `flightline`.
     pub author: String,
     /// The text as its author wrote it.
     pub text: String,
 }
 
-/// Everything a briefing can say. Lists are in the order of their importance.
+/// The facts that a briefing can tell. Lists are in the order of their importance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Facts {
-    /// What the mission is about.
+    /// The title of the mission.
     pub mission_title: Quote,
     /// The mission's id, or as much of it as is unique.
     pub mission_id: String,
@@ -71,11 +71,11 @@ pub struct Facts {
     pub checkpoint: Option<String>,
     /// The revision these facts are true at.
     pub rev: u64,
-    /// The mission's progress.
+    /// The mission's progress in percent.
     pub progress_percent: u8,
     /// The last action in the mission.
     pub last_action: Option<Quote>,
-    /// Rules that bind everybody on the mission: first of all, and word for word where there is room.
+    /// Rules that bind every agent on the mission: first of all, and word for word where there is room.
     pub constraints: Vec<Quote>,
     /// Effects on the world that happened.
     pub effects_done: Vec<Quote>,
@@ -91,47 +91,47 @@ pub struct Facts {
     pub decisions: Vec<Quote>,
     /// Attempts that do not work.
     pub dead_ends: Vec<Quote>,
-    /// What changed while the agent was away.
+    /// The changes that were made while the agent was away.
     pub changes: Vec<Quote>,
     /// Mail the agent has not acknowledged.
     pub mail: Vec<MailFact>,
-    /// How long the mission has taken so far.
+    /// Time that the mission has taken so far, in milliseconds.
     pub elapsed_ms: Millis,
     /// The last sign of life.
     pub last_activity_at: Option<Time>,
-    /// That the agent is given only what is required, and why.
+    /// The mode in which the agent is given only what is required; none when nothing is left out for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ModeFacts>,
-    /// Why the briefing is given.
+    /// The reason for which the agent is briefed.
     #[serde(default)]
     pub cause: Cause,
-    /// Who had the sortie before.
+    /// The agent that had the sortie before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predecessor: Option<Predecessor>,
-    /// Whether it tells how things are, or how they were.
+    /// The moment that the briefing describes: now, or that of a checkpoint.
     #[serde(default)]
     pub moment: Moment,
 }
 
-/// Whether a briefing tells how things are, or how they were.
+/// The moment that a briefing describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
-    /// As of now: the agent can work by it, and acknowledge it.
+    /// The present: the agent can work by the briefing, and acknowledge it.
     #[default]
     Now,
-    /// As of the checkpoint.
+    /// The moment of the checkpoint.
     Checkpoint,
 }
 
-/// That an agent is given only what is required.
+/// The mode in which an agent is given only what is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModeFacts {
-    /// Its mode; never the normal one.
+    /// The agent's mode; never the normal one.
     pub mode: ContextMode,
-    /// Whether the project keeps the files that seed E's protocol names.
+    /// True when the project keeps the files that seed E's protocol names.
     pub protocol_files: bool,
 }
 
@@ -139,15 +139,15 @@ pub struct ModeFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieFacts {
-    /// Its id, or as much of it as is unique.
+    /// The sortie's id, or as much of it as is unique.
     pub id: String,
-    /// What it is about.
+    /// The title of the sortie.
     pub title: Quote,
-    /// Where it stands.
+    /// The status of the sortie.
     pub status: SortieStatus,
-    /// Which attempt this is.
+    /// The number of this attempt at the sortie.
     pub attempt: u32,
-    /// How far it is.
+    /// The sortie's progress, counted in subtasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<SubtaskProgress>,
 }
@@ -160,7 +160,7 @@ pub struct AgentFacts {
     pub name: Name,
     /// The epoch of the agent's session.
     pub epoch: u64,
-    /// Whether it coordinates or works.
+    /// The agent's role: `dispatch` coordinates, a `specialist` works.
     pub role: Role,
 }
 
@@ -168,24 +168,24 @@ pub struct AgentFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileFact {
-    /// Its path, from the repository's root.
+    /// The file's path, from the repository's root.
     pub path: String,
-    /// Whether what was said of it is true.
+    /// The mark that says whether the reports about the file are true.
     pub mark: FileMark,
 }
 
-/// Whether what was said of a file is true. What needs attention comes first.
+/// A mark on a file that says whether the reports about it are true. The order puts first what needs attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileMark {
-    /// It is not there.
+    /// The file is not there.
     Missing,
-    /// It is not what it was when it was reported.
+    /// The file is not what it was when it was reported.
     Changed,
-    /// A report says so, and the work tree was not looked at.
+    /// A report names the file, and the work tree was not looked at.
     Claimed,
-    /// It is as it was reported.
+    /// The file is as it was reported.
     Verified,
 }
 
@@ -207,15 +207,15 @@ impl FileMark {
 pub struct MailFact {
     /// The message's id, or as much of it as is unique.
     pub id: String,
-    /// What it is about; its author is the sender.
+    /// The message's subject; its author is the sender.
     pub subject: Quote,
 }
 
-/// How long a briefing may be. Both hold.
+/// The limits of a briefing's length. Both hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Budget {
-    /// As [`estimate_tokens`] counts.
+    /// The most tokens, as [`estimate_tokens`] counts.
     pub max_tokens: usize,
     /// The most Unicode characters.
     pub max_chars: usize,
@@ -236,14 +236,14 @@ impl Budget {
     }
 }
 
-/// How much a briefing says.
+/// The extent of a briefing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Everything there is room for.
+    /// The briefing says everything there is room for.
     Full,
-    /// The required part: constraints, who you are, effects, next steps, blockers, commands.
+    /// The briefing says only the required part: constraints, who you are, effects, next steps, blockers, commands.
     Minimal,
 }
 
@@ -258,22 +258,22 @@ pub fn write(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Result<S
     draft(facts, nonce, budget, mode).map(|draft| draft.text)
 }
 
-/// What [`write()`] says in its own words: the same text without the data blocks. It depends on ids,
+/// Returns the text of [`write()`] in Flightline's own words: the same text without the data blocks. It depends on ids,
 /// names, numbers, times and on how much is shown, never on what the data says.
 pub fn template(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Result<String, Refusal> {
     draft(facts, nonce, budget, mode).map(|draft| draft.template)
 }
 
-/// Why a briefing is only recalled.
+/// The reason why a briefing is only recalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recall {
-    /// It was offered twice, and is not acknowledged.
+    /// The briefing was offered twice, and is not acknowledged.
     Waiting,
-    /// It is acknowledged.
+    /// The briefing is acknowledged.
     Read,
 }
 
-/// One line for an agent that was offered its briefing twice, or has acknowledged it.
+/// Returns one line for an agent that was offered its briefing twice, or has acknowledged it.
 pub fn recall_line(
     mission_id: &str,
     agent: Option<&Name>,
@@ -338,7 +338,7 @@ fn draft<'a>(
     Ok(draft.unwrap_or_else(|| layout::write_least(facts, nonce, limit)))
 }
 
-/// What a briefing is put together from.
+/// The parts that a briefing is put together from.
 #[derive(Clone, Copy)]
 struct Parts<'a, 'f> {
     facts: &'f Facts,
@@ -364,13 +364,13 @@ impl<'a> Parts<'a, '_> {
         self.write(&nothing)
     }
 
-    /// How much room it takes at least.
+    /// Returns the room that the text takes at least.
     fn needed(&self, frame: &Draft<'_>) -> Size {
         let owed: Size = self.sections.iter().map(|it| it.ask().floor).sum();
         Size::of(&frame.text) + owed
     }
 
-    /// The text with as much of each section as there is room for; none when there is not room for the least.
+    /// Returns the text with as much of each section as there is room for; none when there is not room for the least.
     fn fit(&self, limit: Size) -> Option<Draft<'a>> {
         let frame = self.frame();
         if !self.needed(&frame).fits(limit) {
@@ -413,7 +413,7 @@ pub(crate) fn check_nonce(nonce: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What becomes part of our own words must be one.
+/// Checks the words that become part of our own text. Refuses a malformed id or nonce.
 fn check(facts: &Facts, nonce: &str) -> Result<(), Refusal> {
     check_nonce(nonce)?;
     check_id("mission id", &facts.mission_id)?;

@@ -22,14 +22,15 @@ use crate::time::Time;
 /// The version of the checkpoint document this code writes.
 pub const VERSION: &str = "1.0.0";
 
-/// How a version of the checkpoint document stands to ours.
+/// The relation of a checkpoint document's version to ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
-    /// Ours or an older one: read and written.
+    /// The version is ours or an older one: read and written.
     Known,
-    /// A newer one of the same line: read, and never written over, because we would drop what we do not know.
+    /// The version is a newer one of the same line: read, and never written over, because we would drop what we do not
+    /// know.
     Newer,
-    /// Of another line: not read.
+    /// The version is of another line: not read.
     Foreign,
 }
 
@@ -56,10 +57,10 @@ pub fn standing(version: &str) -> VersionMatch {
     }
 }
 
-/// A checkpoint should not be larger than this, in bytes.
+/// The largest size that a checkpoint should have, in bytes.
 pub const LARGE: u64 = 1_000_000;
 
-/// What to say of a checkpoint of this size: nothing unless it is large.
+/// Returns the warning about a checkpoint of this size; none unless it is large.
 #[must_use]
 pub fn size_warning(bytes: u64) -> Option<String> {
     (bytes > LARGE).then(|| {
@@ -71,57 +72,58 @@ pub fn size_warning(bytes: u64) -> Option<String> {
     })
 }
 
-/// A checkpoint. What it names never changes; its status, pin and note do.
+/// A checkpoint. Its cut never changes; its status, pin and note do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Checkpoint {
     /// The checkpoint's id.
     pub id: CheckpointId,
-    /// What it names: fixed for ever, and covered by its hash.
+    /// The state that the checkpoint names: fixed for ever, and covered by the hash.
     pub cut: Cut,
     /// The SHA-256 of the cut, over its exact text.
     pub sha256: String,
-    /// Where it stands.
+    /// The status of the checkpoint.
     pub status: CheckpointStatus,
-    /// When it was pinned: retention leaves it alone.
+    /// Time at which the checkpoint was pinned: retention leaves it alone.
     pub pinned_at: Option<Time>,
     /// A note that a person or an agent added to it.
     pub note: Option<NoteText>,
-    /// Where it came from, when its values are not in this journal.
+    /// The origin of the checkpoint, when its values are not in this journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// When the work it was taken for was completed and everything synced: nothing resumes from it any more.
+    /// Time at which the work that the checkpoint was taken for was completed and everything synced: nothing resumes
+    /// from it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumed_at: Option<Time>,
-    /// The agent whose session went on from it, when it was taken for no agent's context.
+    /// The agent whose session went on from the checkpoint, when it was taken for no agent's context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_by: Option<AgentId>,
-    /// Where it was taken, when the store was rebuilt since: its revision is another one now.
+    /// The journal that the checkpoint was taken in, when the store was rebuilt since: its revision is another one now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_in: Option<RebuiltFrom>,
 }
 
-/// Where a checkpoint was taken that a rebuild has brought back.
+/// The origin of a checkpoint that a rebuild has brought back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RebuiltFrom {
-    /// The unbroken journal it was taken in.
+    /// The history in which the checkpoint was taken: an unbroken journal.
     pub history: String,
-    /// The revision it named there.
+    /// The revision that the checkpoint named there.
     pub rev: u64,
 }
 
-/// Where a checkpoint came from whose values are not in this journal.
+/// The origin of a checkpoint whose values are not in this journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Imported {
-    /// The unbroken journal it was taken in.
+    /// The history in which the checkpoint was taken: an unbroken journal.
     pub history: String,
-    /// The revision it names there.
+    /// The revision that the checkpoint names there.
     pub rev: u64,
-    /// The SHA-256 of its cut there.
+    /// The SHA-256 of the checkpoint's cut there.
     pub sha256: String,
-    /// When it was brought in.
+    /// Time at which the checkpoint was brought in.
     pub at: Time,
 }
 
@@ -131,11 +133,11 @@ pub struct Imported {
 pub struct ImportedValues {
     /// The checkpoint that the values belong to.
     pub checkpoint_id: CheckpointId,
-    /// What it names.
+    /// The values that the checkpoint names.
     pub values: Vec<ImportedValue>,
 }
 
-/// A value of such a checkpoint.
+/// A value of a checkpoint that came from elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedValue {
@@ -143,11 +145,11 @@ pub struct ImportedValue {
     pub kind: Kind,
     /// The id of the subject.
     pub id: String,
-    /// The revision that gave it, in its own journal.
+    /// The revision that gave the value, in its own journal.
     pub rev: u64,
-    /// The SHA-256 of its text.
+    /// The SHA-256 of the value's text.
     pub sha: String,
-    /// Its exact text.
+    /// The exact text of the value.
     pub text: String,
 }
 
@@ -172,40 +174,40 @@ impl Subject for ImportedValues {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cut {
-    /// The mission whose state it is.
+    /// The mission whose state the cut is.
     pub mission_id: MissionId,
-    /// The revision it names: the state just before the checkpoint's own events.
+    /// The revision that the cut names: the state just before the checkpoint's own events.
     pub rev: u64,
     /// The mission's timeline at that revision.
     pub timeline: u32,
-    /// When it was taken.
+    /// Time at which the checkpoint was taken.
     pub timestamp: Time,
-    /// Why it was taken, in one of four words.
+    /// The class of the checkpoint's reason, in one of four words.
     pub trigger: Trigger,
-    /// Why it was taken, exactly.
+    /// The exact reason for the checkpoint.
     pub reason: Reason,
-    /// More about why.
+    /// Further details of the reason.
     pub trigger_details: Option<String>,
-    /// How far the mission was.
+    /// The mission's progress in percent at that moment.
     pub progress_percent: u8,
-    /// How many sorties there were of each status.
+    /// The number of sorties of each status.
     pub sorties: BTreeMap<String, u64>,
-    /// How many locks were held.
+    /// The number of locks that were held.
     pub locks: u64,
-    /// How many messages were not acknowledged.
+    /// The number of messages that were not acknowledged.
     pub messages: u64,
-    /// Each section, its hash and how many values it has.
+    /// The sections of the cut, each with its hash and the number of its values.
     pub sections: BTreeMap<String, SectionDigest>,
     /// The last action, the next steps and the blockers at that moment.
     pub recovery_context: RecoveryContext,
-    /// Who took it.
+    /// The author of the checkpoint: an agent's name, `user:NAME`, or `flightline`.
     pub created_by: String,
     /// The version of this document.
     pub version: String,
-    /// The agent's context that it was taken for, when it was for one.
+    /// The agent's context that the checkpoint was taken for, when it was for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_context: Option<AgentContext>,
-    /// How the sections are hashed. The first cuts do not say it.
+    /// The way in which the sections are hashed. The first cuts do not say it.
     #[serde(default, skip_serializing_if = "Digest::is_first")]
     pub digest: Digest,
 }
@@ -224,7 +226,7 @@ impl Cut {
     }
 }
 
-/// Seed A's four words.
+/// The class of a checkpoint's reason, in seed A's four words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -253,7 +255,7 @@ impl Trigger {
 
 macro_rules! reasons {
     ($($name:ident $word:literal $trigger:ident $meaning:literal;)*) => {
-        /// Why a checkpoint was taken, exactly.
+        /// The exact reason for a checkpoint.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "snake_case")]
@@ -262,28 +264,28 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// Every reason there is.
+            /// Every reason for a checkpoint.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The word for it.
+            /// Returns the word for the reason.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
 
-            /// The setting that switches it.
+            /// Returns the setting that switches the reason.
             #[must_use]
             pub const fn setting(self) -> &'static str {
                 match self { $(Self::$name => concat!("triggers.", $word),)* }
             }
 
-            /// When a checkpoint is taken for it.
+            /// Returns a phrase that says when a checkpoint is taken for this reason.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => concat!("a checkpoint when ", $meaning),)* }
             }
 
-            /// The trigger it belongs to.
+            /// Returns the trigger that the reason belongs to.
             #[must_use]
             pub const fn trigger(self) -> Trigger {
                 match self { $(Self::$name => Trigger::$trigger,)* }
@@ -332,8 +334,8 @@ impl Reason {
             .find(|reason| reason.as_str() == word)
     }
 
-    /// Whether it is about a context that is full or ends, so that a session resumes from it in recovery
-    /// mode.
+    /// Returns true when the reason is a context that is full or ends, so that a session resumes from the checkpoint in
+    /// recovery mode.
     #[must_use]
     pub const fn ends_context(self) -> bool {
         matches!(
@@ -342,7 +344,7 @@ impl Reason {
         )
     }
 
-    /// Whether it comes so often that several share one backup file.
+    /// Returns true when the reason comes so often that several checkpoints share one backup file.
     #[must_use]
     pub const fn is_frequent(self) -> bool {
         matches!(
@@ -352,25 +354,25 @@ impl Reason {
     }
 }
 
-/// Where a checkpoint stands.
+/// The status of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointStatus {
-    /// Its backup is not settled yet.
+    /// The checkpoint's backup is not settled yet.
     Creating,
-    /// All its hashes fit.
+    /// All hashes of the checkpoint fit.
     Valid,
-    /// Failed its verification; kept.
+    /// The checkpoint failed its verification, and is kept.
     Corrupted,
-    /// Kept only because a guard forbids deleting it.
+    /// The checkpoint is kept only because a guard forbids deleting it.
     Expired,
-    /// Out of lists, counts and limits unless asked for.
+    /// The checkpoint is out of lists, counts and limits unless asked for.
     Archived,
 }
 
 impl CheckpointStatus {
-    /// The status to show: it is being created until its copy in a file is settled.
+    /// Returns the status to show: a checkpoint is being created until its copy in a file is settled.
     #[must_use]
     pub fn shown(self, backup: &Backup) -> Self {
         match self {
@@ -392,38 +394,39 @@ impl CheckpointStatus {
     }
 }
 
-/// What became of a checkpoint's copy in a file.
+/// The state of a checkpoint's copy in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Backup {
-    /// To be written.
+    /// The file is still to be written.
     Pending,
-    /// Written and read back.
+    /// The file was written and read back.
     Written {
-        /// When the file was written.
+        /// Time at which the file was written.
         at: Time,
         /// The file's size in bytes.
         bytes: u64,
         /// The SHA-256 of the file.
         sha256: String,
-        /// The node whose state folder it is in, where several share a store.
+        /// The node whose state folder the file is in, where several share a store.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
     },
-    /// Could not be written; will be tried again.
+    /// The file could not be written, and will be tried again.
     Failed {
-        /// When the last attempt failed.
+        /// Time of the last failed attempt.
         at: Time,
-        /// Why the last attempt failed.
+        /// The error of the last failed attempt.
         why: String,
     },
-    /// Not written, because another of the same seconds was.
+    /// The checkpoint has no file of its own: a checkpoint of the same seconds has one, or it came from another
+    /// journal.
     Shared,
 }
 
 impl Backup {
-    /// Whether a file is still to be written.
+    /// Returns true when a file is still to be written.
     #[must_use]
     pub const fn is_unsettled(&self) -> bool {
         matches!(self, Self::Pending | Self::Failed { .. })
@@ -431,8 +434,8 @@ impl Backup {
 }
 
 impl Checkpoint {
-    /// The revision it names in the journal it was taken in, and the hash of its cut there: what makes it
-    /// the same checkpoint wherever it is.
+    /// Returns the revision that the checkpoint names in the journal it was taken in, and the hash of its cut there.
+    /// Both together identify the checkpoint wherever it is.
     #[must_use]
     pub fn origin(&self) -> (u64, &str) {
         match &self.imported {
@@ -441,20 +444,21 @@ impl Checkpoint {
         }
     }
 
-    /// Whether a session can resume from it: it was taken for a context, and nothing has consumed it.
+    /// Returns true when a session can resume from the checkpoint: it was taken for a context, and nothing has consumed
+    /// it.
     #[must_use]
     pub const fn is_resumable_context(&self) -> bool {
         self.cut.reason.ends_context() && self.consumed_at.is_none()
     }
 
-    /// Whether it is an agent's: taken for its context, or its session went on from it.
+    /// Returns true when the checkpoint is the agent's: taken for its context, or its session went on from it.
     #[must_use]
     pub fn is_of(&self, agent: AgentId) -> bool {
         let of = self.cut.agent_context.as_ref().map(|of| of.agent_id);
         of.or(self.resumed_by) == Some(agent)
     }
 
-    /// Where it stands, for people: it is being created until its copy in a file is settled.
+    /// Returns the status to show to people: a checkpoint is being created until its copy in a file is settled.
     #[must_use]
     pub fn shown_status(&self, backup: &Backup) -> CheckpointStatus {
         self.status.shown(backup)
@@ -483,21 +487,21 @@ impl Subject for Checkpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Milestone {
-    /// The mission that reached it.
+    /// The mission that reached the milestone.
     pub mission_id: MissionId,
     /// The mission's timeline at that time.
     pub timeline: u32,
-    /// The percentage that was reached.
+    /// The percentage of the mission that was reached.
     pub percent: u8,
-    /// When it was reached.
+    /// Time at which the milestone was reached.
     pub at: Time,
-    /// Its checkpoint could not be taken yet.
+    /// True when the milestone's checkpoint could not be taken yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owed: bool,
 }
 
 impl Milestone {
-    /// The status of those whose checkpoint could not be taken yet.
+    /// The status of milestones whose checkpoint could not be taken yet.
     pub const OWED: &'static str = "owed";
 }
 

@@ -20,19 +20,19 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text::Name;
 use crate::time::Time;
 
-/// How much an agent is given to read.
+/// The amount that an agent is given to read.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContextMode {
-    /// Everything there is room for.
+    /// The agent is given everything there is room for.
     #[default]
     Normal,
-    /// Only what is required: its context is filling up.
+    /// The agent is given only what is required: its context is filling up.
     Minimal,
-    /// Only what is required, and what to load later: it goes on where a full context ended.
+    /// The agent is given only what is required, and what to load later: it goes on where a full context ended.
     Recovery,
 }
 
@@ -46,13 +46,13 @@ impl ContextMode {
         }
     }
 
-    /// Whether nothing is left out.
+    /// Returns true when nothing is left out.
     #[must_use]
     pub fn is_normal(&self) -> bool {
         *self == Self::Normal
     }
 
-    /// The mode of an agent whose context led to a checkpoint for this reason.
+    /// Returns the mode of an agent whose context led to a checkpoint for this reason.
     #[must_use]
     pub fn after(self, reason: Reason, policy: &Policy) -> Self {
         let led_to = match (policy.recovery_mode, reason) {
@@ -64,22 +64,22 @@ impl ContextMode {
     }
 }
 
-/// How full a context is, by its client's own figures.
+/// The fill level of a context, by its client's own figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextUsage {
-    /// In percent, rounded down.
+    /// The fill level in percent, rounded down.
     pub percent: u8,
-    /// Tokens used, where the client counts them.
+    /// The number of tokens used, where the client counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<u64>,
-    /// Tokens there are.
+    /// The number of tokens that the context can hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
 }
 
 impl ContextUsage {
-    /// What a client says: a percentage, tokens, both or nothing. A percentage that is given counts.
+    /// Reads the figures of a client: a percentage, tokens, both or neither. A percentage that is given counts.
     pub fn read(percent: Option<u8>, tokens: Option<(u64, u64)>) -> Result<Option<Self>, Refusal> {
         if percent.is_some_and(|percent| percent > 100) {
             return Err(Refusal::invalid("a context is at most 100 % full")
@@ -109,7 +109,7 @@ impl ContextUsage {
     }
 }
 
-/// What the filling of an agent's present context has led to: each threshold counts once per context.
+/// The thresholds that an agent's present context has crossed: each counts once per context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextGauge {
@@ -117,15 +117,15 @@ pub struct ContextGauge {
     pub agent_id: AgentId,
     /// The epoch of the agent's session.
     pub epoch: u64,
-    /// Which of its contexts.
+    /// The number of the context among those of the agent.
     pub context: u64,
-    /// When it crossed the first threshold.
+    /// Time at which the context crossed the first threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warned_at: Option<Time>,
-    /// When it crossed the second.
+    /// Time at which the context crossed the second threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critical_at: Option<Time>,
-    /// The checkpoint that could not be taken then, and is to be taken as soon as it can.
+    /// The reason of a checkpoint that could not be taken then, and is to be taken as soon as it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<Reason>,
 }
@@ -169,7 +169,7 @@ impl ContextGauge {
         first.map(|(_, reason, _)| reason).collect()
     }
 
-    /// Notes that thresholds were crossed. Who crosses the second has crossed the first.
+    /// Notes that thresholds were crossed. A context that crosses the second has crossed the first.
     pub fn cross(&mut self, crossed: &[Reason], now: Time) {
         if crossed.contains(&Reason::TokenCritical) {
             self.critical_at = Some(now);
@@ -201,33 +201,33 @@ impl Subject for ContextGauge {
 pub struct AgentContext {
     /// The agent whose context it was.
     pub agent_id: AgentId,
-    /// What it was called.
+    /// The name of the agent at that time.
     pub agent: Name,
     /// The epoch of the agent's session.
     pub epoch: u64,
-    /// Which of its contexts.
+    /// The number of the context among those of the agent.
     pub context: u64,
-    /// How full it was, where that is known.
+    /// The fill level of the context, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<ContextUsage>,
-    /// The mode it led to.
+    /// The mode that the context led to.
     pub mode: ContextMode,
-    /// The stack the project is built on.
+    /// The technology stack that the project is built on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack_id: Option<Name>,
-    /// The sortie it was at.
+    /// The sortie that the agent was at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sortie_id: Option<SortieId>,
     /// The remaining steps of that sortie.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaining: Vec<String>,
-    /// What had changed on the mission since the checkpoint before.
+    /// The changes on the mission since the checkpoint before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delta_changes: Vec<DeltaChange>,
 }
 
 impl AgentContext {
-    /// Whether it is the same context, however full it was.
+    /// Returns true when both are the same context, however full each was.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (self.agent_id, self.epoch, self.context) == (other.agent_id, other.epoch, other.context)

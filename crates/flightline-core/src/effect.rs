@@ -1,4 +1,4 @@
-//! Effects: what agents do to the world outside, so that nothing is done twice.
+//! Effects: actions of agents on the world outside, so that nothing is done twice.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,39 +13,39 @@ use crate::time::Time;
 pub struct Effect {
     /// The effect's id.
     pub id: EffectId,
-    /// What its author calls it; one effect per mission and key.
+    /// The author's name for the effect; one effect per mission and key.
     pub key: Name,
-    /// The mission it was done for.
+    /// The mission that the effect is done for.
     pub mission_id: MissionId,
-    /// The sortie it was done for.
+    /// The sortie that the effect is done for.
     pub sortie_id: Option<SortieId>,
-    /// What it does to the world.
+    /// The effect's action on the world.
     pub what: Option<NoteText>,
     /// The actor that performs it.
     pub by: String,
     /// The agent that performs it, if it is an agent.
     pub agent_id: Option<AgentId>,
-    /// That agent's incarnation.
+    /// The incarnation of that agent.
     pub epoch: Option<u64>,
-    /// Whether it is known to have happened.
+    /// The knowledge of whether the effect happened.
     pub state: EffectState,
-    /// How often it was begun.
+    /// The number of times that the effect was begun.
     pub attempts: u32,
 }
 
-/// Whether an effect is known to have happened.
+/// The knowledge of whether an effect happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum EffectState {
-    /// An agent set out to do it. Until it is done, it is in doubt.
+    /// An agent set out to do the effect. Until it is done, it is in doubt.
     Intent {
-        /// When it was begun.
+        /// Time at which the effect was begun.
         at: Time,
     },
-    /// It happened, and was reported.
+    /// The effect happened, and was reported.
     Done {
-        /// When it was reported.
+        /// Time at which the effect was reported.
         at: Time,
         /// The result of the effect.
         result: Option<NoteText>,
@@ -66,7 +66,7 @@ impl EffectState {
 }
 
 impl Effect {
-    /// Whether it is known to have happened.
+    /// Returns true when the effect is known to have happened.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         matches!(self.state, EffectState::Done { .. })

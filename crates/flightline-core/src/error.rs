@@ -1,9 +1,9 @@
-//! What Flightline says when it will not do a thing: a code, a sentence, a way out.
+//! Refusals: a code, a sentence and a way out, for requests that Flightline will not carry out.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What went wrong, in one word that programs can match on. The same on every surface.
+/// The kind of a failure, in one word that programs can match on. Every surface has the same words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -14,21 +14,21 @@ pub enum Code {
     TooLong,
     /// A confirmation is needed and there is no terminal to ask on.
     ConfirmationNeeded,
-    /// No such thing.
+    /// There is no such thing.
     NotFound,
     /// An id prefix fits several things.
     AmbiguousId,
-    /// No `.flightline/` here or above.
+    /// There is no `.flightline/` here or above.
     NoProject,
     /// The thing is in a state from which this cannot be done.
     IllegalTransition,
-    /// Someone else owns it.
+    /// Another agent or person owns the thing.
     NotYours,
-    /// Someone else was faster.
+    /// Another caller was faster.
     AlreadyTaken,
-    /// Nothing is ready to be claimed.
+    /// No sortie is ready to be claimed.
     NothingReady,
-    /// Nothing is left to be claimed: everything is done.
+    /// No sortie is left to be claimed: everything is done.
     NothingLeft,
     /// The name or key exists already.
     AlreadyExists,
@@ -42,15 +42,15 @@ pub enum Code {
     EffectInDoubt,
     /// An idempotency key came with another request than the first.
     KeyReused,
-    /// Unfinished work forbids it.
+    /// Unfinished work forbids the request.
     Unfinished,
-    /// It changed since the caller last looked.
+    /// The thing has changed since the caller last looked.
     Changed,
     /// The cursor belongs to another history, or lies in the future.
     HistoryChanged,
     /// The value at that revision has been thinned away.
     HistoryThinned,
-    /// Something needs attention; nothing failed.
+    /// A person should look at something; nothing failed.
     Attention,
     /// Stored data fails its checks.
     Integrity,
@@ -62,15 +62,15 @@ pub enum Code {
     Untrusted,
     /// The store is busy, unreachable or out of space: try again.
     Unavailable,
-    /// It is not known whether the write was committed.
+    /// The outcome of a commit is unknown: the write may have been made or not.
     CommitUnknown,
-    /// No token, or one that opens nothing.
+    /// The request has no token, or one that opens nothing.
     Unauthenticated,
-    /// The token does not go that far.
+    /// The scope of the token does not reach so far.
     Forbidden,
     /// Here and at the server are versions that do not understand one another.
     OtherVersion,
-    /// Anything else: a file that cannot be read, a broken pipe.
+    /// The failure has no other code: a file cannot be read, a pipe is broken.
     Failed,
 }
 
@@ -107,7 +107,7 @@ impl Code {
         }
     }
 
-    /// Whether the same request may succeed later without a change.
+    /// Returns true when the same request may succeed later without a change.
     #[must_use]
     pub const fn retryable(self) -> bool {
         matches!(
@@ -124,17 +124,17 @@ impl Code {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{message}")]
 pub struct Refusal {
-    /// What went wrong, for programs.
+    /// The kind of the failure, for programs.
     pub code: Code,
-    /// What went wrong, for people.
+    /// A description of the failure, for people.
     pub message: String,
-    /// What to do next, with the exact command.
+    /// The next thing to do, with the exact command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The things involved, as data.
+    /// The things that are involved, as data.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub details: Value,
-    /// Whether trying again can help.
+    /// True when trying again can help.
     pub retryable: bool,
 }
 
@@ -155,15 +155,15 @@ impl Refusal {
         Self::new(Code::InvalidInput, message)
     }
 
-    /// This refusal with a hint.
+    /// Returns this refusal with a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With this hint instead of one that says that nothing was written: a step that fails knows nothing of the steps
-    /// before it. To run all of it again is no longer safe.
+    /// Returns the refusal with this hint instead of one that says that nothing was written: a step that fails knows
+    /// nothing of the steps before it. To run all of it again is no longer safe.
     #[must_use]
     pub fn after_a_write(self, hint: &str) -> Self {
         match &self.hint {
@@ -175,7 +175,7 @@ impl Refusal {
         }
     }
 
-    /// This refusal with the things involved, as JSON.
+    /// Returns this refusal with the things involved, as JSON.
     #[must_use]
     pub fn details(mut self, details: Value) -> Self {
         self.details = details;

@@ -1,4 +1,4 @@
-//! Events: what happened, in order, each with the new value of the one thing it changed.
+//! Events: changes in order, each with the new value of the one thing that changed.
 
 mod kind;
 
@@ -12,35 +12,35 @@ use crate::id::MissionId;
 use crate::subject::Kind;
 use crate::time::Time;
 
-/// What an event calls the time of what it tells of, when that was before it was recorded.
+/// The field of an event's data with the time at which the change happened, when that was before it was recorded.
 pub const HAPPENED_AT: &str = "happened_at";
 
-/// An event, as it is shown: everything but the new value.
+/// An event, as it is shown: with everything but the new value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
-    /// Its place in the project's one order, without gaps.
+    /// The event's place in the project's one order, without gaps.
     pub rev: u64,
-    /// The first revision of the request it belongs to: a request is seen whole or not at all.
+    /// The first revision of the request that the event belongs to: a request is seen whole or not at all.
     pub step: u64,
     /// The kind of event, such as `sortie_completed`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When, by the store's clock.
+    /// Time of the event, by the store's clock.
     pub timestamp: Time,
-    /// The mission it concerns.
+    /// The mission that the event concerns.
     pub mission_id: Option<MissionId>,
     /// The kind of thing that changed.
     pub subject_kind: Kind,
-    /// The thing that changed.
+    /// The id of the thing that changed.
     pub subject: String,
     /// The author of the event: an agent's name, `user:NAME`, or `flightline`.
     pub actor: String,
-    /// That agent's incarnation.
+    /// The incarnation of that agent.
     pub epoch: Option<u64>,
-    /// What an event did to its subject.
+    /// The change that the event made to its subject.
     pub change: Change,
-    /// What else is worth knowing.
+    /// Further details of the event.
     pub data: Value,
 }
 
@@ -56,7 +56,7 @@ impl Event {
         self.kind == kind.as_str()
     }
 
-    /// When what it tells of happened: the time that a document said, else that of the event itself.
+    /// Returns the time at which the change happened: the time that a document said, else that of the event itself.
     #[must_use]
     pub fn happened_at(&self) -> Time {
         let said = self.data.get(HAPPENED_AT).and_then(Value::as_str);
@@ -64,7 +64,7 @@ impl Event {
         said.map_or(self.timestamp, |said| said.min(self.timestamp))
     }
 
-    /// Whether Flightline only wrote something down for itself, or told a mailbox of another event: no part
+    /// Returns true when Flightline only wrote something down for itself, or told a mailbox of another event: no part
     /// of the story.
     #[must_use]
     pub fn is_bookkeeping(&self) -> bool {
@@ -74,8 +74,8 @@ impl Event {
                 && !self.is(EventType::HistoryBegun))
     }
 
-    /// Whether an agent or a person did this as part of the work, and not Flightline by itself or for itself. The store
-    /// has a partial index of these events, which states the same rule in SQL.
+    /// Returns true when an agent or a person did this as part of the work, and not Flightline by itself or for itself.
+    /// The store has a partial index of these events, which states the same rule in SQL.
     #[must_use]
     pub fn is_work(&self) -> bool {
         self.actor != "flightline"
@@ -87,8 +87,8 @@ impl Event {
 }
 
 impl Event {
-    /// Whether it only says in detail what another event of the same request tells, or keeps count: the journal has it, a
-    /// story does without.
+    /// Returns true when the event only says in detail what another event of the same request tells, or keeps count:
+    /// the journal has it, a story does without.
     #[must_use]
     pub fn is_detail(&self) -> bool {
         self.is_bookkeeping()
@@ -113,18 +113,18 @@ impl Event {
     }
 }
 
-/// What an event did to its subject.
+/// The change that an event made to its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It has a new value.
+    /// The subject has a new value.
     Set,
-    /// It is gone.
+    /// The subject is gone.
     Gone,
     /// The subject stayed as it was.
     None,
-    /// It had a new value, which retention has removed since.
+    /// The subject had a new value, which retention has removed since.
     Thinned,
 }
 
@@ -178,7 +178,7 @@ impl Hasher {
         text
     }
 
-    /// Whether the first bytes of the hash are these, in hexadecimal.
+    /// Returns true when the hash begins with these bytes, in hexadecimal.
     #[must_use]
     pub fn begins(self, bytes: usize, text: &str) -> bool {
         hex_digits(&self.0.finalize())

@@ -13,11 +13,11 @@ use crate::time::Time;
 
 pub use self::check::{CheckedFile, Claim, HeadMove, ReportedFile, TreeCheck, check};
 
-/// What a work tree looked like: seed D's file system section. Lists are in byte order of their paths.
+/// The state of a work tree: seed D's file system section. Lists are in byte order of their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileSystem {
-    /// When it was looked at, by the store's clock.
+    /// Time at which the work tree was looked at, by the store's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_at: Option<Time>,
     /// Files that are not as they were committed.
@@ -28,19 +28,19 @@ pub struct FileSystem {
     pub deleted_files: Vec<RepoPath>,
     /// Files that sorties, agents and locks name, as far as they are in no other list.
     pub named_files: Vec<SeenFile>,
-    /// What git said; none outside a repository, and without git.
+    /// The answer of git; none outside a repository, and without git.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_status: Option<GitStatus>,
-    /// Whether there is more than these lists hold.
+    /// True when there is more than these lists hold.
     pub truncated: bool,
-    /// How many files are in none of these lists, as far as they were counted.
+    /// The number of files that are in none of these lists, as far as they were counted.
     pub left_out: u64,
-    /// What could not be looked at, and why.
+    /// The things that could not be looked at, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Title>,
 }
 
-/// What git said.
+/// The answer of git about a work tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GitStatus {
@@ -48,15 +48,15 @@ pub struct GitStatus {
     pub branch: Option<Title>,
     /// The commit; none before the first one.
     pub commit_hash: Option<CommitHash>,
-    /// Whether anything is not as it was committed; none when git could not say.
+    /// True when anything is not as it was committed; none when git could not say.
     pub is_dirty: Option<bool>,
-    /// Changes that are staged.
+    /// Files with changes that are staged.
     pub staged_files: Vec<RepoPath>,
-    /// Changes that are not.
+    /// Files with changes that are not staged.
     pub unstaged_files: Vec<RepoPath>,
 }
 
-/// Where HEAD is.
+/// The branch and the commit that HEAD points to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Head {
@@ -85,7 +85,7 @@ impl CommitHash {
         &self.0
     }
 
-    /// As people write it.
+    /// Returns the id's first eight digits, as people write it.
     #[must_use]
     pub fn short(&self) -> &str {
         &self.0[..8]
@@ -107,16 +107,16 @@ pub struct SeenFile {
     pub path: RepoPath,
     /// The kind of thing at the path.
     pub kind: SeenKind,
-    /// The SHA-256 of its bytes; of a link, of the text it points with.
+    /// The SHA-256 of the file's bytes; of a link, of the text it points with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
     /// The file's size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// When it was last changed.
+    /// Time of the file's last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_at: Option<Time>,
-    /// Why there is no checksum, where there could be one.
+    /// The reason why there is no checksum, where there could be one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<Title>,
 }
@@ -138,15 +138,15 @@ pub enum SeenKind {
     Missing,
 }
 
-/// What a work tree is now, as far as claims are about it. Comes in with a request.
+/// The present state of a work tree, as far as claims are about it. The caller sends it with a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeNow {
-    /// Where HEAD is; none outside a repository, and without git.
+    /// The branch and the commit of HEAD; none outside a repository, and without git.
     pub head: Option<Head>,
     /// The files that were looked at.
     pub files: Vec<SeenFile>,
-    /// How many were not, because there were too many or time was up.
+    /// The number of files that were not looked at, because there were too many or time was up.
     pub left_out: u64,
 }
 
@@ -171,7 +171,7 @@ impl FileSystem {
 }
 
 impl Head {
-    /// As people read it: `main at 1a2b3c4d`.
+    /// Returns a text for people: `main at 1a2b3c4d`.
     #[must_use]
     pub fn told(&self) -> String {
         let commit = self.commit_hash.as_ref().map(CommitHash::short);
@@ -184,8 +184,8 @@ impl Head {
     }
 }
 
-/// What a checkpoint's work tree looked like. It is a subject of its own, because it is looked at after
-/// the checkpoint was decided: what is decided touches nothing.
+/// The state of a checkpoint's work tree. It is a subject of its own, because the work tree is looked at after the
+/// checkpoint was decided: a decision touches no files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedFiles {

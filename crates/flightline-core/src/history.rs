@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::subject::{Keys, Kind, Subject};
 use crate::time::Time;
 
-/// So many revisions are left out where one goes on from another: more than a replica can be behind, weeks of the
-/// fastest writing; and there is room for some ninety thousand of them in what JavaScript counts exactly.
+/// Number of revisions that are left out where one history goes on from another: more than a replica can be behind,
+/// weeks of the fastest writing; and there is room for some ninety thousand of them in what JavaScript counts exactly.
 pub const LEFT_OUT: u64 = 100_000_000_000;
 
-/// So many incarnations of one agent are left out.
+/// Number of incarnations of one agent that are left out.
 const LEFT_OUT_EPOCHS: u64 = 1_000;
 
 /// A history that goes on from another one, because a replica took the place of the database.
@@ -20,13 +20,13 @@ const LEFT_OUT_EPOCHS: u64 = 1_000;
 pub struct Branch {
     /// The history that began.
     pub history: String,
-    /// The one it goes on from.
+    /// The history that it goes on from.
     pub before: String,
-    /// The last revision of that one which is part of this one, too.
+    /// The last revision of that history which is part of this one, too.
     pub left_at: u64,
-    /// Epochs that begin in it lie above this: others may have begun in the part that is lost.
+    /// The highest epoch that is not given out in this history: others may have begun in the part that is lost.
     pub epochs_above: u64,
-    /// When it began.
+    /// Time at which the history began.
     pub at: Time,
 }
 
@@ -48,7 +48,8 @@ impl Branch {
         }
     }
 
-    /// Whether this revision is one of those that were left out: it may have been handed out in the part that is lost.
+    /// Returns true when this revision is one of those that were left out: it may have been handed out in the part that
+    /// is lost.
     #[must_use]
     pub fn left_out(&self, rev: u64) -> bool {
         rev > self.left_at && rev <= self.left_at.saturating_add(LEFT_OUT)

@@ -17,7 +17,7 @@ macro_rules! id_type {
         pub struct $name(Uuid);
 
         impl $name {
-            /// What every id of this kind begins with.
+            /// The prefix of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
 
             /// The id made of this UUID.
@@ -81,43 +81,43 @@ macro_rules! id_type {
 }
 
 id_type!(
-    /// A mission.
+    /// The id of a mission.
     MissionId, "msn-");
 id_type!(
-    /// A sortie: a unit of work with one owner.
+    /// The id of a sortie: a unit of work with one owner.
     SortieId, "srt-");
 id_type!(
     /// The id of an agent.
     AgentId, "agt-");
 id_type!(
-    /// A lock on a path.
+    /// The id of a lock on a path.
     LockId, "lck-");
 id_type!(
-    /// A message.
+    /// The id of a message.
     MessageId, "msg-");
 id_type!(
-    /// A note.
+    /// The id of a note.
     NoteId, "nte-");
 id_type!(
-    /// A checkpoint.
+    /// The id of a checkpoint.
     CheckpointId, "chk-");
 id_type!(
-    /// A recovery that was done.
+    /// The id of a recovery that was done.
     RecoveryId, "rcv-");
 id_type!(
-    /// An effect on the world outside.
+    /// The id of an effect on the world outside.
     EffectId, "eff-");
 id_type!(
-    /// A token that opens a server's door.
+    /// The id of a token that opens a server's door.
     TokenId, "tok-");
 
-/// How many characters a whole id has.
+/// Number of characters of a whole id.
 pub const WHOLE: usize = 40;
 
-/// How many characters a shortened id has at least.
+/// The least number of characters of a shortened id.
 pub const SHORTEST: usize = 8;
 
-/// How many characters of an id a person must type at least.
+/// The least number of characters of an id that a person must type.
 pub const SHORTEST_TYPED: usize = 4;
 
 /// An id as it was typed: whole, or the beginning of one.

@@ -7,49 +7,49 @@ use crate::time::{Millis, Time, human_span};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
-    /// Its last sign of life; none when it never gave one (a mere mailbox).
+    /// The agent's last sign of life; none when it never gave one (a mere mailbox).
     pub last_sign: Option<Time>,
     pub process: ProcessSight,
-    /// When its session was ended, if it gave no sign of life since.
+    /// Time at which the agent's session was ended, if it gave no sign of life since.
     pub session_ended: Option<Time>,
-    /// Since when Flightline has been able to notice signs of life.
+    /// Time since which Flightline has been able to notice signs of life.
     pub awake_since: Time,
     pub retired: bool,
 }
 
-/// What became of an agent's process.
+/// The sighting of an agent's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "process")]
 pub enum ProcessSight {
-    /// Seen running: same pid, same start, same boot.
+    /// The process was seen running: same pid, same start, same boot.
     Alive {
         /// The process id.
         pid: u32,
     },
-    /// Looked for on its own machine and not found.
+    /// The process was looked for on its own machine and not found.
     Gone {
         /// The process id.
         pid: u32,
     },
-    /// Not known, or on another machine.
+    /// The process is not known, or on another machine.
     Unknown,
 }
 
-/// How alive an agent is.
+/// The liveness of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Life {
-    /// It gave a sign of life lately.
+    /// The agent gave a sign of life lately.
     Active,
-    /// Not for a while.
+    /// The agent has given no sign of life for a while.
     Quiet,
-    /// Silent for so long that it should be asked.
+    /// The agent is silent for so long that it should be asked.
     Warning,
-    /// For so long that its work can be taken over.
+    /// The agent is silent for so long that its work can be taken over.
     Stalled,
-    /// Its process is gone, or it was retired.
+    /// The agent's process is gone, or the agent was retired.
     Dead,
 }
 
@@ -70,9 +70,9 @@ impl Life {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Liveness {
-    /// How alive it is.
+    /// The liveness of the agent.
     pub life: Life,
-    /// Why we think so.
+    /// The reason for the verdict.
     pub evidence: String,
 }
 
@@ -80,29 +80,29 @@ pub struct Liveness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeartbeatStatus {
-    /// When it was given.
+    /// Time of the sign of life.
     pub last_beat: Time,
-    /// How often one is expected.
+    /// The interval at which signs of life are expected, in seconds.
     pub interval_seconds: u64,
-    /// What its age means.
+    /// The meaning of the sign's age.
     pub status: HeartbeatLevel,
 }
 
-/// What the age of a sign of life means.
+/// The meaning of the age of a sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HeartbeatLevel {
-    /// All is well.
+    /// The agent is alive, and nothing needs to be done.
     Alive,
     /// The agent should be asked.
     Warning,
-    /// Its work may need recovery.
+    /// The agent's work may need recovery.
     Stalled,
 }
 
 impl HeartbeatStatus {
-    /// The last sign of an agent that was judged so; none of one that never gave any.
+    /// Returns the last sign of an agent that was judged so; none of an agent that never gave any.
     #[must_use]
     pub fn of(last_sign: Option<Time>, life: Life, policy: &Policy) -> Option<Self> {
         Some(Self {

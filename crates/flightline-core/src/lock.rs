@@ -14,30 +14,30 @@ use crate::time::{Millis, Time};
 pub struct Lock {
     /// The lock's id.
     pub id: LockId,
-    /// The file or folder.
+    /// The file, folder or pattern that is locked.
     pub file: RepoPath,
-    /// Who holds it.
+    /// The agent that holds the lock.
     pub held_by: AgentId,
     /// The holder's incarnation at the grant.
     pub epoch: u64,
     /// The revision of the grant: larger than that of any grant before it.
     pub fence: u64,
-    /// The sortie it is held for.
+    /// The sortie that the lock is held for.
     pub sortie_id: Option<SortieId>,
     /// The mission of that sortie.
     pub mission_id: Option<MissionId>,
-    /// Why the holder has the lock.
+    /// The holder's reason for the lock.
     pub purpose: Option<Title>,
-    /// How long after the holder's last sign of life it lapses.
+    /// Time after the holder's last sign of life until the lock lapses, in milliseconds.
     pub timeout_ms: Millis,
-    /// When it was granted.
+    /// Time at which the lock was granted.
     pub acquired_at: Time,
 }
 
 impl Lock {
-    /// Since when the holder is silent, as far as it can be known: since its last sign of life or the grant, but not before
-    /// signs could be noticed. `awake` is since when Flightline itself could notice them, `watch` since when a waiting agent
-    /// could.
+    /// Returns the time since which the holder is silent, as far as it can be known: since its last sign of life or the
+    /// grant, but not before signs could be noticed. `awake` is the time since which Flightline itself could notice
+    /// them, `watch` the time since which a waiting agent could.
     #[must_use]
     pub fn silent_since(
         &self,
@@ -54,19 +54,20 @@ impl Lock {
         sign.map_or(noticed, |sign| sign.max(noticed))
     }
 
-    /// Whether it has lapsed: its holder is silent for longer than the timeout.
+    /// Returns true when the lock has lapsed: its holder is silent for longer than the timeout.
     #[must_use]
     pub fn has_lapsed(&self, silent_since: Time, now: Time) -> bool {
         now.since(silent_since) > self.timeout_ms
     }
 
-    /// How long it will still be held if its holder gives no further sign of life.
+    /// Returns the time for which the lock will still be held if its holder gives no further sign of life.
     #[must_use]
     pub fn remaining(&self, silent_since: Time, now: Time) -> Millis {
         self.timeout_ms.saturating_sub(now.since(silent_since))
     }
 
-    /// When it was granted. A grant that lies in the future was made by a clock that was wrong, and proves nothing.
+    /// Returns the time of the grant. A grant that lies in the future was made by a clock that was wrong, and proves
+    /// nothing.
     fn granted(&self, now: Time) -> Time {
         if self.acquired_at > now {
             Time::from_millis(0)
@@ -76,13 +77,13 @@ impl Lock {
     }
 }
 
-/// Since when an agent has been waiting for a lock: an agent that is refused it looks whether its holder gives a sign of
-/// life, however seldom it asks. It is kept in the store, beside the signs of life.
+/// The time since which an agent has been waiting for a lock: an agent that is refused the lock looks whether its
+/// holder gives a sign of life, however seldom it asks. The watch is kept in the store, beside the signs of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockWatch {
-    /// Silence counts from here.
+    /// Time from which silence counts.
     pub since: Time,
-    /// When a waiting agent last looked.
+    /// Time of a waiting agent's last look.
     pub at: Time,
 }
 
@@ -214,7 +215,8 @@ mod tests {
         );
     }
 
-    /// How long after the first look a lock of a silent holder lapses, for an agent that asks every so often.
+    /// Returns the time from the first look until a lock of a silent holder lapses, for an agent that asks every so
+    /// often.
     fn lapses_after(timeout_ms: Millis, every: Millis) -> Millis {
         let (downtime, start) = (600_000, Time::from_millis(1_000_000_000));
         let lock = lock(timeout_ms, start.minus(5));

@@ -1,4 +1,4 @@
-//! Mail: messages, and each one's way to each recipient.
+//! Mail: messages, and the way of each to each recipient.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,8 +10,8 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text::{Body, Title};
 use crate::time::Time;
 
-/// A message. It never changes once sent, but for one that tells of events or of a sortie's progress:
-/// that one is brought up to date until it is read.
+/// A message. It never changes once sent, but for a message about events or a sortie's progress: that one is brought up
+/// to date until it is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Message {
@@ -19,27 +19,27 @@ pub struct Message {
     pub id: MessageId,
     /// The first message of its thread: its own id when it is the first.
     pub thread_id: MessageId,
-    /// The message it answers.
+    /// The message that this one answers.
     pub in_reply_to: Option<MessageId>,
-    /// The mission it is about.
+    /// The mission that the message is about.
     pub mission_id: Option<MissionId>,
-    /// Who sent it: an agent's name, `user:NAME`, or `flightline`.
+    /// The author of the message: an agent's name, `user:NAME`, or `flightline`.
     pub from: String,
     /// The sender, when an agent sent it.
     pub from_id: Option<AgentId>,
     /// The agents that it is sent to.
     pub to: Vec<AgentId>,
-    /// What it is about, in one line.
+    /// The subject of the message, in one line.
     pub subject: Title,
     /// The text of the message.
     pub body: Option<Body>,
-    /// What sort of message it is.
+    /// The kind of the message.
     pub kind: MessageKind,
-    /// When it was sent.
+    /// Time at which the message was sent.
     pub sent_at: Time,
-    /// When it should be acknowledged.
+    /// Time by which the message should be acknowledged.
     pub acknowledge_by: Option<Time>,
-    /// What it tells of, when it tells of events.
+    /// The events that the message tells of, when it tells of events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventDigest>,
 }
@@ -51,18 +51,18 @@ pub struct EventDigest {
     /// The kind of the newest event.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When the newest of them happened.
+    /// Time of the newest of the events.
     pub timestamp: Time,
-    /// What else is worth knowing about the newest of them.
+    /// Further details of the newest of the events.
     pub data: Value,
-    /// How many there are.
+    /// The number of the events.
     pub count: u64,
-    /// When the first of them happened.
+    /// Time of the first of the events.
     pub since: Time,
 }
 
 impl EventDigest {
-    /// The digest of one event, added to the unread ones before it.
+    /// Returns the digest of one event, added to the unread ones before it.
     #[must_use]
     pub fn of(event: &Event, before: Option<&Self>) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl EventDigest {
         }
     }
 
-    /// It in one line: the newest event, and how many there are.
+    /// Returns the digest in one line: the newest event, and the number of events.
     #[must_use]
     pub fn line(&self, newest: &Event, narrator: Narrator<'_>) -> String {
         let newest_of = match self.count {
@@ -85,8 +85,8 @@ impl EventDigest {
     }
 }
 
-/// Whether the mailbox of the mission's dispatch is told of an event. A context that is found lost is told
-/// by a message that wants to be acted on, not here.
+/// Returns true when the mailbox of the mission's dispatch is told of an event. A context that is found lost is told by
+/// a message that wants to be acted on, not here.
 #[must_use]
 pub fn reaches_dispatch(event: &Event) -> bool {
     match event.event_type() {
@@ -108,18 +108,18 @@ pub fn reaches_dispatch(event: &Event) -> bool {
     }
 }
 
-/// What sort of message it is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
-    /// An agent or a person wrote it.
+    /// An agent or a person wrote the message.
     Note,
-    /// A sortie's progress, posted for its owner.
+    /// The message tells a sortie's progress, posted for its owner.
     Progress,
-    /// Flightline has something to say.
+    /// The message is a notice of Flightline itself.
     Notice,
-    /// News of the mission's checkpoints. It needs no answer: reading it is enough.
+    /// The message is news of the mission's checkpoints. It needs no answer: reading it is enough.
     Event,
 }
 
@@ -145,18 +145,18 @@ pub struct Delivery {
     pub to: AgentId,
     /// The mission of the message.
     pub mission_id: Option<MissionId>,
-    /// How far it got.
+    /// The state of the delivery.
     pub state: DeliveryState,
-    /// When it should be acknowledged.
+    /// Time by which the message should be acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledge_by: Option<Time>,
-    /// When it was noticed that it had not been.
+    /// Time at which the message was found not to be acknowledged in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue_at: Option<Time>,
-    /// What it tells of, as [`Delivery::digest_key`] has it, when it tells of events.
+    /// The key of the events that the message tells of, as [`Delivery::digest_key`] makes it, when it tells of events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The sortie whose progress it tells, when it tells that.
+    /// The sortie whose progress the message tells, when it tells that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_of: Option<SortieId>,
 }
@@ -165,13 +165,13 @@ impl Delivery {
     /// The status by which open messages that tell of events are found.
     pub const OPEN_DIGEST: &'static str = "event";
 
-    /// What events of a type in a mission are found by.
+    /// Returns the key by which events of a type in a mission are found.
     #[must_use]
     pub fn digest_key(kind: &str, mission: MissionId) -> String {
         format!("{kind}/{mission}")
     }
 
-    /// The deadline that it still has to meet.
+    /// Returns the deadline that the recipient still has to meet.
     #[must_use]
     pub fn due(&self) -> Option<Time> {
         let open =
@@ -180,21 +180,21 @@ impl Delivery {
     }
 }
 
-/// How far a message got.
+/// The state of a message's delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum DeliveryState {
-    /// In the mailbox, not looked at.
+    /// The message is in the mailbox, and was not looked at.
     Pending,
-    /// Read, or pushed into the recipient's context.
+    /// The message was read, or pushed into the recipient's context.
     Delivered {
-        /// When it was delivered.
+        /// Time at which the message was delivered.
         at: Time,
     },
-    /// The recipient said so.
+    /// The recipient acknowledged the message.
     Acknowledged {
-        /// When it was acknowledged.
+        /// Time at which the message was acknowledged.
         at: Time,
     },
 }

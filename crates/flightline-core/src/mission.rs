@@ -1,4 +1,4 @@
-//! Missions: what the fleet is out to do.
+//! Missions: objectives of the fleet, their workflows and their progress.
 
 use std::collections::BTreeMap;
 
@@ -10,57 +10,57 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text::{Name, NoteText, Title};
 use crate::time::Time;
 
-/// A mission.
+/// An objective of the fleet, divided into sorties.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mission {
     /// The mission's id.
     pub id: MissionId,
-    /// What it is called.
+    /// The title of the mission.
     pub title: Title,
-    /// The state to be reached at the end.
+    /// The state to be reached at the end of the mission.
     pub objective: Option<NoteText>,
-    /// Where it stands.
+    /// The status of the mission.
     pub status: MissionStatus,
-    /// The phase it is in, in the project's own words.
+    /// The phase that the mission is in, in the project's own words.
     pub phase: Option<Title>,
-    /// Its state machine, when it has one.
+    /// The mission's state machine, when it has one.
     pub workflow: Workflow,
-    /// The technology stack it belongs to.
+    /// The technology stack that the mission belongs to.
     pub stack_id: Option<Name>,
-    /// The sprint it belongs to.
+    /// The sprint that the mission belongs to.
     pub sprint: Option<Title>,
-    /// The agent that coordinates it, and gets its reports.
+    /// The agent that coordinates the mission, and gets its reports.
     pub dispatch: Option<AgentId>,
-    /// Which timeline it is on; one more at each rewind.
+    /// The timeline that the mission is on; one more at each rewind.
     pub timeline: u32,
-    /// When it was created.
+    /// Time at which the mission was created.
     pub created_at: Time,
-    /// When its record last changed.
+    /// Time of the last change of the mission's record.
     pub updated_at: Time,
-    /// When work on it began.
+    /// Time at which work on the mission began.
     pub started_at: Option<Time>,
-    /// When it was completed or failed.
+    /// Time at which the mission was completed or failed.
     pub completed_at: Option<Time>,
-    /// Why it was paused, failed or archived.
+    /// The reason why the mission was paused, failed or archived.
     pub reason: Option<NoteText>,
-    /// Whether the order of its sorties was changed since they were added.
+    /// True when the order of the mission's sorties was changed since they were added.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reordered: bool,
-    /// Who may pin constraints on it.
+    /// The actors that may pin constraints on the mission.
     #[serde(default, skip_serializing_if = "Pinning::is_everyone")]
     pub constraints_by: Pinning,
 }
 
-/// Who may pin constraints, which bind everybody on a mission.
+/// The actors that may pin constraints, which bind every agent on a mission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Pinning {
-    /// Every agent, dispatch and people.
+    /// Every agent, dispatch and people may pin constraints.
     #[default]
     Everyone,
-    /// Only dispatch and people.
+    /// Only dispatch and people may pin constraints.
     Dispatch,
 }
 
@@ -71,24 +71,24 @@ impl Pinning {
     }
 }
 
-/// A declared state machine and where the mission stands in it. Its history is in the events.
+/// A declared state machine and the mission's place in it. Its history is in the events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Workflow {
-    /// The state it is in.
+    /// The state that the workflow is in.
     pub current: Option<Name>,
-    /// The state it came from.
+    /// The state that the workflow came from.
     pub previous: Option<Name>,
-    /// When it entered the current state.
+    /// Time at which the workflow entered the current state.
     pub entered_at: Option<Time>,
-    /// Each declared state with those that may follow; empty when any may follow any.
+    /// The declared states, each with those that may follow; empty when any state may follow any other.
     pub states: BTreeMap<Name, Vec<Name>>,
     /// Transitions that were asked for and wait for something.
     pub pending: Vec<Name>,
 }
 
 impl Workflow {
-    /// Whether the workflow may move to `to`. The refusal says which states may follow.
+    /// Refuses a move of the workflow to `to` that is not allowed. The refusal says which states may follow.
     pub fn check(&self, to: &Name) -> Result<(), Refusal> {
         if self.states.is_empty() {
             return Ok(());
@@ -123,9 +123,9 @@ impl Workflow {
 }
 
 impl Workflow {
-    /// Whether the workflow may be set back to `to`: a declared state, or one of those it `was_in` where
-    /// none is declared. What may follow what does not count: it is a decision, not a move. The refusal says which there
-    /// are.
+    /// Refuses to set the workflow back to `to`, unless that is a declared state, or one of those it `was_in` where
+    /// none is declared. Transitions that are declared do not count: a reset is a decision, not a move. The refusal
+    /// says which states there are.
     pub fn check_reset(&self, to: &Name, was_in: &[String]) -> Result<(), Refusal> {
         let (mut known, what) = match self.states.is_empty() {
             true => (was_in.to_vec(), "a state that the workflow was in"),
@@ -165,22 +165,22 @@ impl Workflow {
     }
 }
 
-/// Where a mission stands.
+/// The status of a mission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MissionStatus {
-    /// Planned, nothing begun.
+    /// The mission is planned, and nothing was begun.
     Pending,
-    /// Being worked on.
+    /// The mission is being worked on.
     InProgress,
-    /// Put aside for now.
+    /// The mission is put aside for now.
     Paused,
-    /// All work is done.
+    /// All work on the mission is done.
     Completed,
     /// The mission was given up.
     Failed,
-    /// Out of the way; kept.
+    /// The mission is out of the way, and kept.
     Archived,
 }
 
@@ -225,25 +225,25 @@ impl MissionStatus {
         }
     }
 
-    /// Whether work on it may still happen.
+    /// Returns true when work on the mission may still happen.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::InProgress | Self::Paused)
     }
 }
 
-/// How far a mission is: sorties completed of all.
+/// The progress of a mission: sorties completed of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Progress {
     /// The number of completed sorties.
     pub completed: u64,
-    /// The number of sorties.
+    /// The number of all sorties.
     pub total: u64,
 }
 
 impl Progress {
-    /// The percentage to show: rounded, but 100 only when everything is complete.
+    /// Returns the percentage to show: rounded, but 100 only when everything is complete.
     #[must_use]
     pub fn percent(self) -> u8 {
         if self.total == 0 {
@@ -256,7 +256,7 @@ impl Progress {
         u8::try_from(rounded.min(99)).unwrap_or(99)
     }
 
-    /// Whether `percent` has been reached, judged in integers.
+    /// Returns true when `percent` has been reached, judged in integers.
     #[must_use]
     pub const fn reached(self, percent: u64) -> bool {
         self.total > 0 && self.completed * 100 >= percent * self.total

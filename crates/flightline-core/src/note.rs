@@ -1,4 +1,4 @@
-//! Notes: what the fleet has learned and must not forget.
+//! Notes: knowledge that the fleet has gained and must not forget.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,45 +8,45 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text;
 use crate::time::Time;
 
-/// A note.
+/// A note of an agent or a person about a mission, or of Flightline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Note {
     /// The note's id.
     pub id: NoteId,
-    /// What kind of note.
+    /// The kind of the note.
     pub kind: NoteKind,
-    /// The mission it belongs to.
+    /// The mission that the note belongs to.
     pub mission_id: MissionId,
-    /// The sortie it belongs to.
+    /// The sortie that the note belongs to.
     pub sortie_id: Option<SortieId>,
-    /// What it says.
+    /// The text of the note.
     pub text: text::NoteText,
-    /// Why, for a decision.
+    /// The reason for a decision.
     pub rationale: Option<text::NoteText>,
-    /// The file, for an artifact.
+    /// The path of an artifact.
     pub path: Option<RepoPath>,
     /// The SHA-256 of that file's bytes when it was noted.
     pub checksum: Option<String>,
-    /// What sort of artifact: `spec`, `report` …
+    /// The type of an artifact: `spec`, `report` …
     pub artifact_type: Option<text::Name>,
-    /// Who wrote it.
+    /// The author of the note: an agent's name, `user:NAME`, or `flightline`.
     pub author: String,
     /// The author, when it is an agent.
     pub author_id: Option<AgentId>,
-    /// When it was written.
+    /// Time at which the note was written.
     pub at: Time,
-    /// The checkpoint that the mission went back to after this was written: it was learned on a way that
-    /// was not gone to its end. Found out when it is read, never stored.
+    /// The checkpoint that the mission went back to after this note was written: it was learned on a way that was not
+    /// gone to its end. The field is worked out when the note is read, and never stored.
     #[serde(default)]
     pub after_cut: Option<CheckpointId>,
-    /// The note that this one was written instead of.
+    /// The note that this one replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<NoteId>,
-    /// How it came to an end; none while it holds.
+    /// The note's end; none while it holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<NoteEnd>,
-    /// What failed, when Flightline noted that: it ends by itself once that has worked.
+    /// The failure that Flightline noted: the note ends by itself once the request has worked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
@@ -56,34 +56,34 @@ pub struct Note {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Failure {
-    /// Locks could not be had in time.
+    /// The locks could not be had in time.
     LockTimeout {
         /// The files that were to be locked.
         files: Vec<RepoPath>,
     },
-    /// A message reached no recipient.
+    /// The message reached no recipient.
     Undelivered {
-        /// What it was about.
+        /// The subject of the message.
         subject: text::Title,
     },
-    /// A message was not acknowledged in time.
+    /// The message was not acknowledged in time.
     Unacknowledged {
         /// The message that was not acknowledged.
         message: MessageId,
     },
 }
 
-/// How a note came to an end. It is kept, and counts for nothing any more.
+/// The end of a note. The note is kept, and counts for nothing any more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoteEnd {
-    /// How the note ended.
+    /// The way in which the note ended.
     pub how: NoteEnding,
-    /// Who said so.
+    /// The actor that ended the note.
     pub by: String,
-    /// When the note ended.
+    /// Time at which the note ended.
     pub at: Time,
-    /// Why the note ended.
+    /// The reason why the note ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<text::NoteText>,
 }
@@ -93,11 +93,11 @@ pub struct NoteEnd {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NoteEnding {
-    /// It is dealt with: done, answered, no longer in the way.
+    /// The note is dealt with: done, answered, no longer in the way.
     Closed,
-    /// It should not have been written, or does not hold any more.
+    /// The note should not have been written, or does not hold any more.
     Withdrawn,
-    /// Another note says it better.
+    /// The note was replaced by a better one.
     Replaced {
         /// The note that replaced it.
         by: NoteId,
@@ -116,28 +116,28 @@ impl NoteEnding {
 }
 
 impl Note {
-    /// Whether it holds: it was not closed, withdrawn or replaced.
+    /// Returns true when the note holds: it was not closed, withdrawn or replaced.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.ended.is_none()
     }
 
-    /// Whether an agent that is not dispatch may end it: its own note in every way, and close what another wrote,
-    /// unless that binds the agent.
+    /// Returns true when an agent that is not dispatch may end the note: an agent may end its own note in every way,
+    /// and close what another wrote, unless that binds the agent.
     #[must_use]
     pub fn may_be_ended(&self, by: Option<AgentId>, how: NoteEnding) -> bool {
         let own = by.is_some() && self.author_id == by;
         own || (how == NoteEnding::Closed && self.kind != NoteKind::Constraint)
     }
 
-    /// Its kind while it holds, else how it ended.
+    /// Returns the note's kind while it holds, else the way in which it ended.
     #[must_use]
     pub fn status(&self) -> &'static str {
         let ended = self.ended.as_ref();
         ended.map_or(self.kind.as_str(), |end| end.how.as_str())
     }
 
-    /// What it says, and whether the mission went back to before it was written.
+    /// Returns the text of the note, and says when the mission went back to before it was written.
     #[must_use]
     pub fn told(&self) -> String {
         match self.after_cut {
@@ -154,26 +154,26 @@ impl Note {
     }
 }
 
-/// What kind of note.
+/// The kind of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
-    /// Something was decided, for a reason.
+    /// A decision, with its reason.
     Decision,
-    /// Something was learned.
+    /// A lesson that was learned.
     Lesson,
     /// A rule that must be kept, verbatim.
     Constraint,
-    /// Something was tried and does not work.
+    /// An attempt that does not work.
     DeadEnd,
-    /// A file worth knowing.
+    /// A file that is worth knowing.
     Artifact,
-    /// Something is in the way.
+    /// An obstacle to the work.
     Blocker,
-    /// Something is to be done.
+    /// A thing to be done.
     NextStep,
-    /// Something that was said while the server could not be reached, and came too late to be done.
+    /// A write that was queued while the server could not be reached, and came too late to be done.
     Late,
 }
 
@@ -189,13 +189,13 @@ impl NoteKind {
         Self::Late,
     ];
 
-    /// Whether people and agents write notes of this kind. The others only Flightline writes.
+    /// Returns true when people and agents write notes of this kind. Flightline alone writes the others.
     #[must_use]
     pub const fn is_written(self) -> bool {
         !matches!(self, Self::Late)
     }
 
-    /// The kind that this word means, with dashes or without.
+    /// Returns the kind that this word means, with dashes or without.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         let word = word.replace('-', "_");

@@ -85,8 +85,8 @@ impl RepoPath {
         &self.0
     }
 
-    /// Whether the two name the same file, or one is a folder that holds the other. Of patterns: whether that is so of any two
-    /// paths they stand for.
+    /// Returns true when both paths name the same file, or one is a folder that holds the other. Of patterns: when that
+    /// is so of any two paths they stand for.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.is_below(other)
@@ -95,19 +95,20 @@ impl RepoPath {
                 && pattern::overlap(&self.composed(), &other.composed())
     }
 
-    /// Whether it holds a character that means something in a pattern: `*`, `?`, `[` or a backslash.
+    /// Returns true when the path holds a character that means something in a pattern: `*`, `?`, `[` or a backslash.
     #[must_use]
     pub fn is_pattern(&self) -> bool {
         pattern::is_pattern(&self.0)
     }
 
-    /// Whether its last name is that of a file, by its ending: compared with a pattern, nothing lies below it.
+    /// Returns true when the path's last name is that of a file, by its ending: compared with a pattern, nothing lies
+    /// below it.
     #[must_use]
     pub fn names_a_file(&self) -> bool {
         pattern::names_a_file(&self.0)
     }
 
-    /// Its text as one word of a shell's command line.
+    /// Returns the path as one word of a shell's command line.
     #[must_use]
     pub fn as_word(&self) -> Cow<'_, str> {
         let plain = |letter: char| letter.is_alphanumeric() || "._-+/@%,:=".contains(letter);
@@ -118,14 +119,15 @@ impl RepoPath {
         Cow::Owned(quoted)
     }
 
-    /// Whether the two name the same file, however its letters are put together: `é` is one character or two.
+    /// Returns true when both paths name the same file, however their letters are put together: `é` is one character or
+    /// two.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.composed() == other.composed()
     }
 
-    /// Whether it names the same file, or a folder that holds it. A pattern contains the paths it stands for; whether it
-    /// contains another pattern is known only when they begin alike.
+    /// Returns true when the path names the same file as `other`, or a folder that holds it. A pattern contains the
+    /// paths it stands for; whether it contains another pattern is known only when they begin alike.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         other.is_below(self)
@@ -134,7 +136,7 @@ impl RepoPath {
                 && pattern::covers(&self.composed(), &other.composed())
     }
 
-    /// Whether its text begins with the whole of another, part by part.
+    /// Returns true when the path's text begins with the whole of another, part by part.
     fn is_below(&self, other: &Self) -> bool {
         other.0 == "."
             || self
@@ -143,8 +145,8 @@ impl RepoPath {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Its text with every letter in one piece, for comparing (Unicode NFC). The path itself stays as it was given: a file has
-    /// the name that its file system knows.
+    /// Returns the path's text with every letter in one piece, for comparing (Unicode NFC). The path itself stays as it
+    /// was given: a file has the name that its file system knows.
     fn composed(&self) -> Cow<'_, str> {
         if self.0.is_ascii() || is_nfc(&self.0) {
             Cow::Borrowed(&self.0)

@@ -16,70 +16,71 @@ use crate::retention::Retention;
 use crate::text::Name;
 use crate::time::Millis;
 
-/// The numbers Flightline decides by.
+/// The numbers and switches that Flightline decides by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
     /// The preset whose numbers these are, where no setting says otherwise.
     pub preset: Preset,
-    /// An agent without a sign of life for this long is quiet, and a mission a candidate for recovery.
+    /// Silence after which an agent is quiet and a mission a candidate for recovery, in milliseconds.
     pub quiet_ms: Millis,
-    /// … needs a warning.
+    /// Silence after which an agent needs a warning, in milliseconds.
     pub warning_ms: Millis,
-    /// … is stalled.
+    /// Silence after which an agent is stalled, in milliseconds.
     pub stalled_ms: Millis,
-    /// How often an agent is expected to give a sign of life.
+    /// The interval at which an agent is expected to give a sign of life, in milliseconds.
     pub heartbeat_ms: Millis,
-    /// A lock lapses this long after its holder's last sign of life, unless it was taken with another.
+    /// Time after its holder's last sign of life at which a lock lapses, in milliseconds, unless the lock was taken
+    /// with a time of its own.
     pub lock_ttl_ms: Millis,
-    /// After no process wrote for this long, Flightline itself may have been asleep: silence before that moment proves
-    /// nothing.
+    /// Time without a write by any process after which Flightline itself may have been asleep, in milliseconds: silence
+    /// before that moment proves nothing.
     pub downtime_ms: Millis,
-    /// A mission that first reaches one of these percentages gets a checkpoint.
+    /// The percentages at which a mission gets a checkpoint when it first reaches them.
     pub milestones: [u8; 3],
-    /// What takes a checkpoint.
+    /// The reasons for which checkpoints are taken.
     pub triggers: Triggers,
-    /// With the trigger `interval`: a mission that changed gets one this long after its last.
+    /// Time between the checkpoints of a mission that changed, in milliseconds, with the trigger `interval`.
     pub interval_ms: Millis,
-    /// A file changed by more lines than this has changed significantly.
+    /// The number of lines above which a change of a file is significant.
     pub significant_lines: u64,
-    /// Whether an error that is reported takes a checkpoint even when work can go on.
+    /// True when an error that is reported takes a checkpoint even when work can go on.
     pub every_error: bool,
-    /// Whether progress of a sortie is posted to the mailbox of its mission's dispatch.
+    /// True when progress of a sortie is posted to the mailbox of its mission's dispatch.
     pub progress_mail: bool,
-    /// Whether a file that a coding agent edits is locked by its hook.
+    /// True when a file that a coding agent edits is locked by its hook.
     #[serde(default = "yes")]
     pub lock_edits: bool,
-    /// Whether tasks that need a decision are found beside missions: a lost session, open errors, unmet criteria.
+    /// True when tasks that need a decision are found beside missions: a lost session, open errors, unmet criteria.
     pub find_tasks: bool,
-    /// A context this full, in percent, is to be saved.
+    /// The percentage at which a context is full enough to be saved.
     pub token_warning: u8,
-    /// A context this full, in percent, is about to be lost.
+    /// The percentage at which a context is about to be lost.
     pub token_critical: u8,
-    /// A checkpoint older than this is not resumed from by itself.
+    /// The age above which a checkpoint is not resumed from by itself, in milliseconds.
     pub valid_ms: Millis,
     /// The destructive operations: a checkpoint is taken before each.
     pub destructive: Vec<Name>,
-    /// A sortie that failed after so many attempts blocks a resume, until a decision is made.
+    /// The number of attempts after which a failed sortie blocks a resume, until a decision is made.
     pub retry_limit: u64,
-    /// Whether a resume is refused while a blocker needs a decision.
+    /// True when a resume is refused while a blocker needs a decision.
     pub strict: bool,
-    /// Whether a mission that needs recovery is resumed without asking, where there is no terminal to ask on.
+    /// True when a mission that needs recovery is resumed without asking, where there is no terminal to ask on.
     pub auto_resume: bool,
-    /// Which other systems' files are kept up to date.
+    /// The other systems whose files are kept up to date.
     #[serde(default)]
     pub mirrors: Mirrored,
-    /// How those files are compressed, where their system can read it.
+    /// The compression of those files, where their system can read it.
     #[serde(default)]
     pub mirror_compression: Compression,
-    /// Whether full contexts and ending sessions are minded at all.
+    /// True when full contexts and ending sessions are minded at all.
     pub recovery_enabled: bool,
-    /// What a full context leads to.
+    /// The effect of a full context.
     pub recovery_mode: RecoveryMode,
     /// The stack that the project is built on, unless a mission says otherwise.
     #[serde(default)]
     pub stack_id: Option<Name>,
-    /// Which checkpoints go, and when.
+    /// The rules for deleting and archiving checkpoints.
     pub retention: Retention,
 }
 
@@ -87,15 +88,15 @@ fn yes() -> bool {
     true
 }
 
-/// What a full context leads to.
+/// The effect of a full context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecoveryMode {
-    /// Its agent is given only what is required until its task is complete.
+    /// The agent is given only what is required until its task is complete.
     #[default]
     Minimal,
-    /// A checkpoint, and nothing else.
+    /// A checkpoint is taken, and nothing else is done.
     Full,
 }
 
@@ -116,8 +117,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether people and agents are spoken to in a dialect's words: only under the preset of its system. That its files
-    /// are kept is not enough.
+    /// Returns true when people and agents are spoken to in a dialect's words: only under the preset of its system. It
+    /// is not enough that the dialect's files are kept.
     #[must_use]
     pub fn speaks(&self, dialect: Dialect) -> bool {
         self.preset.mirror() == Some(dialect)
@@ -218,8 +219,8 @@ impl From<Mirrored> for Vec<Dialect> {
     }
 }
 
-/// Whether a reason can be switched off: not a request, nor what makes an undo possible, nor what tells the files how things
-/// went on.
+/// Returns true when a reason can be switched off. A request cannot, nor can the reasons that make an undo possible,
+/// nor the one that tells the files how things went on.
 #[must_use]
 pub fn is_switchable(reason: Reason) -> bool {
     !matches!(
@@ -237,7 +238,7 @@ fn bit(reason: Reason) -> u32 {
 }
 
 impl Policy {
-    /// Whether the numbers make sense together. The error says which two do not.
+    /// Checks that the numbers make sense together. The error says which two do not.
     pub fn check(&self) -> Result<(), String> {
         if self.quiet_ms > self.warning_ms || self.warning_ms >= self.stalled_ms {
             return Err(
@@ -254,7 +255,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Why no checkpoint is taken before an operation, if none is.
+    /// Returns the reason why no checkpoint is taken before an operation; none when one is taken.
     #[must_use]
     pub fn unguarded(&self, operation: &Name) -> Option<String> {
         if !self.triggers.has(Reason::BeforeDestructive) {
@@ -273,7 +274,7 @@ impl Policy {
         ))
     }
 
-    /// Whether a context that is full or ends leads to a checkpoint for this reason.
+    /// Returns true when a context that is full or ends leads to a checkpoint for this reason.
     #[must_use]
     pub fn saves_context_for(&self, reason: Reason) -> bool {
         self.recovery_enabled && self.triggers.has(reason)

@@ -19,41 +19,41 @@ use crate::time::{Millis, Time};
 pub use self::analysis::{AnalysedAt, Analysis, Analyzed};
 pub use self::own_context::{OwnContext, OwnWork, own_context};
 
-/// How many ready sorties are named as next steps.
+/// The most ready sorties that are named as next steps.
 const NEXT_READY: usize = 5;
 
-/// Seed A's recovery context.
+/// The recovery context: the last action, the next steps and the blockers, in seed A's words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryContext {
     /// The last action before the checkpoint.
     pub last_action: String,
-    /// What should happen next.
+    /// The steps that should happen next.
     pub next_steps: Vec<String>,
     /// The blockers of the mission.
     pub blockers: Vec<String>,
     /// The files that were touched.
     pub files_modified: Vec<String>,
-    /// What the mission is about.
+    /// The mission's objective, or its title where it has none.
     pub mission_summary: String,
-    /// Time since the mission began.
+    /// Time since the mission began, in milliseconds.
     pub elapsed_time_ms: Millis,
-    /// The last sign of activity.
+    /// Time of the last activity on the mission.
     pub last_activity_at: Time,
     /// Reports about files, compared with the work tree: in an answer, never in a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_tree: Option<TreeCheck>,
 }
 
-/// Everything a recovery context is computed from.
+/// The state that a recovery context is computed from.
 #[derive(Clone, Debug)]
 pub struct Situation<'a> {
     pub mission: &'a Mission,
-    /// Its sorties that matter: held, failed, and the first that wait, in order.
+    /// The sorties of the mission that matter: held, failed, and the first that wait, in order.
     pub sorties: &'a [&'a Sortie],
-    /// Those completed or left out: nothing waits for them any more.
+    /// The sorties that are completed or left out: nothing waits for them any more.
     pub settled: &'a BTreeSet<SortieId>,
-    /// How many sorties of the mission nothing waits for any more.
+    /// The number of sorties of the mission for which nothing waits any more.
     pub settled_count: u64,
     pub progress: Progress,
     pub files: &'a [SortieFile],
@@ -65,7 +65,7 @@ pub struct Situation<'a> {
     pub last_event: Option<&'a Event>,
     /// The newest heartbeat of an agent that holds one of its sorties.
     pub last_pulse: Option<Time>,
-    /// What else is in the way, such as the failure that led to this.
+    /// Further blockers, such as the failure that led to this.
     pub blockers: Vec<String>,
     pub now: Time,
 }

@@ -56,11 +56,11 @@ pub fn shown(text: &str) -> String {
     redact(&head.collect::<String>()).chars().take(60).collect()
 }
 
-/// What to replace, and the kind to name in its place.
+/// A range to replace, and the kind to name in its place.
 type Found = (Range<usize>, &'static str);
 
-/// The secrets in `text`, from left to right and apart from each other; not more than the first few when `most` says so.
-/// Where a shape and a name claim the same, the shape has it: `token=ghp_…` is named a GitHub token.
+/// Returns the secrets in `text`, from left to right and apart from each other; not more than the first few when `most`
+/// says so. Where a shape and a name claim the same text, the shape has it: `token=ghp_…` is named a GitHub token.
 fn secrets(text: &str, most: usize) -> Vec<Found> {
     let (mut shapes, mut named) = (Vec::new(), Vec::new());
     // What lies within a secret is not judged again: a long line of names must not cost its square.

@@ -1,4 +1,4 @@
-//! Retention: which checkpoints go, and which old values of the journal. Pure functions from rows and `now`.
+//! Retention: plans which checkpoints and which old values of the journal go. Pure functions from rows and `now`.
 
 mod evidence;
 mod journal;
@@ -16,36 +16,36 @@ pub use journal::{KeptCuts, Superseded};
 
 const DAY: Millis = 86_400_000;
 
-/// So long after a mission was completed its checkpoints are those of one that goes on: who completed it by mistake can
-/// go back to them.
+/// Time for which the checkpoints of a completed mission are those of one that goes on: a mission that was completed by
+/// mistake can go back to them.
 pub const SECOND_THOUGHTS: Millis = DAY;
 
-/// The numbers retention decides by.
+/// The numbers that retention decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Retention {
-    /// Older ones go.
+    /// The age above which checkpoints go, in milliseconds.
     pub older_than_ms: Millis,
-    /// So many of the newest stay, per mission.
+    /// The number of the newest checkpoints of a mission that stay at least.
     pub keep: u64,
-    /// At most so many stay, per mission.
+    /// The number of checkpoints of a mission that stay at most.
     pub most: u64,
-    /// A completed mission keeps its final checkpoint this long.
+    /// Time for which a completed mission keeps its final checkpoint, in milliseconds.
     pub completed_ms: Millis,
-    /// The journal keeps every value this long, and older ones while a checkpoint needs them; as long as
-    /// checkpoints are kept when it is not said.
+    /// Time for which the journal keeps every value, in milliseconds; older values stay while a checkpoint needs them.
+    /// None means as long as checkpoints are kept.
     #[serde(default)]
     pub history_ms: Option<Millis>,
-    /// What becomes of those above `most`, and of all but the final one of a completed mission.
+    /// The end of checkpoints above `most`, and of all but the final one of a completed mission.
     #[serde(default)]
     pub surplus: Surplus,
-    /// Whether those of a context that was about to be lost are archived instead of deleted, and count for
+    /// True when checkpoints of a context that was about to be lost are archived instead of deleted, and count for
     /// nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub emergencies_apart: bool,
 }
 
-/// What becomes of a checkpoint that is one too many, though its time is not over.
+/// The end of a checkpoint that is one too many, though its time is not over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -53,7 +53,7 @@ pub enum Surplus {
     /// The checkpoint is deleted.
     #[default]
     Delete,
-    /// It is archived, and goes when its time is over.
+    /// The checkpoint is archived, and goes when its time is over.
     Archive,
 }
 
@@ -75,7 +75,7 @@ impl Surplus {
 }
 
 impl Retention {
-    /// How long the journal keeps values that later ones have replaced.
+    /// Returns the time for which the journal keeps values that later ones have replaced.
     #[must_use]
     pub fn history(&self) -> Millis {
         self.history_ms.unwrap_or(self.older_than_ms)
@@ -100,71 +100,72 @@ impl Default for Retention {
 pub struct RetentionCandidate {
     pub id: CheckpointId,
     pub mission: MissionId,
-    /// Its place in the journal.
+    /// The checkpoint's place in the journal.
     pub rev: u64,
     pub at: Time,
     pub trigger: Trigger,
     pub pinned: bool,
     pub verified: bool,
-    /// Whether it is archived: it counts for nothing, and goes when its time is over.
+    /// True when the checkpoint is archived: it counts for nothing, and goes when its time is over.
     pub archived: bool,
-    /// Whether it is of a context that was about to be lost.
+    /// True when the checkpoint is of a context that was about to be lost.
     pub emergency: bool,
     pub bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissionCompletion {
-    /// When it was completed; none while it is not.
+    /// Time at which the mission was completed; none while it is not.
     pub completed_at: Option<Time>,
 }
 
-/// What will be deleted and archived, oldest first, and what stays only because a guard forbids it.
+/// The checkpoints that will be deleted and archived, oldest first, and those that stay only because a guard forbids
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetentionPlan {
     pub delete: Vec<RetentionCandidate>,
-    /// Are archived: one too many, and their time is not over.
+    /// Checkpoints that are archived: one too many, and their time is not over.
     pub archive: Vec<RetentionCandidate>,
-    /// Stay, though their time is over.
+    /// Checkpoints that stay, though their time is over.
     pub guarded: Vec<(CheckpointId, Guard)>,
-    /// By which rule each that goes or is archived does so.
+    /// The rule by which each checkpoint is deleted or archived.
     pub rules: BTreeMap<CheckpointId, RetentionRule>,
 }
 
-/// Why a checkpoint goes.
+/// The reason why a checkpoint goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RetentionRule {
-    /// It is older than checkpoints are kept.
+    /// The checkpoint is older than checkpoints are kept.
     Old,
-    /// Its mission has more than are kept.
+    /// The mission has more checkpoints than are kept.
     Surplus,
-    /// Its mission is completed, and keeps only its final one.
+    /// The mission is completed, and keeps only its final checkpoint.
     NotFinal,
-    /// Its mission was completed so long ago that even the final one goes.
+    /// The mission was completed so long ago that even the final checkpoint goes.
     LongCompleted,
 }
 
-/// What forbids deleting a checkpoint whose time is over.
+/// The reason that forbids deleting a checkpoint whose time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
-    /// It was pinned.
+    /// The checkpoint was pinned.
     Pinned,
-    /// It is the newest sound one of a mission that is not finished.
+    /// The checkpoint is the newest sound one of a mission that is not finished.
     Last,
-    /// It is one of the newest, of which so many stay.
+    /// The checkpoint is one of the newest, of which so many stay.
     Minimum,
-    /// It is the final one of a completed mission, and its days are not over.
+    /// The checkpoint is the final one of a completed mission, and its days are not over.
     Final,
-    /// It is damaged, and newer than the sound ones that stay.
+    /// The checkpoint is damaged, and newer than the sound ones that stay.
     Damaged,
 }
 
 impl Guard {
-    /// Why it stays, after "it is".
+    /// Returns the reason for keeping the checkpoint, to follow "it is".
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -206,8 +207,8 @@ pub fn plan(
     plan
 }
 
-/// A checkpoint is not older than one that was taken before it, whatever the clock said: what a clock that was behind has dated is
-/// as young as what came before. Dates that lie in the future say nothing of what came after them.
+/// Dates no checkpoint earlier than one that was taken before it: a date of a clock that was behind becomes as young as
+/// the one before. Dates that lie in the future say nothing of the checkpoints after them.
 pub fn mind_the_order(candidates: &mut [RetentionCandidate], now: Time) {
     candidates.sort_by_key(|candidate| candidate.rev);
     let mut newest = Time::from_millis(i64::MIN);
@@ -219,7 +220,7 @@ pub fn mind_the_order(candidates: &mut [RetentionCandidate], now: Time) {
     }
 }
 
-/// `all` is newest first.
+/// Plans retention for one mission; `all` is newest first.
 fn plan_mission(
     all: &[&RetentionCandidate],
     completed: Option<Time>,

@@ -37,7 +37,7 @@ macro_rules! only_one {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurrentMission {
-    /// Whose choice it is: an agent's id, or `user`.
+    /// The actor that made the choice: an agent's id, or `user`.
     pub of: String,
     /// The mission that is the current one.
     pub mission_id: MissionId,
@@ -62,16 +62,16 @@ impl Subject for CurrentMission {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restoration {
-    /// When the store was restored.
+    /// Time at which the store was restored.
     pub at: Time,
-    /// The revision the backup held.
+    /// The revision that the backup held.
     pub rev: u64,
-    /// How many events it held.
+    /// The number of events that the backup held.
     pub events: u64,
-    /// The history that began with it; nothing where an older version did it.
+    /// The history that began with the restore; nothing where an older version did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<String>,
-    /// What that history goes on from, nearest first.
+    /// The earlier histories that this history goes on from, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follows: Vec<FollowedHistory>,
 }
@@ -82,7 +82,7 @@ only_one!(Restoration, "restoration");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EpochFloor {
-    /// New agents begin above this: earlier agents of their name were below it.
+    /// The epoch above which new agents begin: earlier agents of their name were below it.
     pub epoch: u64,
 }
 
@@ -96,48 +96,48 @@ pub struct Recovery {
     pub id: RecoveryId,
     /// The mission that was recovered.
     pub mission_id: MissionId,
-    /// How it was done.
+    /// The kind of the recovery.
     pub kind: RecoveryKind,
-    /// From which checkpoint.
+    /// The checkpoint that the mission was recovered from.
     pub checkpoint_id: CheckpointId,
-    /// The revision that checkpoint names.
+    /// The revision that the checkpoint names.
     #[serde(default)]
     pub cut_rev: u64,
-    /// The checkpoint of the state before, when it was a rewind.
+    /// The checkpoint of the state before, when the recovery was a rewind.
     pub before: Option<CheckpointId>,
     /// The author of the recovery.
     pub by: String,
-    /// When it was recovered.
+    /// Time at which the mission was recovered.
     pub at: Time,
-    /// When it was taken back.
+    /// Time at which the recovery was taken back.
     pub undone_at: Option<Time>,
-    /// What had failed and was left out.
+    /// The sorties that had failed and were left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SortieId>,
     /// The state the workflow was set back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_to: Option<Name>,
-    /// The agents that were gone, and that it dealt with: their silence is no news any more.
+    /// The agents that were gone, and that the recovery dealt with: their silence is no news any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<AgentId>,
-    /// What a rewind took away, as far as it is remembered.
+    /// The losses of a rewind, as far as they are remembered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
 }
 
 impl Recovery {
-    /// So many losses are remembered: a document has a size.
+    /// The most losses that are remembered: a document has a size.
     pub const MOST_LOST: usize = 50;
 }
 
-/// How a mission was brought back.
+/// The way in which a mission was brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecoveryKind {
     /// Everything acknowledged since the checkpoint stayed.
     RollForward,
-    /// Exactly what the checkpoint names.
+    /// The mission is exactly what the checkpoint names.
     Rewind,
 }
 
@@ -149,36 +149,36 @@ pub struct Briefing {
     pub agent_id: AgentId,
     /// The mission that the briefing is about.
     pub mission_id: MissionId,
-    /// Which of the agent's contexts it is for.
+    /// The agent's context that the briefing is for.
     pub context: u64,
     /// The agent's incarnation.
     pub epoch: u64,
-    /// The word that stands in it.
+    /// The word that fences quoted text in the briefing, and acknowledges it.
     pub nonce: String,
-    /// Whether it arrived.
+    /// The state of the briefing's delivery.
     pub receipt: Receipt,
-    /// How often it was given to the agent in full without being asked for.
+    /// The number of times that the agent was given the briefing in full without asking for it.
     #[serde(default)]
     pub deliveries: u32,
 }
 
-/// How a briefing is given to an agent that did not ask for all of it.
+/// The form of a briefing for an agent that did not ask for all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// All of it.
+    /// The agent is given the whole briefing.
     Full,
-    /// In one line, with the command that shows all of it.
+    /// The agent is given one line, with the command that shows all of the briefing.
     Line,
 }
 
 impl Form {
-    /// How often a briefing is given in full per session and compaction.
+    /// The number of times that a briefing is given in full per session and compaction.
     const IN_FULL: u32 = 2;
 
-    /// The form it has next, after `given` in the same session and since the same compaction: in full, once
-    /// more in full while it is not acknowledged, then in one line.
+    /// Returns the next form, after `given` in the same session and since the same compaction: in full, once more in
+    /// full while it is not acknowledged, then in one line.
     #[must_use]
     pub fn next(given: &[Briefing]) -> Self {
         let read = given
@@ -193,26 +193,26 @@ impl Form {
     }
 }
 
-/// Whether a briefing arrived.
+/// The state of a briefing's delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum Receipt {
-    /// Not offered yet.
+    /// The briefing was not offered yet.
     Pending,
-    /// Given to the agent's client.
+    /// The briefing was given to the agent's client.
     Offered {
-        /// When it was offered last.
+        /// Time of the last offer.
         at: Time,
     },
-    /// The agent said so.
+    /// The agent acknowledged the briefing.
     Acknowledged {
-        /// When it was acknowledged.
+        /// Time at which the briefing was acknowledged.
         at: Time,
     },
-    /// Replaced by a newer one.
+    /// The briefing was replaced by a newer one.
     Expired {
-        /// When it expired.
+        /// Time at which the briefing expired.
         at: Time,
     },
 }
@@ -283,18 +283,18 @@ pub struct NonceSecret {
 
 only_one!(NonceSecret, "secret");
 
-/// When retention was last applied.
+/// The last run of retention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastPrune {
-    /// When retention last ran.
+    /// Time at which retention last ran.
     pub at: Time,
-    /// Up to which revision old values were looked for; zero when all of the journal was looked at.
+    /// The revision up to which old values were looked for; zero when all of the journal was looked at.
     #[serde(default)]
     pub thinned_to: u64,
-    /// The time it was at least, then: see [`crate::retention::ClockEvidence`].
+    /// The time that it was at least, at that moment: see [`crate::retention::ClockEvidence`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sure: Option<Time>,
-    /// How long the machine had been running then, where that can be known.
+    /// The machine's running time at that moment, where that can be known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime: Option<Uptime>,
 }
@@ -314,10 +314,10 @@ impl LastPrune {
     }
 }
 
-/// When to look again for messages that were not acknowledged in time.
+/// The next look for messages that were not acknowledged in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadlines {
-    /// No open deadline is earlier than this; none when nothing is waited for.
+    /// Time before which no open deadline lies; none when nothing is waited for.
     pub next: Option<Time>,
 }
 
@@ -328,11 +328,11 @@ only_one!(Deadlines, "deadlines");
 pub struct SilenceWarning {
     /// The silent agent.
     pub agent_id: AgentId,
-    /// Its last checkpoint: once there is a later one, this silence is over.
+    /// Time of the agent's last checkpoint: once there is a later one, this silence is over.
     pub since: Time,
-    /// When the agent was warned.
+    /// Time at which the agent was warned.
     pub warned_at: Option<Time>,
-    /// When who coordinates was told.
+    /// Time at which the coordinator was told.
     pub escalated_at: Option<Time>,
 }
 
@@ -342,7 +342,7 @@ impl SilenceWarning {
         format!("silence/{agent}")
     }
 
-    /// A silence of which nothing was said yet.
+    /// Returns a silence of which nothing was said yet.
     #[must_use]
     pub const fn new(agent_id: AgentId, since: Time) -> Self {
         Self {
@@ -369,7 +369,7 @@ impl Subject for SilenceWarning {
     }
 }
 
-/// How far the journal has been told to the mailboxes of those who coordinate.
+/// The revision up to which the mailboxes of the coordinators have been told of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotifiedUpTo {
     pub rev: u64,

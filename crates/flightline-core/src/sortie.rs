@@ -23,70 +23,70 @@ pub use self::part::{
 pub struct Sortie {
     /// The sortie's id.
     pub id: SortieId,
-    /// The mission it belongs to.
+    /// The mission that the sortie belongs to.
     pub mission_id: MissionId,
-    /// The id other tools know it by, such as `T060`.
+    /// The id that other tools know the sortie by, such as `T060`.
     pub task_id: Option<Name>,
     /// The work to be done, in one line.
     pub title: Title,
     /// The work to be done, at length.
     pub description: Option<NoteText>,
-    /// Where it stands.
+    /// The status of the sortie.
     pub status: SortieStatus,
-    /// Its place in the mission's order.
+    /// The sortie's place in the mission's order.
     pub position: u64,
-    /// Higher goes first.
+    /// The priority of the sortie: higher goes first.
     pub priority: i32,
-    /// The agent it belongs to.
+    /// The agent that the sortie belongs to.
     pub assigned_to: Option<AgentId>,
     /// The owner's incarnation at the time it took the sortie.
     pub assigned_epoch: Option<u64>,
     /// Sorties that must be completed first.
     pub depends_on: Vec<SortieId>,
-    /// Files it is expected to touch.
+    /// The files that the sortie is expected to touch.
     pub files: Vec<RepoPath>,
-    /// How often work on it has begun.
+    /// The number of times that work on the sortie has begun.
     pub attempts: u32,
-    /// The last status update, in its owner's words.
+    /// The last status update, in the owner's words.
     pub progress_notes: Option<NoteText>,
-    /// Where its owner is in a longer run.
+    /// The owner's place in a longer run of items.
     pub cursor: WorkCursor,
-    /// Subtask counts and percentage as its owner declared them, when it does not list its subtasks.
+    /// Subtask counts and percentage as the owner declared them, when the owner does not list the subtasks.
     pub declared: Option<Declared>,
     /// Acceptance criteria, and whether each is met.
     pub acceptance_criteria: BTreeMap<Name, bool>,
-    /// What a criterion says in full, where its name was made of that.
+    /// The full text of a criterion, where its name was made of that.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub criteria_texts: BTreeMap<Name, Title>,
-    /// Whether it can be taken up again after an interruption.
+    /// True when the sortie can be taken up again after an interruption.
     pub resumable: bool,
-    /// How to take it up again.
+    /// Instructions for taking the sortie up again.
     pub resume_instructions: Option<NoteText>,
-    /// What blocks it, while it is blocked.
+    /// The obstacle that blocks the sortie, while it is blocked.
     pub blocked_reason: Option<NoteText>,
-    /// Why it failed.
+    /// The reason why the sortie failed.
     pub failure: Option<NoteText>,
-    /// The last verdict of a person or reviewer on it.
+    /// The last verdict of a person or reviewer on the sortie.
     pub approval: Option<Approval>,
-    /// How long it was expected to take.
+    /// The expected time for the sortie, in milliseconds.
     pub estimate_ms: Option<Millis>,
-    /// Tokens spent on it so far.
+    /// Tokens spent on the sortie so far.
     pub token_usage: TokenUsage,
-    /// What it was given to start from.
+    /// The input that the work starts from.
     pub input: Option<JsonData>,
     /// The result of the work.
     pub output: Option<JsonData>,
-    /// When it was added.
+    /// Time at which the sortie was added.
     pub created_at: Time,
-    /// When its record last changed.
+    /// Time of the last change of the sortie's record.
     pub updated_at: Time,
-    /// When its current owner got it.
+    /// Time at which the current owner got the sortie.
     pub assigned_at: Option<Time>,
-    /// When work on it first began.
+    /// Time at which work on the sortie first began.
     pub started_at: Option<Time>,
-    /// When it was completed.
+    /// Time at which the sortie was completed.
     pub completed_at: Option<Time>,
-    /// How its last owner lost it, until its next owner reports.
+    /// The way in which the last owner lost the sortie, until its next owner reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interruption>,
 }
@@ -95,30 +95,30 @@ pub struct Sortie {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interruption {
-    /// Who had it.
+    /// The agent that had the sortie.
     pub owner: Name,
-    /// When it was freed.
+    /// Time at which the sortie was freed.
     pub at: Time,
-    /// Paths it had locked for the sortie: acquired again for the next owner.
+    /// Paths that the agent had locked for the sortie: acquired again for the next owner.
     pub locks: Vec<RepoPath>,
-    /// What it was waiting for.
+    /// The obstacle that the sortie was waiting for.
     pub blocked_reason: Option<NoteText>,
 }
 
 impl Interruption {
-    /// So many locks are remembered: a document has a size.
+    /// The most locks that are remembered: a document has a size.
     pub const MOST_LOCKS: usize = 100;
 }
 
 impl Sortie {
-    /// How long it took, or has taken so far.
+    /// Returns the time that the work took, or has taken so far.
     #[must_use]
     pub fn actual_ms(&self, now: Time) -> Option<Millis> {
         self.started_at
             .map(|started| self.completed_at.unwrap_or(now).since(started))
     }
 
-    /// Whether work on it was cut short, and no agent has taken it up since.
+    /// Returns true when work on the sortie was cut short, and no agent has taken it up since.
     #[must_use]
     pub const fn is_interrupted(&self) -> bool {
         matches!(self.status, SortieStatus::Pending) && self.interrupted.is_some()
@@ -130,7 +130,7 @@ impl Sortie {
     }
 }
 
-/// What people call a sortie: `T060: Convert the trail`, where other tools know it by an id.
+/// Returns the name of a sortie for people: `T060: Convert the trail`, where other tools know it by an id.
 #[must_use]
 pub fn called(task_id: Option<&Name>, title: &str) -> String {
     match task_id {
@@ -139,7 +139,7 @@ pub fn called(task_id: Option<&Name>, title: &str) -> String {
     }
 }
 
-/// Where a sortie stands.
+/// The status of a sortie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -148,15 +148,15 @@ pub enum SortieStatus {
     Pending,
     /// The sortie has an owner, who has not begun.
     Assigned,
-    /// Being worked on.
+    /// The sortie is being worked on.
     InProgress,
-    /// Waiting for something.
+    /// The sortie is waiting for something.
     Blocked,
-    /// The work is done.
+    /// The work on the sortie is done.
     Completed,
     /// The work failed, and no agent is at it.
     Failed,
-    /// The mission goes on without it: it failed, or was cancelled.
+    /// The mission goes on without the sortie: it failed, or was cancelled.
     Skipped,
 }
 
@@ -211,14 +211,14 @@ impl SortieStatus {
         matches!(self, Self::Assigned | Self::InProgress | Self::Blocked)
     }
 
-    /// Whether nothing waits for it any more: it is done, or the mission goes on without it.
+    /// Returns true when nothing waits for the sortie any more: it is done, or the mission goes on without it.
     #[must_use]
     pub const fn is_settled(self) -> bool {
         matches!(self, Self::Completed | Self::Skipped)
     }
 }
 
-/// Where an owner is in a longer run.
+/// The place of an owner in a longer run of items.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkCursor {
@@ -226,11 +226,11 @@ pub struct WorkCursor {
     pub last_processed: Option<Title>,
     /// The item that comes next.
     pub next_to_process: Option<Title>,
-    /// What else is worth knowing.
+    /// Further notes on the place.
     pub notes: Option<NoteText>,
 }
 
-/// Tokens in and out.
+/// The number of tokens that were read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenUsage {
@@ -244,24 +244,24 @@ pub struct TokenUsage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Approval {
-    /// Approved or rejected.
+    /// The verdict: approved or rejected.
     pub verdict: Verdict,
-    /// Who said so.
+    /// The reviewer or person that decided.
     pub by: String,
-    /// Why it was decided so.
+    /// The reason for the verdict.
     pub reason: Option<NoteText>,
-    /// When it was decided.
+    /// Time at which it was decided.
     pub at: Time,
 }
 
-/// Approved or rejected.
+/// A verdict on work: approved or rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The work is good.
     Approved,
-    /// To be done again.
+    /// The work is to be done again.
     Rejected,
 }
 

@@ -12,14 +12,14 @@ use crate::id::{
     TokenId,
 };
 
-/// The kinds of subject.
+/// The kind of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A mission.
+    /// A mission of the fleet.
     Mission,
-    /// A sortie.
+    /// A sortie of a mission.
     Sortie,
     /// A part of a sortie.
     Subtask,
@@ -29,23 +29,23 @@ pub enum Kind {
     Error,
     /// A review of a sortie.
     Review,
-    /// An agent.
+    /// An agent of the fleet.
     Agent,
     /// A step an agent has completed.
     Step,
-    /// A lock.
+    /// A lock on a file, a folder or a pattern.
     Lock,
-    /// A message.
+    /// A message to agents.
     Message,
     /// A message's way to one recipient.
     Delivery,
-    /// A note.
+    /// A note about a mission.
     Note,
-    /// An effect.
+    /// An effect on the world outside.
     Effect,
     /// A remembered choice, such as the current mission.
     Setting,
-    /// A checkpoint.
+    /// A checkpoint of a mission.
     Checkpoint,
     /// A milestone that a mission reached.
     Milestone,
@@ -55,9 +55,9 @@ pub enum Kind {
     Briefing,
     /// The values of a checkpoint that came from elsewhere.
     Import,
-    /// Another system's file, as it last came in.
+    /// The file of another system, as it last came in.
     Original,
-    /// What the work tree of a checkpoint looked like.
+    /// The state of a checkpoint's work tree.
     FileSystem,
     /// A token that opens a server's door.
     Token,
@@ -89,7 +89,7 @@ impl Kind {
         Self::Token,
     ];
 
-    /// The word for it in SQL, JSON and text.
+    /// Returns the word for the kind in SQL, JSON and text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -150,7 +150,7 @@ impl Kind {
         }
     }
 
-    /// Whether the journal alone keeps its text: large, seldom read, and hardly ever changed.
+    /// Returns true when the journal alone keeps the subject's text: large, seldom read, and hardly ever changed.
     #[must_use]
     pub const fn is_kept_once(self) -> bool {
         matches!(self, Self::Checkpoint)
@@ -178,18 +178,18 @@ impl FromStr for Kind {
     }
 }
 
-/// What a subject can be found by, beside its id.
+/// The properties by which a subject can be found, beside its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
-    /// The mission it belongs to. Never changes.
+    /// The mission that the subject belongs to. Never changes.
     pub mission: Option<MissionId>,
-    /// The subject it is part of: the sortie of a subtask, the message of a delivery.
+    /// The subject that this one is part of: the sortie of a subtask, the message of a delivery.
     pub parent: Option<String>,
-    /// The agent it belongs to: owner, holder, recipient.
+    /// The agent that the subject belongs to: owner, holder, recipient.
     pub agent: Option<AgentId>,
-    /// What people call it: a title, a name, a path, a key.
+    /// The subject's name for people: a title, a name, a path, a key.
     pub name: Option<String>,
-    /// Its status, in the words of its kind.
+    /// The subject's status, in the words of its kind.
     pub status: &'static str,
     pub percent: Option<u8>,
 }
@@ -198,13 +198,13 @@ pub struct Keys {
 pub trait Subject: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     const KIND: Kind;
 
-    /// Its id, unique within project and kind.
+    /// Returns the subject's id, unique within project and kind.
     fn key(&self) -> String;
 
     fn keys(&self) -> Keys;
 }
 
-/// What a subject of this kind is found by, read from the exact text of its document.
+/// Reads the keys of a subject of this kind from the exact text of its document.
 pub fn keys_of(kind: Kind, text: &str) -> Result<Keys, serde_json::Error> {
     fn read<S: Subject>(text: &str) -> Result<Keys, serde_json::Error> {
         serde_json::from_str::<S>(text).map(|subject| subject.keys())

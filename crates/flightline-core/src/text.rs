@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 use crate::error::{Code, Refusal};
 use crate::redact::{contains_secret, redact, shown};
 
-/// One line: a title, a subject, a purpose.
+/// A text of one line: a title, a subject, a purpose.
 pub type Title = Text<500>;
 /// Texts of at most this many bytes are one line: a line break in them becomes a space.
 const ONE_LINE: usize = 500;
 pub type Body = Text<65_536>;
-/// A note, a description, a step.
+/// A longer text: a note, a description, a step.
 pub type NoteText = Text<8_192>;
 
 /// A number of things, by their noun: `1 lock`, `2 locks`.
@@ -43,7 +43,8 @@ pub fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     near.min().map(|(_, word)| word)
 }
 
-/// How many letters have to be added, dropped, replaced or swapped with their neighbour to make one word of another.
+/// Returns the number of letters that have to be added, dropped, replaced or swapped with their neighbour to make one
+/// word of another.
 fn differences(a: &[char], b: &[char]) -> usize {
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
     for (i, x) in a.iter().enumerate() {
@@ -134,7 +135,7 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
 }
 
 thread_local! {
-    /// Whether the document that this thread reads was cleaned before.
+    /// True while this thread reads a document that was cleaned before.
     static KNOWN: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -151,7 +152,7 @@ pub fn read_stored<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_str(text)
 }
 
-/// Whether a document that the store holds is being read on this thread.
+/// Returns true while a document that the store holds is being read on this thread.
 pub(crate) fn is_stored() -> bool {
     KNOWN.get()
 }

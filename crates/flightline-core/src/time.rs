@@ -20,18 +20,19 @@ const LAST: i64 = 253_402_207_200_000;
 /// A span of time in milliseconds, never negative.
 pub type Millis = u64;
 
-/// How long a machine has been running, sleep included. No user can set it: between two looks during one boot so much time
-/// has passed, whatever the clock says.
+/// The time for which a machine has been running, sleep included. No user can set it: between two looks during one boot
+/// so much time has passed, whatever the clock says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uptime {
-    /// Which boot of which machine.
+    /// The boot of the machine, with the machine.
     pub boot: String,
-    /// For how long it has been running.
+    /// The time since that boot, in milliseconds.
     pub ms: Millis,
 }
 
 impl Uptime {
-    /// How much time has passed since an earlier look; none when the machine was booted in between, or is another.
+    /// Returns the time that has passed since an earlier look; none when the machine was booted in between, or is
+    /// another.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Option<Millis> {
         match self.boot == earlier.boot {
@@ -46,7 +47,7 @@ impl Uptime {
 pub enum NotATime {
     #[error("`{0}` is not a time: write it as 2026-01-04T15:30:00Z")]
     Malformed(String),
-    /// Nothing that concerns a fleet happened then, or will.
+    /// A time before or after all that can concern a fleet.
     #[error("`{0}` is out of range: times from 1970 to 2199 are accepted")]
     OutOfRange(String),
 }
@@ -70,7 +71,7 @@ impl Time {
         })
     }
 
-    /// Whether it is let in from outside: neither before [`Time::EARLIEST`] nor after [`Time::LATEST`].
+    /// Returns true when the time is let in from outside: neither before [`Time::EARLIEST`] nor after [`Time::LATEST`].
     #[must_use]
     pub const fn is_plausible(self) -> bool {
         Self::EARLIEST.0 <= self.0 && self.0 <= Self::LATEST.0
@@ -98,19 +99,19 @@ impl Time {
         }
     }
 
-    /// How long ago `earlier` was; zero when it lies in the future, as after a clock went backwards.
+    /// Returns the time since `earlier`; zero when `earlier` lies in the future, as after a clock went backwards.
     #[must_use]
     pub fn since(self, earlier: Self) -> Millis {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
 
-    /// This point moved forwards by `span`, but not beyond the last moment that can be written down.
+    /// Returns this point moved forwards by `span`, but not beyond the last moment that can be written down.
     #[must_use]
     pub fn plus(self, span: Millis) -> Self {
         Self::from_millis(self.0.saturating_add_unsigned(span))
     }
 
-    /// This point moved back by `span`, but not beyond the first moment that can be written down.
+    /// Returns this point moved back by `span`, but not beyond the first moment that can be written down.
     #[must_use]
     pub fn minus(self, span: Millis) -> Self {
         Self::from_millis(self.0.saturating_sub_unsigned(span))

@@ -1,5 +1,5 @@
-//! Tokens: who may use a server, and how far. Only the hash of a token's secret is ever kept; the client that asks for a
-//! token draws the secret itself, and shows it once.
+//! Tokens: the right to use a server, and its scope. Only the hash of a token's secret is ever kept; the client that
+//! asks for a token draws the secret itself, and shows it once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,23 +13,23 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text::Name;
 use crate::time::Time;
 
-/// What every token begins with, so that people and tools know what they have before them.
+/// The beginning of every token, so that people and tools know a token when they see one.
 const BEGINNING: &str = "fleet_";
-/// What the id of every project begins with.
+/// The beginning of every project's id.
 const PROJECT: &str = "prj-";
 
-/// How far a token goes; each goes as far as those before it, and further.
+/// The reach of a token; each scope allows all that those before it allow, and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Reads, and changes nothing.
+    /// The token's holder reads, and changes nothing.
     Read,
-    /// Works, as one agent and no other.
+    /// The token's holder works, as one agent and no other.
     Agent,
-    /// Coordinates: acts for any agent, deletes and restores.
+    /// The token's holder coordinates: acts for any agent, deletes and restores.
     Dispatch,
-    /// Gives and takes tokens.
+    /// The token's holder gives and takes tokens.
     Admin,
 }
 
@@ -115,7 +115,7 @@ pub fn too_narrow(token: &Name, scope: Scope, needed: Scope) -> Refusal {
 }
 
 impl Token {
-    /// Whether it was neither taken back nor has it ended.
+    /// Returns true when the token was neither taken back nor has ended.
     #[must_use]
     pub fn is_valid(&self, now: Time) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
@@ -155,9 +155,9 @@ impl Token {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Presented {
-    /// The project that it claims to open.
+    /// The project that the token claims to open.
     pub project: String,
-    /// Which one it claims to be.
+    /// The id that the token claims to have.
     pub id: TokenId,
     /// The SHA-256 of the secret.
     pub sha256: String,

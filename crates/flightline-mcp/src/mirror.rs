@@ -28,7 +28,7 @@ impl ToolOutput {
         }
     }
 
-    /// With a text that is meant to be read whole.
+    /// Adds a text that is meant to be read whole.
     pub(crate) fn with_document(self, document: Option<String>) -> Self {
         Self { document, ..self }
     }
@@ -97,7 +97,7 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     }
 }
 
-/// How many items the list at a place has.
+/// Counts the items of the list at a place.
 pub(crate) fn length(value: &Value, pointer: &str) -> usize {
     let found = value.pointer(pointer).and_then(Value::as_array);
     found.map_or(0, Vec::len)

@@ -4,7 +4,7 @@ use flightline::core::{Code, Refusal};
 
 use crate::tool::{self, Loaded};
 
-/// The tool that does what a command does, and the field that its first word after the action is.
+/// The tool that does what a command does, and the field for the command's first word after the action.
 const COMMANDS: [(&str, &str, &str); 18] = [
     ("status", "fleet_status", "mission"),
     ("context", "fleet_context", ""),
@@ -80,7 +80,7 @@ fn next(refusal: &Refusal, tool: &str, loaded: Loaded) -> String {
     }
 }
 
-/// Whether a hint says that no agent acts.
+/// Returns true when a hint says that no agent acts.
 fn names_no_agent(hint: &str) -> bool {
     hint.contains("--agent NAME") && hint.contains("FLEET_AGENT")
 }

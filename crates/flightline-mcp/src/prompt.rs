@@ -17,11 +17,11 @@ struct Row {
     name: &'static str,
     title: &'static str,
     about: &'static str,
-    /// Its only argument, and whether it must be given.
+    /// The prompt's only argument: its name, its description, and whether it must be given.
     argument: Option<(&'static str, &'static str, bool)>,
-    /// The call that looks up its content, given its argument.
+    /// The call that looks up the prompt's content, given its argument.
     call: Option<fn(Option<&str>) -> Call>,
-    /// What the agent is told, given its argument and the outcomes of the calls.
+    /// Makes the text for the agent from the argument and the outcome of the call.
     say: fn(Option<&str>, &Value) -> String,
 }
 

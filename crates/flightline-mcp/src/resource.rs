@@ -19,9 +19,9 @@ use crate::runner::{Call, OperationRunner};
 const JSON: &str = "application/json";
 const TEXT: &str = "text/markdown";
 
-/// A resource, or all that have addresses like it.
+/// A resource, or all resources whose addresses have one form.
 struct Row {
-    /// Its address. `{id}` is what the operation is asked with.
+    /// The address. The operation is asked with the value that stands in the place of `{id}`.
     address: &'static str,
     name: &'static str,
     about: &'static str,
@@ -74,7 +74,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// What stands for an id in an address.
+/// The placeholder of an id in an address.
 const ID: &str = "{id}";
 
 impl Row {
@@ -141,7 +141,7 @@ pub(crate) fn calls() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| (row.call)("x").operation)
 }
 
-/// A part of an address as it is meant: `%40` is `@`.
+/// Decodes a part of an address: `%40` is `@`.
 fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.bytes();

@@ -1,4 +1,4 @@
-//! How much of an outcome a model is told at once.
+//! Bounds what a model is told at once: pages of lists, cuts of long texts.
 
 use flightline::core::briefing::estimate_tokens;
 use flightline::core::redact::shown;
@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 /// The most tokens of a result.
 pub(crate) const MOST: usize = 4_000;
-/// So many are left for what stands around a list.
+/// The tokens that are left for the fields around a list.
 const AROUND: usize = 100;
-/// A text is cut only when it is longer.
+/// The length in bytes above which a text may be cut.
 const LONG: usize = 400;
 
 pub(crate) type FieldMap = Map<String, Value>;
@@ -122,7 +122,7 @@ pub(crate) fn fit(value: &mut Value, most: usize) {
     }
 }
 
-/// Where in a value the largest list or long text is.
+/// Finds the place of the largest list or long text in a value.
 fn largest(value: &Value) -> Option<String> {
     let mut found = Vec::new();
     collect(value, &mut String::new(), &mut found);

@@ -1,4 +1,4 @@
-//! Who runs operations for MCP.
+//! The interface through which MCP has operations run.
 
 use std::pin::Pin;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Clone, Debug)]
 pub struct Call {
     pub operation: &'static str,
-    /// Its request. Paths in it are as the client wrote them.
+    /// The request of the operation. Paths in it are as the client wrote them.
     pub request: Value,
     pub agent: Option<String>,
     pub rehearse: bool,
@@ -32,7 +32,7 @@ impl Call {
 
 pub type Pending<'a> = Pin<Box<dyn Future<Output = Called> + Send + 'a>>;
 
-/// Runs operations, with whatever caller, trust and token go with them.
+/// Runs operations, with the caller, the trust and the token that belong to them.
 pub trait OperationRunner: Send + Sync + 'static {
     fn call(&self, call: Call) -> Pending<'_>;
 }

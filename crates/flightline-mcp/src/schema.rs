@@ -27,7 +27,7 @@ pub(crate) fn output(fields: &[(&str, &str)]) -> JsonObject {
 #[cfg(test)]
 pub(crate) use made::{Maker, input_of, of};
 
-/// How the schemas are made that the program carries.
+/// Makes the schemas that the program carries.
 #[cfg(test)]
 mod made {
     use schemars::generate::SchemaSettings;
@@ -37,7 +37,7 @@ mod made {
 
     pub(crate) type Maker = fn(&mut SchemaGenerator) -> Schema;
 
-    /// What a schema says beyond the names, types and words of its fields.
+    /// The words of a schema that are left out: a model needs the names, types and descriptions of fields only.
     const SPARE: [&str; 10] = [
         "$schema",
         "title",

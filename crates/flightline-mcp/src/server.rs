@@ -1,4 +1,4 @@
-//! What a client of MCP can ask for.
+//! The MCP server: it lists tools, resources and prompts, and answers calls of them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::runner::OperationRunner;
 use crate::tool::{self, Loaded};
 use crate::{prompt, resource};
 
-/// What a client is told before anything else.
+/// The instructions that a client gets when it connects, before anything else.
 const INSTRUCTIONS: &str = "You are an agent of a fleet whose memory outlives your context. Call fleet_context first, and whenever you lost context; acknowledge it. Claim work with fleet_sortie, lock files with fleet_lock before you edit them, report each step, record decisions with fleet_note. Nobody knows you? Pass your name as `agent`.";
 
 #[derive(Clone)]

@@ -23,7 +23,7 @@ use crate::schema::Maker;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loaded {
-    /// Those that every agent works with.
+    /// The tools that every agent works with.
     #[default]
     Core,
     /// All tools, each with its whole schema.
@@ -33,7 +33,7 @@ pub enum Loaded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Does {
     Looks,
-    /// Writes; nothing that was there is lost.
+    /// Writes, and loses nothing that was there.
     Adds,
     /// Takes work back.
     Rewinds,
@@ -49,7 +49,7 @@ pub(crate) struct Tool {
     does: Does,
     #[cfg(test)]
     input: Maker,
-    /// The fields of what it gives, each with its type.
+    /// The fields of the tool's outcome, each with its type.
     output: &'static [(&'static str, &'static str)],
     plan: fn(&str) -> Result<PlannedCall, Refusal>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct PlannedCall {
 type Show = Box<dyn FnOnce(Value) -> Result<ToolOutput, Refusal> + Send>;
 
 impl PlannedCall {
-    /// Runs an operation, and shows its outcome like this.
+    /// Plans the call of an operation whose outcome `show` renders.
     fn new(call: Call, show: impl FnOnce(Value) -> ToolOutput + Send + 'static) -> Self {
         Self {
             call,
@@ -71,7 +71,7 @@ impl PlannedCall {
         }
     }
 
-    /// Runs an operation that gives a list, and shows the part of it that fits.
+    /// Plans the call of an operation that gives a list, of which the part that fits is shown.
     fn list(call: Call, list: List, cursor: Option<String>) -> Self {
         Self {
             call,
@@ -82,7 +82,7 @@ impl PlannedCall {
 
 #[derive(Clone, Copy)]
 struct List {
-    /// What they are called, as a field.
+    /// The field that holds the items in the tool's outcome.
     key: &'static str,
     one: &'static str,
     id: &'static str,
@@ -127,7 +127,7 @@ fn all() -> impl Iterator<Item = &'static Tool> {
     rows.into_iter().flatten()
 }
 
-/// The tools of this name, and whether they are loaded or not.
+/// Finds the tool of this name, whether it is loaded or not.
 pub(crate) fn find(name: &str) -> Option<&'static Tool> {
     all().find(|tool| tool.name == name)
 }
@@ -140,7 +140,7 @@ fn read<T: DeserializeOwned>(tool: &str, arguments: &str) -> Result<T, Refusal> 
     misfit::read(&format!("the call of `{tool}`"), arguments)
 }
 
-/// What must be named for an action, or a refusal that says which field is missing.
+/// Returns the value that an action needs, or a refusal that says which field is missing.
 fn needed<T>(tool: &str, action: &str, field: &str, given: Option<T>) -> Result<T, Refusal> {
     given.ok_or_else(|| {
         Refusal::invalid(format!("`{action}` of `{tool}` lacks `{field}`"))

@@ -1,4 +1,4 @@
-//! Connections: how many there are, how many of them are one peer's, and how long one may leave an answer unread.
+//! Connections: bounds their number, the number of one peer, and the time for which an answer may lie unread.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A peer that waits for an answer takes at least so many bytes of it in the time that one may take.
+/// The least number of bytes of an answer that a peer must take in the time that one may lie unread.
 const LEAST: usize = 64 * 1024;
 
 /// The answer to a connection above the limit of its peer.
@@ -32,7 +32,7 @@ pub(crate) struct Peer {
 }
 
 impl Peers {
-    /// Each may have so many.
+    /// Allows each peer `most` connections.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             open: Mutex::default(),
@@ -40,7 +40,7 @@ impl Peers {
         })
     }
 
-    /// One more of this peer's, if there is room for it.
+    /// Counts one more connection of this peer, if there is room for it.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Peer> {
         let address = network(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Tells a peer that it has too many connections, if it can be told at once.
+/// Answers a peer that has too many connections, if that can be done at once.
 pub(crate) fn turn_away(stream: &TcpStream) {
     let _ = stream.try_write(TOO_MANY);
 }
@@ -89,7 +89,7 @@ pub(crate) fn turn_away(stream: &TcpStream) {
 pub(crate) struct Patient<S> {
     stream: S,
     span: Duration,
-    /// Runs while there is something to send that cannot be sent.
+    /// A timer that runs while there is something to send that cannot be sent.
     stuck: Option<Stuck>,
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::upkeep::job::{INTEGRITY, JOBS, PROBE};
 use crate::upkeep::job_status::{JobStatus, JobStatuses};
 
-/// A write that was tried longer ago than this says nothing any more.
+/// The age above which the last trial of a write says nothing any more.
 const PROBE_TOO_OLD: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// No request is taken any more.
+    /// Notes that no further request is taken.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
     }
@@ -36,7 +36,7 @@ impl Health {
             .is_some_and(|record| record.is_well() && record.at.elapsed() < PROBE_TOO_OLD)
     }
 
-    /// All known facts, and whether all is well; the reason of a failure is only for callers of its project.
+    /// Reports all known facts, and whether all is well. The reason of a failure is only for callers of its project.
     pub(crate) fn report(&self, project: Option<&str>) -> (StatusCode, Value) {
         let (known, writes) = (self.job_statuses.all(), self.writes());
         let failing = !known.values().all(JobStatus::is_well);
@@ -64,7 +64,7 @@ impl Health {
     }
 }
 
-/// A job that never ran is neither well nor ill.
+/// Reports one job. A job that never ran is neither well nor ill.
 fn tell(record: Option<&JobStatus>, project: Option<&str>) -> Value {
     let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     record.map_or_else(

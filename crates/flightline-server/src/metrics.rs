@@ -28,11 +28,11 @@ pub(crate) struct Metrics {
     refused: Mutex<BTreeMap<String, u64>>,
     request_bytes: Mutex<Histogram>,
     response_bytes: Mutex<Histogram>,
-    /// How long requests waited for a thread, by the name of its queue.
+    /// The times that requests waited for a thread, by the name of the queue.
     waits: Mutex<BTreeMap<&'static str, Histogram>>,
-    /// How long it took to take checkpoints that were asked for.
+    /// The times that it took to take checkpoints on request.
     checkpoints: Mutex<Histogram>,
-    /// How many writes were committed together.
+    /// The numbers of writes that shared a commit.
     groups: Mutex<Histogram>,
     /// The figures from the journal, by project.
     journals: Mutex<BTreeMap<String, Journal>>,
@@ -41,7 +41,7 @@ pub(crate) struct Metrics {
 /// The figures that are read at each scrape, beside the counted ones.
 pub(crate) struct Now<'a> {
     pub(crate) health: &'a Health,
-    /// What waits, by the name of its queue.
+    /// The number of waiting requests, by the name of the queue.
     pub(crate) waiting: Vec<(&'static str, usize)>,
     pub(crate) streams: usize,
     /// The fleet; none when the store does not answer.
@@ -103,12 +103,12 @@ impl Metrics {
         }
     }
 
-    /// Counts a commit of so many writes.
+    /// Counts a commit of `size` writes.
     pub(crate) fn group(&self, size: usize) {
         open(&self.groups).add(size as u64);
     }
 
-    /// Looks at a fleet, and counts what its journal has had since the last look.
+    /// Reads the figures of a fleet, and counts what its journal has had since the last read.
     pub(crate) fn look(&self, fleet: &mut Fleet) -> Result<(MetricsSnapshot, Journal), Refusal> {
         let project = fleet.store()?.project().to_owned();
         let known = open(&self.journals).get(&project).cloned();

@@ -1,4 +1,4 @@
-//! The middleware: what every request passes before anything is done for it, and every answer afterwards.
+//! The middleware: the checks that every request passes before it is handled, and the completion of every answer.
 
 pub(crate) mod etag;
 mod input;
@@ -26,12 +26,12 @@ use crate::projects::REFUSAL;
 use crate::request_log::{self, AnsweredRequest, RequestLog};
 use crate::route::Shared;
 
-/// Paths that need no token.
+/// The paths that need no token.
 const OPEN_TO_ALL: [&str; 2] = ["/healthz", "/readyz"];
 
 const REQUEST_ID: &str = "x-request-id";
 
-/// Lets a request in, or not; writes its problem down, if it has one; and says in the log what became of it.
+/// Lets a request in or refuses it, writes down its problem if it has one, and logs its outcome.
 pub(crate) async fn enter(
     State(shared): State<Arc<Shared>>,
     request: Request,
@@ -81,7 +81,7 @@ pub(crate) async fn enter(
     response
 }
 
-/// What becomes of a request, if it is let in.
+/// Handles a request that is let in, or returns the problem for which it is not.
 async fn answer(
     shared: &Shared,
     asked: &HeaderMap,
@@ -111,7 +111,7 @@ async fn answer(
     }
 }
 
-/// A client that has the answer already gets only the status.
+/// Reduces the answer to a client that has it already to the status.
 fn unchanged(response: Response) -> Response {
     let mut answer = Response::new(axum::body::Body::empty());
     *answer.status_mut() = StatusCode::NOT_MODIFIED;
@@ -121,7 +121,7 @@ fn unchanged(response: Response) -> Response {
     answer
 }
 
-/// How large the body is, as far as its sender said.
+/// Returns the length of the body as its sender declared it, or 0.
 fn length_of(headers: &HeaderMap) -> u64 {
     let said = headers.get(header::CONTENT_LENGTH);
     said.and_then(|length| length.to_str().ok()?.parse().ok())
@@ -157,7 +157,7 @@ fn wrong_method(method: &Method, allowed: Option<HeaderValue>) -> Problem {
     problem.allowing(allowed)
 }
 
-/// The id that the request goes by in answers and logs: the caller's own, when it is a plain one.
+/// Returns the id of the request in answers and logs: the caller's own, when it is a plain one.
 fn request_id(headers: &HeaderMap, shared: &Shared) -> String {
     let plain = |text: &&str| {
         (1..=64).contains(&text.len())
@@ -190,7 +190,7 @@ async fn admit(
     Ok(Some(known(shared, &headers, cached).await?))
 }
 
-/// The holder of the token that a request brings.
+/// Returns the holder of the token that a request brings.
 async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Principal, Problem> {
     version::check(headers, shared.api)?;
     let presented = bearer(headers)?;
@@ -259,8 +259,8 @@ async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>,
     }
 }
 
-/// A foreign web page that reaches us through a browser on this machine gives itself away: by the host name it calls us (a
-/// name of its own that points here), or by its origin.
+/// Checks the host and the origin of a request. A foreign web page that reaches the server through a browser on this
+/// machine gives itself away: by the host name in its request (a name of its own that points here), or by its origin.
 fn check_host(hosts: &[String], headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
     let foreign_host = || {
         Problem::of_transport(

@@ -10,9 +10,10 @@ use std::time::Duration;
 use flightline::core::{Code, Refusal};
 use flightline::store::{Location, NotifyListener, NotifySender};
 
-/// How many notifications wait to be sent. One that finds no room is dropped, and the write is found by looking.
+/// The number of notifications that may wait to be sent. One that finds no room is dropped, and the write is found by
+/// looking.
 const WAITING: usize = 256;
-/// How long to wait for the next word, and for a lost connection before it is opened anew.
+/// The time to wait for the next notification, and before a lost connection is opened anew.
 const PATIENCE: Duration = Duration::from_millis(500);
 const CONNECTING: Duration = Duration::from_secs(5);
 
@@ -20,7 +21,7 @@ const CONNECTING: Duration = Duration::from_secs(5);
 pub(crate) struct NotifyHandle(SyncSender<Option<Arc<str>>>);
 
 impl NotifyHandle {
-    /// Something was written to this project.
+    /// Notifies other nodes of a write to this project.
     pub(crate) fn tell(&self, project: &Arc<str>) {
         let _ = self.0.try_send(Some(Arc::clone(project)));
     }
@@ -33,8 +34,8 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// Opens it, where there may be other nodes. `heard` is told of each project that was written to; none
-    /// means that words may have been missed.
+    /// Opens the notifier where there may be other nodes. `heard` is called with each project that was written to, and
+    /// with none when notifications may have been missed.
     pub(crate) fn open(
         location: &Location,
         heard: impl Fn(Option<&str>) + Send + 'static,

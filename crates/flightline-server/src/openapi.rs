@@ -100,10 +100,10 @@ struct Described<'a> {
     operation: Option<&'a str>,
     asked: RequestShape,
     answer: Value,
-    /// What the answer is written in.
+    /// The media type of the answer.
     written: &'a str,
     tagged: bool,
-    /// Whether it is about one thing, which must not have changed if the caller says so.
+    /// True when the request is about one subject, and takes a precondition on it.
     target: bool,
 }
 
@@ -210,7 +210,7 @@ fn row(route: &Route, path: &str, schemas: &mut SchemaGenerator) -> Value {
     })
 }
 
-/// An operation by its own name, with what it takes and gives; not what only ends of ours ask one another for.
+/// Describes an operation called by its name. Operations that only Flightline's own ends ask for are left out.
 fn operation_of(entry: &OperationEntry, schemas: &mut SchemaGenerator) -> Option<Value> {
     let request = json!((entry.request)(schemas));
     let about = request["description"].as_str()?.replace('\n', " ");
@@ -286,7 +286,7 @@ fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
     described
 }
 
-/// `getSortiesId` of `GET /sorties/{id}`: unique, because routes are.
+/// Makes the id of an operation: `getSortiesId` of `GET /sorties/{id}`. It is unique, because routes are.
 fn id_of(method: &str, path: &str) -> String {
     let mut id = method.to_ascii_lowercase();
     for part in path

@@ -97,26 +97,26 @@ impl Problem {
         }))
     }
 
-    /// This problem with the methods that are possible.
+    /// Adds the methods that are possible to this problem.
     pub(crate) fn allowing(mut self, allow: Option<HeaderValue>) -> Self {
         self.0.allow = allow;
         self
     }
 
-    /// This problem with the warnings of the operation, and the damage it noticed.
+    /// Adds the warnings of the operation, and the damage it noticed.
     pub(crate) fn saying(mut self, warnings: &[String], noticed: &[String]) -> Self {
         self.0.warnings = warnings.to_vec();
         self.0.noticed = noticed.to_vec();
         self
     }
 
-    /// This problem with the number of the next id, in tests.
+    /// Adds the number of the next id, in tests.
     pub(crate) fn counting(mut self, next: HeaderValue) -> Self {
         self.0.test_ids = Some(next);
         self
     }
 
-    /// The way it is called in logs.
+    /// The code of the problem in logs.
     pub(crate) fn code(&self) -> &str {
         &self.0.code
     }

@@ -12,51 +12,51 @@ use flightline::core::{Code, Refusal};
 use flightline::token::TokenView;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-/// How many tokens are known at once; then they are looked up anew.
+/// The most tokens that are cached; when there are more, the cache is emptied and they are looked up anew.
 const TOKENS: usize = 4_096;
-/// So many tokens that are not known are looked up at once: a few of the places that reads have.
+/// The most tokens that are looked up at once: a few of the places that reads have.
 const LOOKED_UP: usize = 8;
-/// So many more wait for that.
+/// The most tokens that wait to be looked up.
 const WAITING: usize = 256;
-/// A look-up that finds nothing takes at least so long: longer than any look-up needs, so that its time does not tell
-/// whether there is such a project; and a client tries no more than a few hundred a second.
+/// The least time that a look-up takes when it finds nothing. It is longer than any look-up needs, so that the time does
+/// not tell whether there is such a project, and a client can try only a few hundred a second.
 pub(crate) const REFUSAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(crate) struct ServedProject {
     pub(crate) id: Arc<str>,
-    /// The last revision, for those who wait for the next.
+    /// The last revision, for readers that wait for the next.
     pub(crate) news: watch::Sender<u64>,
-    /// Whether something was written to it here since the last look.
+    /// True when this server wrote to the project since the last look.
     wrote: AtomicBool,
-    /// Whether something was written to it elsewhere.
+    /// True when another node wrote to the project since the last look.
     heard: AtomicBool,
 }
 
 impl ServedProject {
-    /// Something was written to it here.
+    /// Notes a write of this server to the project.
     pub(crate) fn note_write(&self) {
         self.wrote.store(true, Ordering::SeqCst);
     }
 
-    /// Something was written to it elsewhere.
+    /// Notes a write of another node to the project.
     pub(crate) fn note_news(&self) {
         self.heard.store(true, Ordering::SeqCst);
     }
 
-    /// Whether something was written to it elsewhere since this was asked last.
+    /// Returns true when another node wrote to the project since the last call.
     pub(crate) fn take_news(&self) -> bool {
         self.heard.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether something was written to it here since this was asked last.
+    /// Returns true when this server wrote to the project since the last call.
     pub(crate) fn take_write(&self) -> bool {
         self.wrote.swap(false, Ordering::SeqCst)
     }
 }
 
-/// Tokens that are not known yet, and how many of them are looked up at once. Made-up tokens must not delay known ones, nor
-/// delay for long those that will be known.
+/// Bounds how many unknown tokens are looked up at once. Made-up tokens must not delay known ones, nor delay for long
+/// those that will be known.
 #[derive(Debug)]
 pub(crate) struct TokenLookups {
     places: Semaphore,
@@ -87,19 +87,18 @@ impl Default for TokenLookups {
 
 #[derive(Debug)]
 pub(crate) struct Projects {
-    /// The one whose repository this is.
+    /// The project whose repository the server runs in.
     home: Arc<ServedProject>,
     served: Mutex<BTreeMap<Arc<str>, Arc<ServedProject>>>,
-    /// Tokens that were checked. What they may do never changes; whether they still open is looked at in every
-    /// transaction.
+    /// Tokens that were checked. Their rights never change; whether they are still valid is checked in every transaction.
     tokens: Mutex<BTreeMap<(String, String), Arc<TokenView>>>,
-    /// The tokens that were not checked yet.
+    /// The queue of tokens that were not checked yet.
     pub(crate) token_lookups: TokenLookups,
     state: PathBuf,
 }
 
 impl Projects {
-    /// With the project whose repository this is, and its state folder.
+    /// Serves the project whose repository the server runs in, with its state folder.
     pub(crate) fn new(home: &str, state: &Path) -> Self {
         let home = project(home);
         Self {
@@ -127,7 +126,7 @@ impl Projects {
         }
     }
 
-    /// One that is served already.
+    /// Finds a project that is served already.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<ServedProject>> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         served.get(id).cloned()

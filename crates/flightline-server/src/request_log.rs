@@ -12,7 +12,7 @@ use crate::route::Shared;
 use crate::serve::{AccessLogLine, ServerMessage};
 
 tokio::task_local! {
-    /// The notes of the request that is under way.
+    /// The notes on the request that is under way.
     static NOTES: Arc<RequestLog>;
 }
 
@@ -30,11 +30,11 @@ struct Noted {
     waits: Vec<Arc<QueueWait>>,
 }
 
-/// A wait for the threads: first in their queue, then in the store.
+/// A wait of a request: first in the queue of the threads, then in the store.
 #[derive(Debug)]
 pub(crate) struct QueueWait {
     pub(crate) queue: &'static str,
-    /// The operation it waits for; none while its token is looked up.
+    /// The operation that waits; none while the token is looked up.
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
     pub(crate) operation: Option<&'static str>,
     pub(crate) sent: Instant,
@@ -54,7 +54,7 @@ pub(crate) struct AnsweredRequest<'a> {
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "traces tell it"))]
     pub(crate) path: &'a str,
     pub(crate) request_bytes: u64,
-    /// How large that of the answer is; none of a stream.
+    /// The size of the answer in bytes; none of a stream.
     pub(crate) response_bytes: Option<u64>,
     pub(crate) checkpoint: bool,
 }
@@ -77,7 +77,7 @@ impl RequestLog {
         })
     }
 
-    /// Notes what a request comes by on this way.
+    /// Keeps the notes of a request while `way` runs.
     pub(crate) async fn follow<T>(self: &Arc<Self>, way: impl Future<Output = T>) -> T {
         NOTES.scope(Arc::clone(self), way).await
     }
@@ -116,7 +116,7 @@ impl RequestLog {
     }
 }
 
-/// The notes of the request that is under way, for those who go on with it on another task.
+/// Returns the notes of the request that is under way, for code that continues it on another task.
 pub(crate) fn current() -> Option<Arc<RequestLog>> {
     NOTES.try_with(Arc::clone).ok()
 }
@@ -133,7 +133,7 @@ pub(crate) fn operation(name: &'static str) {
     note(|noted| noted.operation = Some(name));
 }
 
-/// It is sent to the threads; none when it is no request that is under way here.
+/// Notes that the request is sent to the threads. Returns none when no request is under way here.
 pub(crate) fn queue_wait(access: Access) -> Option<Arc<QueueWait>> {
     let queue = match access {
         Access::Read => "read",
@@ -160,17 +160,17 @@ fn note(f: impl FnOnce(&mut Noted)) {
 }
 
 impl QueueWait {
-    /// A thread has it now; for the first time, should it run twice.
+    /// Notes that a thread took the request: the first time counts, should it run twice.
     pub(crate) fn take(&self) {
         self.taken.get_or_init(Instant::now);
     }
 
-    /// It is done: what it wrote is durable.
+    /// Notes that the request is done, and its writes durable.
     pub(crate) fn answer(&self) {
         self.answered.get_or_init(Instant::now);
     }
 
-    /// When a thread took it, and when that was done with it; nothing when the queue was full.
+    /// The times at which a thread took the request and was done with it; none when the queue was full.
     pub(crate) fn times(&self) -> Option<(Instant, Instant)> {
         Some((*self.taken.get()?, *self.answered.get()?))
     }

@@ -47,20 +47,20 @@ pub(crate) struct Shared {
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracing: Tracing,
-    /// The names this server goes by.
+    /// The host names of this server.
     pub(crate) hosts: Vec<String>,
-    /// What this end speaks.
+    /// The protocol version of this end.
     pub(crate) api: u32,
-    /// In test mode: the clock and the ids to use.
+    /// In test mode, the clock and the ids to use.
     pub(crate) test_mode: Option<TestMode>,
     pub(crate) ids: IdSource,
     pub(crate) say: Say,
-    /// Room for as many streams of events as may be open at once.
+    /// The permits for open streams of events.
     pub(crate) streams: Arc<Semaphore>,
-    /// Something was written here.
+    /// Notified after each write of this server.
     pub(crate) wrote: Arc<Notify>,
     pub(crate) projects: Arc<Projects>,
-    /// Tells other nodes, where there are any.
+    /// Notifies other nodes, where there are any.
     pub(crate) post: Option<NotifyHandle>,
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) limits: Limits,
@@ -99,13 +99,13 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
 pub(crate) struct HandlerOutcome<T> {
     pub(crate) value: T,
     pub(crate) replayed: bool,
-    /// The revision of the last change of its subject.
+    /// The revision of the last change of the subject.
     pub(crate) since: Option<Cursor>,
     pub(crate) looked: bool,
 }
 
 impl<T> HandlerOutcome<T> {
-    /// What no operation gave.
+    /// Wraps a value that no operation gave.
     pub(crate) fn plain(value: T) -> Self {
         Self {
             value,
@@ -158,7 +158,7 @@ impl<T: Serialize> HandlerOutcome<T> {
     }
 }
 
-/// Says that nothing was done this time.
+/// Marks an answer as a repeated one: nothing was done this time.
 pub(crate) fn mark(headers: &mut HeaderMap, replayed: bool) {
     if replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));

@@ -43,17 +43,17 @@ use crate::workers::{OnCommit, Queues, StoreConfig, Workers};
 
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7878";
 
-/// How much of a head is read.
+/// The most bytes of a request's head that are read.
 const LARGEST_HEAD: usize = 64 * 1024;
-/// How long requests that were taken on may take once we are to end.
+/// The time that accepted requests may take once the server is to end.
 const LAST_REQUESTS: Duration = Duration::from_secs(30);
-/// How long the rest of the end may take: last checkpoints, their files, and threads that are busy.
+/// The time that the rest of the end may take: last checkpoints, their files, and threads that are busy.
 const LAST_RITES: Duration = Duration::from_secs(15);
 
 pub struct Setup {
-    /// The address to listen at; port 0 for any that is free.
+    /// The address to listen at; port 0 for any free one.
     pub address: SocketAddr,
-    /// The names it goes by, beside those of this machine.
+    /// The host names of the server, beside those of this machine.
     pub hosts: Vec<String>,
     pub location: Location,
     pub project: String,
@@ -62,33 +62,33 @@ pub struct Setup {
     /// The state folder, where checkpoints' files are.
     pub state: PathBuf,
     pub mirrors: Option<Mirrors>,
-    /// The work tree it is about, when it is on this machine.
+    /// The work tree of the project, when it is on this machine.
     pub tree: Option<WorkTree>,
     pub user: String,
     pub lifetime: Option<Duration>,
     pub limits: Limits,
-    /// What this end speaks: [`flightline::remote::API`], but in tests of what does not fit.
+    /// The protocol version of this end: [`flightline::remote::API`], but in tests of versions that do not fit.
     pub api: u32,
-    /// In tests: the token and user of the tests.
+    /// In tests, the token and user of the tests.
     pub test_mode: Option<TestMode>,
     pub traces: Option<Traces>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long the head of a request may take to arrive.
+    /// The time in which the head of a request must arrive.
     pub head: Duration,
-    /// How long its body may.
+    /// The time in which the body must arrive.
     pub body: Duration,
-    /// How long an answer may lie unread, but for a trickle.
+    /// The time for which an answer may lie unread, but for a trickle.
     pub unread: Duration,
-    /// How long the store may take for an answer. What takes long by its nature has ten times as long.
+    /// The time that the store may take for an answer. Work that takes long by its nature has ten times as long.
     pub answer: Duration,
-    /// How many connections are open at once; more wait until one ends.
+    /// The most connections that are open at once; more wait until one ends.
     pub connections: usize,
-    /// How many of them one address may have: the rest is for others.
+    /// The most connections of one address: the rest is for others.
     pub of_one_peer: usize,
-    /// How many connections may be streams of events: the rest is for requests.
+    /// The most connections that are streams of events: the rest is for requests.
     pub streams: usize,
 }
 
@@ -108,7 +108,7 @@ impl Default for Limits {
 
 pub enum ServerMessage {
     Ready(Ready),
-    /// Something is wrong that fails no request.
+    /// A trouble that fails no request.
     Warning(String),
     Served(AccessLogLine),
     Stopping,
@@ -116,7 +116,7 @@ pub enum ServerMessage {
 
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// Where, with the real port.
+    /// The address of the server, with the real port.
     pub address: SocketAddr,
     pub tokens: usize,
 }
@@ -126,17 +126,17 @@ pub struct Ready {
 pub struct AccessLogLine {
     pub request_id: String,
     pub method: String,
-    /// The route, as we wrote it.
+    /// The route as it stands in the router, not as it was asked for.
     pub route: String,
     pub status: u16,
     pub code: Option<String>,
     pub micros: u64,
-    /// How much of that it waited for a thread.
+    /// The part of that time for which the request waited for a thread.
     pub queue_micros: u64,
     pub project: Option<String>,
     pub agent: Option<String>,
     pub operation: Option<&'static str>,
-    /// Where it is found among traces, if it is there.
+    /// The id of the trace, if the request was traced.
     pub trace_id: Option<String>,
 }
 
@@ -269,7 +269,7 @@ pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
     ended
 }
 
-/// Does something, but waits for it no longer than this. Whether it was done.
+/// Does `work`, but waits for it no longer than `at_most`. Returns true when it was done.
 fn within(at_most: Duration, work: impl FnOnce() + Send + 'static) -> bool {
     let (done, is_done) = std::sync::mpsc::channel();
     let thread = std::thread::Builder::new().name("fleet-end".to_owned());
@@ -280,7 +280,8 @@ fn within(at_most: Duration, work: impl FnOnce() + Send + 'static) -> bool {
     started.is_ok() && is_done.recv_timeout(at_most).is_ok()
 }
 
-/// As many open files as the system lets us have: each connection is one. The usual limit is lower.
+/// Raises the limit of open files to the most that the system allows: each connection is one, and the usual limit is
+/// lower.
 fn allow_files() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {
@@ -313,7 +314,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Refusal> {
     })
 }
 
-/// The names a request may call us by.
+/// The host names by which a request may call this server.
 fn names(address: SocketAddr, more: &[String]) -> Vec<String> {
     let mut names = vec![
         "localhost".to_owned(),
@@ -416,7 +417,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
     let _ = tokio::time::timeout(LAST_REQUESTS, graceful.shutdown()).await;
 }
 
-/// A checkpoint of every mission under way. One that fails stops no other, and not the end either.
+/// Takes a checkpoint of every mission under way. One that fails stops no other, and not the end either.
 fn save(queues: &Queues, project: &Arc<str>, caller: &Caller, say: &Say) {
     let caller = caller.clone();
     let saved = queues.run_here(project, Access::Write, Commit::Own, move |fleet| {

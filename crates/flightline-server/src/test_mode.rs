@@ -1,5 +1,5 @@
-//! For tests: a server that was started with a time and ids of a test's choosing lets each request bring its
-//! own, so that commands give the same answers with a server as without.
+//! Lets each request to a server in test mode bring its own time and ids, so that commands give the same answers with a
+//! server as without.
 
 use axum::http::{HeaderMap, HeaderValue};
 use flightline::Fleet;
@@ -14,14 +14,14 @@ use crate::route::HandlerResult;
 /// Asks for a server in test mode. Only builds for tests have it.
 #[derive(Clone, Debug)]
 pub struct TestMode {
-    /// The token that is accepted without being in the store, where a token of its own would be seen.
+    /// The token that is accepted without being in the store, where a token in the store would show in the answers.
     pub token: String,
     /// The token's name: the acting user.
     pub user: String,
 }
 
 impl TestMode {
-    /// The rights of the tests' token, if it is this one.
+    /// Returns the rights of the tests' token, if it is this one.
     pub(crate) fn admits(&self, presented: &Presented) -> Result<Option<TokenView>, Refusal> {
         if Presented::parse(&self.token)? != *presented {
             return Ok(None);
@@ -67,7 +67,7 @@ impl TestHeaders {
         Ok(ids)
     }
 
-    /// Says with the answer which id would be next.
+    /// Adds the number of the next id to the answer.
     pub(crate) fn end(done: HandlerResult, next: u64) -> HandlerResult {
         let value = HeaderValue::from(next);
         match done {

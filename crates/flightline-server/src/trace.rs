@@ -26,7 +26,7 @@ mod without {
     use crate::request_log::ServedRequest;
     use crate::serve::Say;
 
-    /// Where traces go: nowhere, in this build.
+    /// The collector of traces: there is none in this build.
     #[derive(Debug)]
     pub enum Traces {}
 

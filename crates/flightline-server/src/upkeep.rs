@@ -26,23 +26,23 @@ use crate::serve::{Say, ServerMessage};
 use crate::trace::Tracing;
 use crate::workers::{Queues, StoreConfig};
 
-/// Eager jobs do not run more often than this, however many writes there are.
+/// The least time between two runs of the eager jobs, however many writes there are.
 const BREATH: Duration = Duration::from_millis(50);
-/// After the eager jobs the thread sleeps so many times as long as they took.
+/// The factor between the time that the eager jobs took and the time for which the thread sleeps after them.
 const REST: u32 = 4;
-/// But never longer than this.
+/// The longest such sleep.
 const LONGEST_REST: Duration = Duration::from_secs(5);
-/// When there is more to do than one go of a long job does.
+/// The time until a long job runs again when one run left more to do.
 const SOON: Duration = Duration::from_secs(10);
-/// How long the end waits for a long job that is under way; its work is done in pieces that stand alone.
+/// The time that the end waits for a long job that is under way; its work is done in pieces that stand alone.
 const LAST_CHORE: Duration = Duration::from_secs(5);
 
-/// How soon a write is tried again after one that failed.
+/// The time after which a write is tried again after one that failed.
 const PROBE_RETRY: Duration = Duration::from_secs(3);
-/// How soon everything else is, when the store could not be reached.
+/// The time after which everything else is tried again when the store could not be reached.
 const STORE_RETRY: Duration = Duration::from_secs(15);
 
-/// Where files beside the store are.
+/// The places of the files beside the store.
 #[derive(Clone, Debug)]
 pub(crate) struct SideFiles {
     pub(crate) mirrors: Option<Mirrors>,
@@ -71,7 +71,7 @@ pub(crate) struct UpkeepDeps {
     pub(crate) health: Arc<Health>,
     pub(crate) say: Say,
     pub(crate) tracing: Tracing,
-    /// In tests: everything is asked for, and nothing is done by itself.
+    /// In tests, no job runs by itself: each run is asked for.
     pub(crate) idle: bool,
     /// The last revision when the log was looked at.
     pub(crate) folded_at: AtomicU64,
@@ -105,12 +105,12 @@ impl Upkeep {
         })
     }
 
-    /// Something was written: there may be something to do.
+    /// Returns the sender by which a write wakes the jobs.
     pub(crate) fn nudger(&self) -> SyncSender<Nudge> {
         self.nudge.clone()
     }
 
-    /// Ends when the running jobs are done; the eager jobs run once more for the last writes.
+    /// Waits until the running jobs are done; the eager jobs run once more for the last writes.
     pub(crate) fn dismiss(self) {
         let _ = self.end_slow.try_send(Nudge::End);
         let _ = self.nudge.send(Nudge::End);
@@ -177,9 +177,9 @@ fn live(deps: &UpkeepDeps, nudges: &Receiver<Nudge>, slow: bool) {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobScope {
-    /// For every project but those in which it failed a moment ago.
+    /// All projects but those in which the job failed a moment ago.
     Due,
-    /// For all: it is the last time.
+    /// All projects: it is the last run.
     All,
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn run(job: &Job, deps: &UpkeepDeps, fleet: &mut Option<Fleet>, whose
     job_statuses.note(job.name, began, ran);
 }
 
-/// The projects for which it is done now.
+/// Returns the projects for which a job runs now.
 fn turn(
     job: &Job,
     deps: &UpkeepDeps,
@@ -232,7 +232,7 @@ fn turn(
     projects
 }
 
-/// Does a job for these projects. The trouble of one stops no other.
+/// Runs a job for these projects. The trouble of one stops no other.
 fn work(
     job: &Job,
     deps: &UpkeepDeps,
@@ -278,7 +278,7 @@ fn noted(
     JobRun::For(outcomes, again)
 }
 
-/// Says what went wrong; and when it is tried again.
+/// Logs what went wrong, and returns the error with the time after which the job is tried again.
 fn troubled(
     job: &Job,
     deps: &UpkeepDeps,

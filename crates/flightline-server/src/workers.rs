@@ -25,9 +25,9 @@ use tokio::sync::oneshot;
 use crate::request_log;
 use task::{ConnectionTask, WaitingRequest};
 
-/// How many requests may wait for a thread that writes.
+/// The most requests that may wait for a thread that writes.
 const WRITES_WAITING: usize = 256;
-/// How many threads write where projects do not wait for one another. SQLite has one writer at a time.
+/// The number of threads that write where projects do not wait for one another. SQLite has one writer at a time.
 const WRITERS: usize = 4;
 const READS_WAITING: usize = 1_024;
 const READERS: usize = 4;
@@ -35,7 +35,7 @@ const READERS: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct StoreConfig {
     pub(crate) location: Location,
-    /// The one whose repository this is, if it is one's.
+    /// The project whose repository the server runs in, if it runs in one.
     pub(crate) project: String,
     pub(crate) options: OpenOptions,
     pub(crate) policy: Policy,
@@ -43,7 +43,7 @@ pub(crate) struct StoreConfig {
 }
 
 impl StoreConfig {
-    /// A connection of its own to the store, in that project.
+    /// Opens a further connection to the store, in that project.
     pub(crate) fn open(&self) -> Result<Fleet, Refusal> {
         self.connect(self.options.clone())
     }
@@ -57,7 +57,7 @@ impl StoreConfig {
         })
     }
 
-    /// Turns to another project. The work tree belongs to the project whose repository this is.
+    /// Switches a connection to another project. The work tree belongs to the project whose repository the server runs in.
     pub(crate) fn enter(&self, fleet: &mut Fleet, project: &str) {
         let tree = self.tree.as_ref().filter(|_| project == self.project);
         fleet.enter(project, tree);
@@ -65,8 +65,8 @@ impl StoreConfig {
 }
 
 impl StoreConfig {
-    /// A connection for a thread of requests: a store that is not there any more may come back. A thread that writes there again
-    /// and again remembers what it wrote, and looks after the log.
+    /// Opens a connection for a thread of requests. A store that is not there any more may come back. A thread that writes
+    /// remembers what it wrote, and looks after the log.
     fn reopen(&self, access: Access) -> Result<Fleet, Refusal> {
         let options = OpenOptions {
             remember: Arc::new(true.into()),
@@ -93,7 +93,7 @@ struct QueuedWork {
     commit: Commit,
 }
 
-/// Hears how many writes a commit was for.
+/// Called after each commit with the number of its writes.
 pub(crate) type OnCommit = Arc<dyn Fn(usize) + Send + Sync>;
 
 pub(crate) struct Workers {
@@ -101,13 +101,13 @@ pub(crate) struct Workers {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A way to the threads, for those who bring requests.
+/// A handle on the threads, for code that brings requests.
 #[derive(Clone)]
 pub(crate) struct Queues {
     writers: Vec<SyncSender<WorkerMessage>>,
     readers: SyncSender<WorkerMessage>,
     answer: Duration,
-    /// How many writes, and how many reads, wait or are being done.
+    /// The numbers of writes and of reads that wait or are being done.
     writes: Arc<AtomicUsize>,
     reads: Arc<AtomicUsize>,
 }
@@ -129,7 +129,7 @@ impl Drop for Counted {
 }
 
 impl Workers {
-    /// Starts the threads. The place must be one that opens.
+    /// Starts the threads. The store must be one that opens.
     pub(crate) fn start(
         store_config: &Arc<StoreConfig>,
         grouped: &OnCommit,
@@ -192,8 +192,8 @@ fn start(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 impl Queues {
-    /// Runs `f` on a thread for its kind of access, and waits for the result. `f` may run more than once: its first writes
-    /// were rolled back then.
+    /// Runs `f` on a thread for its kind of access, and waits for the result. `f` may run more than once: its earlier
+    /// writes were rolled back then.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         project: &Arc<str>,
@@ -229,7 +229,7 @@ impl Queues {
         }
     }
 
-    /// Like `run`, for threads of ours, which may block.
+    /// Runs `f` like `run`, for threads of ours, which may block.
     pub(crate) fn run_here<T: Send + 'static>(
         &self,
         project: &Arc<str>,
@@ -288,7 +288,7 @@ impl Queues {
 }
 
 impl Queues {
-    /// The thread that writes for this project: always the same, so that its writes keep their order.
+    /// Returns the thread that writes for this project: always the same, so that its writes keep their order.
     fn writer_of(&self, project: &str) -> &SyncSender<WorkerMessage> {
         let mut hasher = DefaultHasher::new();
         project.hash(&mut hasher);
@@ -297,7 +297,7 @@ impl Queues {
         &self.writers[lane]
     }
 
-    /// How many requests wait or are being done, by the name of their queue.
+    /// The number of requests that wait or are being done, by the name of their queue.
     pub(crate) fn waiting(&self) -> Vec<(&'static str, usize)> {
         let length = |line: &AtomicUsize| line.load(Ordering::Relaxed);
         vec![
@@ -307,8 +307,7 @@ impl Queues {
     }
 }
 
-/// The thread that was asked did not answer. Whether it wrote anything is not known: it may have failed
-/// after its commit.
+/// Refusal for a thread that did not answer. Whether it wrote anything is not known: it may have failed after its commit.
 fn broken() -> Refusal {
     Refusal::new(
         Code::CommitUnknown,
@@ -317,7 +316,7 @@ fn broken() -> Refusal {
     .hint("retry with the same Idempotency-Key")
 }
 
-/// The store does not answer: its disk or its database hangs.
+/// Refusal for a store that does not answer: its disk or its database hangs.
 fn unanswered(access: Access, waited: Duration) -> Refusal {
     let seconds = waited.as_secs();
     let message = format!("the store has not answered for {seconds} seconds");
@@ -331,7 +330,7 @@ fn unanswered(access: Access, waited: Duration) -> Refusal {
     }
 }
 
-/// The one connection a thread keeps, opened anew when it was lost.
+/// The one connection that a thread keeps. It is opened anew when it was lost.
 struct WorkerConnection<'a> {
     store_config: &'a StoreConfig,
     access: Access,
@@ -347,8 +346,8 @@ impl<'a> WorkerConnection<'a> {
         }
     }
 
-    /// Runs a task by itself, and once more over a new connection when the kept one turns out to be lost:
-    /// nothing was written then.
+    /// Runs a task by itself, and once more over a new connection when the kept one turns out to be lost: nothing was
+    /// written then.
     fn run(&mut self, work: &mut QueuedWork) {
         let task = work.task.as_mut();
         // A task of several transactions may have done one of them.
@@ -378,7 +377,7 @@ impl<'a> WorkerConnection<'a> {
     }
 }
 
-/// Whether a refusal for this reason may mean that the connection is lost.
+/// Returns true when a refusal with this code may mean that the connection is lost.
 fn is_lost(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::CommitUnknown)
 }

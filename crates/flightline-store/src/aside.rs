@@ -1,5 +1,5 @@
-//! A whole store that gives way to another: whether it could take new content itself, and if not, how its files
-//! make room for a finished one.
+//! Replaces a whole store by another: checks that a store could take new content itself, and if not, moves its files aside
+//! for a finished store.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -15,8 +15,8 @@ use crate::store::{OpenOptions, Store};
 use crate::table::project::{self, ProjectRow};
 
 impl Store {
-    /// Whether the engine finds its files sound, and every table, index and view is exactly as in `fresh`, a store
-    /// made just now. Only such a store may take other content in the place of its own.
+    /// Returns true when the engine finds its files sound, and every table, index and view is exactly as in `fresh`, a
+    /// store made just now. Only such a store may take other content in the place of its own.
     #[must_use]
     pub fn is_intact(&mut self, fresh: &mut Self) -> bool {
         let sound = self.driver().integrity();
@@ -71,8 +71,8 @@ impl Store {
     }
 }
 
-/// Whether there is a database in this folder, be it damaged or something else. One that was only begun, and is
-/// empty, is none.
+/// Returns true when there is a database in this folder, be it damaged or something else. A database that was only begun,
+/// and is empty, does not count.
 #[must_use]
 pub fn holds_database(folder: &Path) -> bool {
     let seen = Dir::private(folder).and_then(|folder| folder.entry(sqlite::FILE));

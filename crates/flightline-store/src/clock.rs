@@ -17,7 +17,7 @@ pub enum Clock {
     Fixed(Arc<Fixed>),
 }
 
-/// What a clock shows that stands still.
+/// The time and the uptime of a clock that stands still.
 #[derive(Debug)]
 pub struct Fixed {
     at: AtomicI64,
@@ -71,7 +71,7 @@ impl Clock {
         }
     }
 
-    /// How long this machine has been running, where that can be known.
+    /// The uptime of this machine, where it can be known.
     #[must_use]
     pub fn uptime(&self) -> Option<Uptime> {
         match self {
@@ -115,7 +115,7 @@ impl IdSource {
         Self::Counting(Arc::new(AtomicU64::new(seed)))
     }
 
-    /// The number of the next one, where they count.
+    /// The number of the next id, where ids are counted.
     #[must_use]
     pub fn upcoming(&self) -> Option<u64> {
         match self {

@@ -47,7 +47,7 @@ statements! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
     pub project: String,
-    /// The unbroken journal that it holds.
+    /// The id of the unbroken journal in the copy.
     pub history: String,
     pub rev: u64,
     pub events: u64,
@@ -138,9 +138,9 @@ impl Store {
         })
     }
 
-    /// Replaces everything in this project, or makes it, by what `file` holds, in one transaction, as a
-    /// new history whose counter lies above every revision seen before; `settle` runs in that transaction and may
-    /// add to it. When this returns `Err`, nothing has changed.
+    /// Replaces everything in this project by the content of `file`, or makes the project from it, in one transaction, as
+    /// a new history whose counter lies above every revision seen before. `settle` runs in that transaction and may add to
+    /// it. When this returns `Err`, nothing has changed.
     pub fn restore<T, E: From<StoreError>>(
         &mut self,
         file: &Path,
@@ -332,8 +332,8 @@ pub(crate) fn copy_rows(
     })
 }
 
-/// Closing a database that this process has open would drop SQLite's locks on it; and a copy of it
-/// would lack what its log holds. A finished backup has neither log nor index beside it.
+/// Refuses a database in use. Closing a database that this process has open would drop SQLite's locks on it, and a copy of
+/// it would lack the content of its log. A finished backup has neither log nor index beside it.
 fn refuse_live(file: &Path) -> Result<(), StoreError> {
     let cannot =
         |error| StoreError::Location(format!("{} cannot be read: {error}", file.display()));
@@ -354,7 +354,7 @@ fn refuse_live(file: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The error about the file that the user named, not about our copy of it.
+/// Turns an error about our copy of a file into one about the file that the user named.
 fn named(error: StoreError, file: &Path) -> StoreError {
     match error {
         StoreError::Missing(_) | StoreError::NotOurs(_) => {
@@ -376,7 +376,7 @@ fn sole_project(folder: &Path) -> Result<String, StoreError> {
     }
 }
 
-/// How a copy is opened: its steps count with those of the store.
+/// The options for opening a copy: its steps count with those of the store.
 fn watched(steps: &CrashPoints) -> crate::OpenOptions {
     crate::OpenOptions {
         steps: steps.clone(),
@@ -385,7 +385,7 @@ fn watched(steps: &CrashPoints) -> crate::OpenOptions {
     }
 }
 
-/// Whether a copy is checked before it gets its name.
+/// The choice of checking a copy before it gets its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verifying {
     Yes,

@@ -1,5 +1,5 @@
-//! In test builds: the numbered moments at which the store, or a file beside it, is touched, what befalls the process at one
-//! of them, and how much is read.
+//! In test builds, numbers the moments at which the store, or a file beside it, is touched; ends or stops the process at
+//! one of them; and counts the reads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ struct Plan {
 pub struct Reads {
     pub queries: u64,
     pub rows: u64,
-    /// How many steps the engine took for them, where it says so: also for rows that it only looked at.
+    /// The number of steps that the engine took for the queries, where it says so: also for rows that it only looked at.
     pub work: u64,
 }
 
@@ -64,7 +64,7 @@ impl CrashPoints {
         self.0.as_ref().is_some_and(|plan| plan.reads.is_some())
     }
 
-    /// Counts a query that gave so many rows and took so many steps of the engine.
+    /// Counts a query that gave `rows` rows and took `work` steps of the engine.
     pub(crate) fn read(&self, sql: &'static str, rows: usize, work: u64) {
         let reads = self.0.as_ref().and_then(|plan| plan.reads.as_ref());
         if let Some(reads) = reads {
@@ -97,7 +97,8 @@ impl CrashPoints {
         all
     }
 
-    /// A moment at which a process may die, or stop for a while.
+    /// Counts a moment at which the process may die, or stop for a while, and ends or stops the process if it is the
+    /// chosen one.
     pub fn step(&self) {
         let Some(plan) = &self.0 else { return };
         let step = plan.taken.fetch_add(1, Ordering::SeqCst) + 1;

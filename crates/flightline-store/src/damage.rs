@@ -1,4 +1,4 @@
-//! The damage of a store's values, one by one, and which copy of each is sound.
+//! Finds the damage of a store's values, one by one, and the sound copy of each.
 
 use std::fmt;
 
@@ -18,30 +18,30 @@ pub struct DamagedValue {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DamageKind {
-    /// The journal's text fails its hash; whether the subject's row has the same value, sound.
+    /// The journal's text fails its hash; the subject's row may have the same value, sound.
     Journal(OtherCopy),
-    /// The event that gave it is lost; whether the subject's row has the value, sound.
+    /// The event that gave the value is lost; the subject's row may have the value, sound.
     Lost(OtherCopy),
-    /// The row's text fails its hash; whether the journal's is sound.
+    /// The row's text fails its hash; the journal's may be sound.
     LastValue(OtherCopy),
-    /// The row is not what the journal says it is, and the journal is sound.
+    /// The row differs from the journal's account of it, and the journal is sound.
     Row,
     /// There is no row, and the journal knows the subject.
     Missing,
-    /// These columns, by which it is found, are not what its document says.
+    /// These columns, by which the subject is found, differ from its document.
     Columns(Vec<&'static str>),
-    /// The columns by which it is found fail their checksum, and its document says nothing against them.
+    /// The columns by which the subject is found fail their checksum, and its document says nothing against them.
     Sum,
     /// Both copies match their own hash, and differ.
     Conflict,
-    /// It matches its hash and is no document of its kind.
+    /// The value matches its hash and is no document of its kind.
     Unreadable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherCopy {
     Sound,
-    /// It is damaged too, or is another value.
+    /// The other copy is damaged too, or is another value.
     None,
 }
 

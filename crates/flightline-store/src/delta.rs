@@ -1,6 +1,7 @@
-//! How a value differs from an earlier one of its subject. A delta says which parts of the earlier text the new one is made of and what is
-//! new between them: `[[1,120],"halfway",[128,40]]` is 120 characters from the first on, a word, and 40 characters from the 128th on.
-//! It is JSON, and counts characters from one, so that SQL can put the text together as well: the view `event_text` does.
+//! Makes and applies deltas between a value and an earlier one of its subject. A delta lists the parts of the earlier text
+//! that the new text keeps, and the new text between them: `[[1,120],"halfway",[128,40]]` is 120 characters from the first
+//! on, a word, and 40 characters from the 128th on. A delta is JSON, and counts characters from one, so that SQL can put
+//! the text together as well: the view `event_text` does.
 //!
 //! Every delta is against a whole value, never against another delta: a value takes two rows to read, and one that is thinned or damaged
 //! takes no other with it, unless it is the whole one.
@@ -13,15 +14,15 @@ use std::sync::Arc;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// After so many values of a subject that are deltas, one is kept whole.
+/// The number of deltas of a subject after which a value is kept whole.
 pub(crate) const DELTAS: u64 = 15;
 
-/// A shorter part is not worth being pointed at.
+/// The length in bytes below which a part is not worth a reference.
 const SHORTEST: usize = 16;
-/// No value is longer: what says so was damaged.
+/// The most bytes of a value: a delta that makes a longer one was damaged.
 const LONGEST: usize = 1024 * 1024;
 
-/// A whole value in the journal, against which the next values of its subject are told.
+/// A whole value in the journal, which is the base of the next deltas of its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) rev: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// The delta that gives `text`; nothing when that has to be kept whole.
+    /// Returns the delta that gives `text`, or none when `text` has to be kept whole.
     pub(crate) fn delta(&self, text: &str) -> Option<String> {
         match self.deltas < DELTAS {
             true => between(&self.text, text),
@@ -42,12 +43,12 @@ impl Base {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 enum Part<'a> {
-    /// From which character of the base on, counted from one, and how many.
+    /// The first character of the part in the base, counted from one, and the number of characters.
     Copy(usize, usize),
     New(Cow<'a, str>),
 }
 
-/// By what stands there: serde's own way for such types keeps a copy of everything it has read, to try again.
+/// Reads a part by its JSON type. Serde's own way for such types keeps a copy of everything it has read, to try again.
 impl<'de: 'a, 'a> Deserialize<'de> for Part<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PartVisitor)
@@ -84,13 +85,13 @@ impl<'de> Visitor<'de> for PartVisitor {
     }
 }
 
-/// A piece of the new text: where it stands there, and, when the base has it, too, where it begins there. In bytes.
+/// A piece of the new text: its place there, and, when the base has it too, its beginning there. In bytes.
 struct Piece {
     at: Range<usize>,
     from: Option<usize>,
 }
 
-/// The delta that makes `text` out of `base`; nothing when it is not much shorter.
+/// Returns the delta that makes `text` out of `base`, or none when it is not much shorter.
 fn between(base: &str, text: &str) -> Option<String> {
     let parts: Vec<Part<'_>> = pieces(base, text)
         .into_iter()
@@ -105,7 +106,7 @@ fn between(base: &str, text: &str) -> Option<String> {
     (short && apply(base, &delta).as_deref() == Some(text)).then_some(delta)
 }
 
-/// The text that a delta makes out of `base`; nothing when it is none, or not as it was written.
+/// Returns the text that a delta makes out of `base`, or none when it is no delta, or not as it was written.
 pub(crate) fn apply(base: &str, delta: &str) -> Option<String> {
     let parts: Vec<Part<'_>> = serde_json::from_str(delta).ok()?;
     // Two deltas that are read alike and written differently are not the same: nothing that is stored goes unseen.
@@ -125,7 +126,7 @@ pub(crate) fn apply(base: &str, delta: &str) -> Option<String> {
     Some(text)
 }
 
-/// So many characters of a text, from one of them on.
+/// Returns `count` characters of a text, from the character `first` on.
 fn copied(base: &str, first: usize, count: usize) -> Option<&str> {
     let first = first.checked_sub(1)?;
     if base.is_ascii() {
@@ -136,7 +137,7 @@ fn copied(base: &str, first: usize, count: usize) -> Option<&str> {
     rest.get(..offset(rest, count)?)
 }
 
-/// Where a character of a text begins; the end, when it is the one after the last.
+/// Returns the byte at which a character of a text begins; the end, for the character after the last.
 fn offset(text: &str, character: usize) -> Option<usize> {
     let ends = std::iter::once(text.len());
     let begins = text.char_indices().map(|(at, _)| at);
@@ -150,7 +151,8 @@ fn length(text: &str) -> usize {
     }
 }
 
-/// What `text` is made of, in order: fields that `base` has as they are, and of others the common beginnings and ends.
+/// Splits `text` into pieces, in order: fields that `base` has as they are, and of other fields the common beginnings and
+/// ends.
 fn pieces(base: &str, text: &str) -> Vec<Piece> {
     let known = fields(base);
     let mut pieces = Vec::new();
@@ -167,7 +169,7 @@ fn pieces(base: &str, text: &str) -> Vec<Piece> {
     without_crumbs(pieces)
 }
 
-/// What a field has in common with that of the same name, at its beginning and at its end.
+/// Finds the beginning and the end that a field has in common with the base's field of that name.
 fn compare(
     base: &str,
     field: &Range<usize>,
@@ -195,7 +197,7 @@ fn compare(
     add(pieces, at.end - tail..at.end, Some(field.end - tail));
 }
 
-/// Adds a piece, to the one before it where it goes on from that.
+/// Adds a piece, or joins it to the one before when it continues that.
 fn add(pieces: &mut Vec<Piece>, at: Range<usize>, from: Option<usize>) {
     if at.is_empty() {
         return;
@@ -214,7 +216,7 @@ fn add(pieces: &mut Vec<Piece>, at: Range<usize>, from: Option<usize>) {
     pieces.push(Piece { at, from });
 }
 
-/// The pieces, with those that are too short to be pointed at written out.
+/// Writes out the pieces that are too short for a reference.
 fn without_crumbs(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut whole = Vec::with_capacity(pieces.len());
     for Piece { at, from } in pieces {
@@ -224,7 +226,7 @@ fn without_crumbs(pieces: Vec<Piece>) -> Vec<Piece> {
     whole
 }
 
-/// The fields of a JSON object, each with what stands before it, and what closes it; of any other text, all of it.
+/// Splits a JSON object into its fields, each with the text before it, and the closing text; any other text is one piece.
 fn fields(text: &str) -> Vec<Range<usize>> {
     let (mut fields, mut begin, mut depth) = (Vec::new(), 0, 0_usize);
     let (mut quoted, mut escaped) = (false, false);
@@ -338,8 +340,8 @@ mod tests {
         assert_eq!(base.delta(&text), None);
     }
 
-    /// Any text comes back as it was: other orders of fields, fields that came or went, letters of several bytes, escapes, and what is
-    /// no JSON at all.
+    /// Every text comes back as it was: other orders of fields, fields that came or went, letters of several bytes,
+    /// escapes, and texts that are not JSON.
     #[test]
     fn every_text_comes_back_exactly() {
         let words = [

@@ -1,5 +1,5 @@
-//! The two engines. A driver knows how to begin, run and end a transaction, and what its engine's
-//! errors mean; it knows nothing of the stored documents.
+//! The two engines. A driver begins, runs and ends transactions, and classifies its engine's errors; it knows nothing of
+//! the stored documents.
 
 pub(crate) mod postgres;
 pub(crate) mod queue;
@@ -20,18 +20,18 @@ pub(crate) const SCHEMA_VERSION: i64 = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// It survives a power cut.
+    /// The write survives a power cut.
     Full,
-    /// It survives the end of every process; a power cut may take it. For heartbeats only.
+    /// The write survives the end of every process; a power cut may take it. For heartbeats only.
     Pulse,
 }
 
 /// A place in a transaction to come back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
-    /// Before something that is tried, within one request.
+    /// The place before an attempt within one request.
     Attempt,
-    /// Before one of those who share a commit.
+    /// The place before a write that shares its commit with others.
     Member,
 }
 
@@ -58,41 +58,42 @@ impl Anchor {
     }
 }
 
-/// How much room a store takes, in bytes.
+/// The room that a store takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceUsed {
     /// The database: its file, or the server's tables and indexes, which all projects in it share.
     pub database: u64,
     /// The log beside it that is not folded into it yet.
     pub log: u64,
-    /// How much of the database is free and will be used again. A server keeps that to itself.
+    /// The part of the database that is free and will be used again. A server keeps that to itself.
     pub free: Option<u64>,
 }
 
-/// How the disk stands on which a store is, as far as it is ours to know.
+/// The state of the store's disk, as far as it is ours to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// How many bytes are left for us.
+    /// The number of bytes that are left for this store.
     pub free: u64,
-    /// Whether only what ends trouble is written any more.
+    /// True when only writes that end trouble are still accepted.
     pub is_full: bool,
-    /// How large the log beside the database is.
+    /// The size of the log beside the database in bytes.
     pub log: u64,
 }
 
 impl DiskSpace {
-    /// A log of this size is not folded into the database any more: a process still reads an older snapshot.
+    /// The size from which on a log counts as stuck: it is not folded into the database, because a process still reads an
+    /// older snapshot.
     pub const LONG_LOG: u64 = 64 * 1024 * 1024;
 }
 
-/// What became of free space.
+/// The outcome of giving free space back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compaction {
-    /// It is too little to be worth the work, and will be used again.
+    /// The free space is too little to be worth the work, and will be used again.
     NotWorthIt,
-    /// The file system has so many bytes back.
+    /// The file system has this many bytes back.
     Returned(u64),
-    /// It would be worth it, but not now.
+    /// Giving space back would be worth it, but not now, for this reason.
     Later(&'static str),
     ByServer,
 }
@@ -108,7 +109,8 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// What of it is not in the database. Histories that follow one another have ever higher revisions.
+    /// The acknowledged revisions that are not in the database. Histories that follow one another have ever higher
+    /// revisions.
     pub(crate) fn lost_since(&self, project: &ProjectRow) -> Option<Loss> {
         (self.project == project.id && self.rev > project.rev).then_some(Loss::Tail {
             from: project.rev + 1,
@@ -117,26 +119,26 @@ impl Acknowledged {
     }
 }
 
-/// A project's row as a write finds it that holds nothing.
+/// A project's row as it is found by a write that does not hold it.
 pub(crate) struct Footing {
-    /// As [`Driver::take_project`] gives it.
+    /// The row as [`Driver::take_project`] gives it.
     pub(crate) row: Row,
     pub(crate) now: Time,
 }
 
-/// What became of a write that held nothing.
+/// The outcome of a write that did not hold the project's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Landing {
-    /// It is made, and durable.
+    /// The write is made, and durable.
     Made,
-    /// Another process wrote to the project meanwhile: nothing was written, and all of it has to be decided again.
+    /// Another process wrote to the project meanwhile: nothing was written, and the whole write has to be decided again.
     Overtaken,
-    /// It does not fit into one statement. The project is held from now on, and the write goes on as one that held it from its
-    /// beginning: no other process wrote meanwhile.
+    /// The write does not fit into one statement. The project is held from now on, and the write goes on as one that held
+    /// it from its beginning: no other process wrote meanwhile.
     Held,
 }
 
-/// The table that a statement writes to; nothing when it is not known, which concerns all tables.
+/// Returns the table that a statement writes to; empty when it is not known, which concerns all tables.
 pub(crate) fn written_table(sql: &str) -> &str {
     let rest = ["INSERT INTO ", "UPDATE ", "DELETE FROM "]
         .iter()
@@ -153,35 +155,37 @@ pub(crate) trait Driver: Send {
     fn begin_write(&mut self, durability: Durability, patience: Duration)
     -> Result<(), StoreError>;
 
-    /// Begins a write that holds nothing. What it asks for is answered by the state at that moment; its writes wait, and
-    /// [`Driver::land`] makes all of it at once, if no process wrote to the project since the row was found that is returned here. As soon
-    /// as it needs more than that, it holds the project's row, or fails with [`StoreError::Collision`] where that is another by now.
-    /// `None` where a write holds the project from its beginning.
+    /// Begins a write that does not hold the project's row. Its questions are answered by the state at that moment; its
+    /// writes wait, and [`Driver::land`] makes all of them at once, if no process wrote to the project since the returned
+    /// row was found. As soon as the write needs more than that, it holds the row, or fails with [`StoreError::Collision`]
+    /// where the row has changed by then. `None` where a write holds the project from its beginning.
     fn begin_ahead(&mut self, _project: &str) -> Result<Option<Footing>, StoreError> {
         Ok(None)
     }
 
-    /// Whether the write under way holds nothing.
+    /// Returns true when the write under way does not hold the project's row.
     fn is_ahead(&self) -> bool {
         false
     }
 
-    /// Whether something waits that a question could only see if the project were held.
+    /// Returns true when a waiting write could be seen by a question only if the project were held.
     fn is_blind(&self) -> bool {
         false
     }
 
-    /// Has a write that holds nothing hold the project's row. [`StoreError::Collision`] when another process wrote meanwhile.
+    /// Has a write that does not hold the project's row hold it. [`StoreError::Collision`] when another process wrote
+    /// meanwhile.
     fn hold(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Whether another process wrote to the project while the last write that held nothing was under way.
+    /// Returns true when another process wrote to the project while the last write that did not hold it was under way.
     fn was_overtaken(&self) -> bool {
         false
     }
 
-    /// Ends a write that holds nothing: `advance` writes the project's row, and so many events must have been added.
+    /// Ends a write that does not hold the project's row: `advance` writes the row, and this many events must have been
+    /// added.
     fn land(
         &mut self,
         _advance: &'static str,
@@ -194,12 +198,12 @@ pub(crate) trait Driver: Send {
     /// Reads the project's row; in a write, holds it until the end.
     fn take_project(&mut self, project: &str, hold: bool) -> Result<Option<Row>, StoreError>;
 
-    /// Runs a statement; says how many rows it changed.
+    /// Runs a statement, and returns how many rows it changed.
     fn execute(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<u64, StoreError>;
 
     fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, StoreError>;
 
-    /// Runs a query for rows that this write has not touched: what waits to be written cannot concern it.
+    /// Runs a query for rows that this write has not touched: waiting writes cannot concern it.
     fn query_untouched(
         &mut self,
         sql: &'static str,
@@ -234,7 +238,7 @@ pub(crate) trait Driver: Send {
         Ok(self.execute(sql, &params)? == 1)
     }
 
-    /// Whether an update that gives a row the keys it has leaves the indexes alone by itself.
+    /// Returns true when an update that gives a row the keys it has leaves the indexes alone by itself.
     fn compares_keys(&self) -> bool {
         false
     }
@@ -244,7 +248,8 @@ pub(crate) trait Driver: Send {
         Ok(None)
     }
 
-    /// Whether a question costs next to nothing now. To a server it is a round trip, and the waiting writes would be sent before it.
+    /// Returns true when a question costs next to nothing now. To a server it is a round trip, and the waiting writes
+    /// would be sent before it.
     fn is_near(&self) -> bool {
         true
     }
@@ -264,12 +269,12 @@ pub(crate) trait Driver: Send {
     /// whole transaction is gone.
     fn roll_back_to(&mut self, anchor: Anchor) -> Result<(), StoreError>;
 
-    /// Whether the transaction can go on: it is still there, and no statement of it has failed since the
-    /// last place that was come back to.
+    /// Returns true when the transaction can go on: it is still there, and no statement of it has failed since the last
+    /// place that was come back to.
     fn is_sound(&self) -> bool;
 
-    /// Which database it is, and in which of its lives, as far as it says so: another when a replica took its place, or
-    /// another cluster. Known in a write. A file has one life.
+    /// The identity of the database and of its present life, as far as it says so: another one when a replica took its
+    /// place, or another cluster. Known in a write. A file has one life.
     fn timeline(&self) -> Option<u64> {
         None
     }
@@ -287,36 +292,37 @@ pub(crate) trait Driver: Send {
     /// The engine's own clock, when it has one that all its clients share.
     fn server_time(&mut self) -> Result<Option<Time>, StoreError>;
 
-    /// What the engine itself says about the soundness of its files: nothing when all is well.
+    /// The engine's own findings about the soundness of its files; empty when all is well.
     fn integrity(&mut self) -> Result<Vec<String>, StoreError>;
 
-    /// Which tables, indexes and views are not as the schema has them: nothing when all is well.
+    /// The tables, indexes and views that are not as the schema has them; empty when all is well.
     fn schema_troubles(&mut self) -> Result<Vec<String>, StoreError>;
 
-    /// Makes the indexes and views anew that are missing. Says which.
+    /// Makes the missing indexes and views anew, and returns their names.
     fn mend_schema(&mut self, patience: Duration) -> Result<Vec<String>, StoreError>;
 
-    /// The last revision of a project that was acknowledged, where that is kept; or why it cannot be read.
+    /// The last revision of a project that was acknowledged, where that is kept; or the reason for which it cannot be
+    /// read.
     fn acknowledged(&mut self, _project: &str) -> Result<Option<Acknowledged>, String> {
         Ok(None)
     }
 
-    /// Keeps it. Whether or not that succeeds, committed writes stand.
+    /// Keeps the last acknowledged revision. Committed writes stand even when that fails.
     fn acknowledge(&mut self, _last: &Acknowledged) {}
 
     fn space(&mut self) -> Result<SpaceUsed, StoreError>;
 
-    /// How the disk stands. A server keeps that to itself.
+    /// The state of the disk. A server keeps that to itself.
     fn disk(&mut self) -> Result<Option<DiskSpace>, StoreError> {
         Ok(None)
     }
 
-    /// Makes sure that some room is kept for what ends trouble; [`StoreError::Full`] when there is none left for it.
+    /// Makes sure that room is reserved for writes that end trouble; [`StoreError::Full`] when there is none left for it.
     fn keep_reserve(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Gives that room up. Says whether there was some.
+    /// Gives the reserved room up. Returns true when there was some.
     fn spend_reserve(&mut self) -> bool {
         false
     }
@@ -326,8 +332,8 @@ pub(crate) trait Driver: Send {
     /// fails, the store is as it was.
     fn compact(&mut self, loose: u64, most: u64) -> Result<Compaction, StoreError>;
 
-    /// Folds the log beside the database into it, as far as no process has to wait; with `truncate` takes its space
-    /// back, too, if no process reads or writes. Returns how large it is afterwards.
+    /// Folds the log beside the database into it, as far as no process has to wait; with `truncate` takes its space back,
+    /// too, if no process reads or writes. Returns the log's size afterwards.
     fn fold_log(&mut self, truncate: bool) -> Result<u64, StoreError>;
 
     /// The settings of a database server with which a power cut can lose acknowledged writes.
@@ -336,16 +342,16 @@ pub(crate) trait Driver: Send {
     /// The names of tables and their columns, for the test that compares the two schemas.
     fn columns(&mut self) -> Result<Vec<(String, String)>, StoreError>;
 
-    /// How every table, index and view was defined, where that can be damaged by itself.
+    /// The definitions of all tables, indexes and views, where these can be damaged by themselves.
     fn definitions(&mut self) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
 
     fn prepare(&mut self, sql: &'static str) -> Result<(), StoreError>;
 
-    /// How many statements this connection has run; of PostgreSQL, how many round trips it has made to the server.
+    /// The number of statements that this connection has run; of PostgreSQL, the number of round trips to the server.
     fn statements(&self) -> u64;
 
-    /// What it is called: `sqlite` or `postgres`.
+    /// The name of the engine: `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a store, sorted by what its caller can do about it.
+//! The errors of a store, sorted by what a caller can do about each.
 
 use flightline_core::{Code, Refusal, Time};
 
@@ -23,16 +23,18 @@ pub enum StoreError {
         "the store has schema version {found}, and this version of `fleet` knows {known} at most"
     )]
     Newer { found: i64, known: i64 },
-    /// It is something else.
+    /// The folder or file holds something else than a store.
     #[error("{0} is not a Flightline store")]
     NotOurs(String),
+    /// A file of the store belongs to another user.
     #[error("{0}")]
     OfAnother(String),
+    /// A rollback journal lies beside the database.
     #[error(
         "{0} would overwrite the store: SQLite plays such a file back, and no store of `fleet` has one"
     )]
     Rollback(String),
-    /// The user did not trust it on this machine: it is read, and never obeyed.
+    /// The user did not trust the store on this machine: it is read, and never obeyed.
     #[error(
         "this fleet is not trusted on this machine, so nothing in it is changed or takes effect"
     )]
@@ -43,7 +45,7 @@ pub enum StoreError {
     Thinned {
         subject: String,
         rev: u64,
-        /// The checkpoints just before and just after it, whose values are kept.
+        /// The checkpoints just before and just after the revision, whose values are kept.
         nearest: Vec<String>,
     },
     /// The connection or the disk failed while the commit was under way.
@@ -72,7 +74,7 @@ pub enum StoreError {
     /// The location makes no sense or is not allowed.
     #[error("{0}")]
     Location(String),
-    /// Anything else the engine or the file system said.
+    /// Any other error of the engine or the file system.
     #[error("{act}: {cause}")]
     Engine { act: &'static str, cause: String },
 }

@@ -27,7 +27,7 @@ pub struct Notable {
     pub rev: u64,
     pub kind: String,
     pub data: Json,
-    /// How large the value is that it carries.
+    /// The size in bytes of the event's value.
     pub bytes: u64,
 }
 
@@ -55,7 +55,7 @@ impl Tx<'_> {
         counted(&self.driver.query(MISSIONS, params![project])?)
     }
 
-    /// How many checkpoints have a copy in a file, wait for one, or could not get one.
+    /// The numbers of checkpoints that have a copy in a file, wait for one, or could not get one.
     pub fn backups_by_state(&mut self) -> Result<Vec<(String, u64)>, StoreError> {
         let project = self.project.id.as_str();
         counted(&self.driver.query(BACKUPS, params![project])?)

@@ -1,4 +1,4 @@
-//! Where Flightline keeps its state.
+//! Keeps Flightline's state.
 //!
 //! A store is a journal of events and the last value of each subject, on SQLite or PostgreSQL. One SQL text serves both
 //! engines; their differences are in two small drivers. This is the only crate with SQL in it: no other can name a

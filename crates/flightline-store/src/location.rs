@@ -1,4 +1,4 @@
-//! Where a store is: a folder for SQLite, or a PostgreSQL URL.
+//! The location of a store: a folder for SQLite, or a PostgreSQL URL.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ impl Location {
         }
     }
 
-    /// How many bytes its disk has left for us; nothing where that is not ours to know.
+    /// The number of bytes that the store's disk has left; none where that is not ours to know.
     #[must_use]
     pub fn room(&self) -> Option<u64> {
         match self {

@@ -1,4 +1,4 @@
-//! Lost or unreadable parts of a store that were left out of an answer: reported, never silently.
+//! Lost or unreadable parts of a store that were left out of an answer: they are always reported.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// What can be done about it.
+    /// The remedy for the loss.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl fmt::Display for Loss {
 }
 
 impl Tx<'_> {
-    /// The losses that this transaction came upon. The caller that takes them reports them.
+    /// Takes the losses that this transaction found. The caller that takes them reports them.
     pub fn take_losses(&mut self) -> Vec<Loss> {
         std::mem::take(&mut self.losses)
     }

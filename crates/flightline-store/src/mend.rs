@@ -1,6 +1,6 @@
-//! Every value is kept twice: in the journal, and as the last value of its subject. Where one copy fails
-//! its hash the other one serves, which is said, and can mend it. Mending puts back exactly the text
-//! that a stored hash names, so it changes nothing that ever happened; it has an event of its own.
+//! Mends values. Every value is kept twice: in the journal, and as the last value of its subject. Where one copy fails its
+//! hash, the other one is used, which is reported, and can mend it. Mending puts back exactly the text that a stored hash
+//! names, so it changes nothing that ever happened; it has an event of its own.
 
 use std::fmt;
 
@@ -39,14 +39,14 @@ statements! {
                 born = excluded.born, rev = excluded.rev, at = excluded.at, sha = excluded.sha, doc = excluded.doc, gone = excluded.gone, sum = excluded.sum";
 }
 
-/// What an event that stands in the place of a lost one says of itself: the seal of the lost one.
+/// The field in which an event that stands in the place of a lost one holds the seal of the lost one.
 pub(crate) const IN_PLACE_OF: &str = "in_place_of";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CopyLocation {
     Journal,
     LastValue,
-    /// In the columns by which its subject is found and listed.
+    /// The copy in the columns by which the subject is found and listed.
     Columns,
 }
 
@@ -82,20 +82,20 @@ impl fmt::Display for Damage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mended {
     Sound,
-    /// It was damaged or lost, and is sound now.
+    /// The copy was damaged or lost, and is sound now.
     Healed,
     /// Nothing was changed: the offered text does not fit the stored hash.
     Refused,
 }
 
 impl Tx<'_> {
-    /// The values of which one copy was found damaged in this transaction. The caller that takes them reports them.
+    /// Takes the values of which one copy was found damaged in this transaction. The caller that takes them reports them.
     pub fn take_noticed(&mut self) -> Vec<Damage> {
         std::mem::take(&mut self.noticed)
     }
 
-    /// Every change of a subject, oldest first, as the journal tells it. An event that is not as it was written tells
-    /// nothing; the texts are unchecked.
+    /// Returns every change of a subject, oldest first, from the journal. An event that is not as it was written counts
+    /// for nothing; the texts are unchecked.
     pub fn told(&mut self, kind: Kind, id: &str) -> Result<Vec<JournalChange>, StoreError> {
         let project = self.project.id.as_str();
         let params = params![project, kind.as_str(), id];
@@ -104,7 +104,7 @@ impl Tx<'_> {
         intact.map(JournalChange::read).collect()
     }
 
-    /// Whether a subject has a row, also when it is gone.
+    /// Returns true when a subject has a row, also when it is gone.
     pub fn has_row(&mut self, kind: Kind, id: &str) -> Result<bool, StoreError> {
         let project = self.project.id.as_str();
         let rows = self
@@ -138,7 +138,7 @@ impl Tx<'_> {
         Ok(damaged)
     }
 
-    /// The value, from its subject's row when the journal's text fails its hash.
+    /// Returns the value, from its subject's row when the journal's text fails its hash.
     pub(crate) fn sound_value(&mut self, value: StoredEvent) -> Result<StoredEvent, StoreError> {
         if sha256_hex(&value.text) == value.sha {
             return Ok(value);
@@ -155,7 +155,7 @@ impl Tx<'_> {
         }
     }
 
-    /// The text of a subject's last value, from the journal when the row's own fails its hash.
+    /// Returns the text of a subject's last value, from the journal when the row's own fails its hash.
     pub(crate) fn sound_text(
         &mut self,
         kind: Kind,
@@ -176,7 +176,8 @@ impl Tx<'_> {
         }
     }
 
-    /// The subjects that fit, oldest first. One whose columns are not as they were written is told by its document.
+    /// Returns the subjects that fit, oldest first. A subject whose columns are not as they were written is read from its
+    /// document.
     pub(crate) fn sound_rows(
         &mut self,
         kind: Kind,
@@ -186,7 +187,7 @@ impl Tx<'_> {
         self.mended_rows(kind, rows)
     }
 
-    /// These rows; where the columns of one are damaged, as its document has them.
+    /// Returns these rows; where the columns of one are damaged, with the values of its document.
     pub(crate) fn mended_rows(
         &mut self,
         kind: Kind,
@@ -278,8 +279,8 @@ impl Tx<'_> {
         }
     }
 
-    /// Mends what the journal says at a revision by a copy of it from elsewhere: only where the stored text fails its
-    /// hash and the copy is exactly what either of the two names. A sound value is never written over.
+    /// Mends the journal's text at a revision by a copy of it from elsewhere: only where the stored text fails its hash
+    /// and the copy is exactly the one that either hash names. A sound value is never written over.
     pub fn mend_value(&mut self, copy: &StoredEvent, from: &str) -> Result<Mended, StoreError> {
         if sha256_hex(&copy.text) != copy.sha {
             return Ok(Mended::Refused);
@@ -372,7 +373,7 @@ impl Tx<'_> {
         Ok(Mended::Healed)
     }
 
-    /// Writes a subject's row anew from what the journal says of it.
+    /// Writes a subject's row anew from the journal.
     pub fn mend_row(&mut self, kind: Kind, id: &str) -> Result<Mended, StoreError> {
         let (project, changes) = (self.project.id.clone(), self.told(kind, id)?);
         let value = changes.iter().rfind(|told| told.change == Change::Set);
@@ -431,8 +432,8 @@ impl Tx<'_> {
         Ok(Mended::Healed)
     }
 
-    /// Gives the columns by which a subject is found their checksum anew: from what the journal says of it, or, where that
-    /// was thinned away, as they are.
+    /// Computes the checksum of the columns by which a subject is found anew: from the journal's value, or, where that was
+    /// thinned away, from the columns as they are.
     pub fn mend_sum(&mut self, kind: Kind, id: &str) -> Result<Mended, StoreError> {
         if self.mend_row(kind, id)? == Mended::Healed {
             return Ok(Mended::Healed);
@@ -563,7 +564,7 @@ pub struct JournalChange {
 }
 
 impl JournalChange {
-    /// Whether it gave a value, and the text matches its hash.
+    /// Returns true when the change gave a value, and the text matches its hash.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.change == Change::Set && sha256_hex(&self.text) == self.sha

@@ -1,6 +1,6 @@
-//! Mending events. Nothing else holds what an event says, but its seal knows it: whatever is put in the place of a damaged
-//! byte is right when the seal fits, and nothing else fits. What cannot be found that way is set aside, by an event of its
-//! own: from then on it is known, and told as such.
+//! Mends events. No other copy of an event exists, but its seal proves a repair: whatever is put in the place of a damaged
+//! byte is right when the seal fits, and nothing else fits. Damage that cannot be repaired that way is set aside, by an
+//! event of its own: from then on it is known, and reported as such.
 
 use flightline_core::Kind;
 use flightline_core::event::{Change, EventType};
@@ -29,7 +29,7 @@ statements! {
     DROP_STRAY = "DELETE FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
 }
 
-/// Longer texts are not tried byte by byte: it would take too long.
+/// The length in bytes above which texts are not tried byte by byte: it would take too long.
 const LONGEST: usize = 4096;
 
 impl Tx<'_> {
@@ -81,7 +81,7 @@ impl Tx<'_> {
         Ok(Mended::Healed)
     }
 
-    /// The columns of an event as they were written, and what told them.
+    /// Finds the columns of an event as they were written, and the source that proved them.
     fn as_written(
         &mut self,
         row: &Row,
@@ -128,7 +128,7 @@ impl Tx<'_> {
         })
     }
 
-    /// Says that something is damaged and cannot be mended: from now on it is known.
+    /// Records that a damage cannot be mended: from now on it is known.
     pub fn set_aside(&mut self, trouble: &JournalFault) -> Result<(), StoreError> {
         if let Some(cache) = &mut self.cache {
             cache.forget_events();
@@ -159,7 +159,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Removes a row of no kind that there is, or that no event made: what it was the journal knows.
+    /// Removes a row of an unknown kind, or that no event made: the journal knows its former value.
     pub fn drop_stray(&mut self, kind: &str, id: &str) -> Result<(), StoreError> {
         let project = self.project.id.clone();
         self.driver
@@ -178,7 +178,7 @@ fn first(
     rows.first().map(|row| row.text(0)).transpose()
 }
 
-/// The columns with which the seal fits, when they differ from these in one byte of one column.
+/// Finds the columns with which the seal fits, when they differ from these in one byte of one column.
 fn one_place(mut columns: Vec<SqlValue>, prev: &str, own: &str) -> Option<Vec<SqlValue>> {
     for at in seal::REV..=seal::SHA {
         if at == seal::AFTER {
@@ -220,8 +220,8 @@ fn one_place(mut columns: Vec<SqlValue>, prev: &str, own: &str) -> Option<Vec<Sq
     None
 }
 
-/// Every text that has another byte in one place; one that is no text any more has a character in its place that stands for
-/// that byte.
+/// Lists every text that has another byte in one place. A text that is no UTF-8 any more has a character in its place that
+/// stands for that byte.
 fn one_byte_off(text: &str) -> impl Iterator<Item = String> + '_ {
     let whole = text
         .char_indices()

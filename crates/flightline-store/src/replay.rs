@@ -1,5 +1,5 @@
-//! Reading the journal of a mission in pages, forwards and back, with the values that events gave. What
-//! belongs to it is what a checkpoint of it names: its own subjects, all agents, and locks of no mission.
+//! Reads the journal of a mission in pages, forwards and back, with the values that events gave. A mission's part of the
+//! journal is that of its checkpoints: its own subjects, all agents, and locks of no mission.
 
 use flightline_core::checkpoint::section_of;
 use flightline_core::event::{Change, Event};
@@ -41,15 +41,15 @@ pub enum ReplayFrom {
 #[derive(Clone, Debug)]
 pub struct ReplayEvent {
     pub event: Event,
-    /// What the subject was after it; nothing when the event changed nothing that a checkpoint names.
+    /// The state of the subject after the event; none when the event changed nothing that a checkpoint names.
     pub after: Option<Was>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Was {
-    /// It had this value, which was checked against its hash.
+    /// The subject had this value, which was checked against its hash.
     There(StoredEvent),
-    /// It was not there: not yet, or not any more.
+    /// The subject was not there: not yet, or not any more.
     NotThere,
     /// Retention has taken that value.
     Thinned,
@@ -58,7 +58,7 @@ pub enum Was {
 }
 
 impl Tx<'_> {
-    /// Events of a mission, at most so many, from one place in the journal onwards.
+    /// Returns events of a mission, at most `limit`, from one place in the journal onwards.
     pub fn happenings(
         &mut self,
         mission: MissionId,
@@ -143,7 +143,7 @@ impl Tx<'_> {
         }
     }
 
-    /// The first revision of the request that a revision belongs to; nothing when there is no such revision.
+    /// Returns the first revision of the request that a revision belongs to; none when there is no such revision.
     pub fn step_of(&mut self, rev: u64) -> Result<Option<u64>, StoreError> {
         event::step_of(self.driver, &self.project.id, rev)
     }

@@ -14,7 +14,7 @@ use flightline_core::event::{Change, Hasher};
 use crate::error::StoreError;
 use crate::value::{Row, SqlValue};
 
-/// The columns of an event in the order in which they are written: where each is.
+/// The positions of an event's columns, in the order in which they are written.
 pub(crate) const REV: usize = 1;
 pub(crate) const STEP: usize = 2;
 pub(crate) const AT: usize = 3;
@@ -32,12 +32,12 @@ pub(crate) const PREV: usize = 14;
 pub(crate) const SEAL: usize = 15;
 
 const SEAL_BYTES: usize = 16;
-/// And the sum of a row beside the journal.
+/// The number of bytes of the sum of a row beside the journal.
 const SUM_BYTES: usize = 8;
-/// And each part of the sum of a row whose columns change one by one.
+/// The number of bytes of each part of the sum of a row whose columns change one by one.
 const PART_BYTES: usize = 4;
 
-/// The seal of an event whose columns these are, after the one of which `prev` is the seal.
+/// Computes the seal of an event with these columns, after the event with the seal `prev`.
 pub(crate) fn of_event(columns: &[SqlValue], prev: &str) -> String {
     event_hash(columns, prev).beginning(SEAL_BYTES)
 }
@@ -57,7 +57,7 @@ fn event_hash(columns: &[SqlValue], prev: &str) -> Hasher {
     hashed(&bytes)
 }
 
-/// Whether the event in this row is as it was written: by its own seal, after the one that it names.
+/// Returns true when the event in this row is as it was written, by its own seal, after the event that it names.
 pub(crate) fn is_intact(row: &Row) -> bool {
     match (row.0.get(PREV), row.0.get(SEAL)) {
         (Some(SqlValue::Text(prev)), Some(SqlValue::Text(seal))) => {
@@ -71,7 +71,7 @@ pub(crate) fn sum(columns: &[SqlValue]) -> String {
     hash(columns).beginning(SUM_BYTES)
 }
 
-/// Whether `sum` is the sum of these columns.
+/// Returns true when `sum` is the sum of these columns.
 pub(crate) fn is_sum<'a>(sum: &str, columns: impl IntoIterator<Item = &'a SqlValue>) -> bool {
     hash(columns).begins(SUM_BYTES, sum)
 }
@@ -81,7 +81,7 @@ pub(crate) fn part(columns: &[SqlValue]) -> String {
     hash(columns).beginning(PART_BYTES)
 }
 
-/// Whether the last column is the sum of the others.
+/// Returns true when the last column is the sum of the others.
 pub(crate) fn has_its_sum(row: &Row) -> Result<bool, StoreError> {
     match row.0.split_last() {
         Some((SqlValue::Text(found), columns)) => Ok(is_sum(found, columns)),
@@ -98,14 +98,14 @@ fn hash<'a>(columns: impl IntoIterator<Item = &'a SqlValue>) -> Hasher {
     hashed(&bytes)
 }
 
-/// In one piece: a row has a dozen short columns.
+/// Hashes the bytes in one piece: a row has a dozen short columns.
 fn hashed(bytes: &[u8]) -> Hasher {
     let mut hasher = Hasher::default();
     hasher.update(bytes);
     hasher
 }
 
-/// Each value with its type and, where it has one, its length: no two rows are taken for one another.
+/// Appends a value with its type and, where it has one, its length: no two rows are taken for one another.
 fn take(bytes: &mut Vec<u8>, value: &SqlValue) {
     match value {
         SqlValue::Null => bytes.push(b'-'),

@@ -1,4 +1,4 @@
-//! How much a store holds, counted where it lies: no document crosses.
+//! Measures the content of a store, counted in the database: no document is transferred.
 
 use flightline_core::{Kind, MissionId};
 
@@ -24,10 +24,10 @@ statements! {
 pub struct KindSize {
     pub kind: Kind,
     pub live: u64,
-    /// How large their last values are, where they are kept beside the journal.
+    /// The size in bytes of the last values of this kind, where they are kept beside the journal.
     pub live_bytes: u64,
     pub events: u64,
-    /// How many of those carry a value.
+    /// The number of those events that carry a value.
     pub values: u64,
     pub thinned: u64,
     pub value_bytes: u64,
@@ -45,7 +45,7 @@ impl Tx<'_> {
         self.driver.space()
     }
 
-    /// How the disk stands on which the store is, where that is ours to know.
+    /// The state of the store's disk, where that is ours to know.
     pub fn disk(&mut self) -> Result<Option<DiskSpace>, StoreError> {
         self.driver.disk()
     }
@@ -75,7 +75,7 @@ impl Tx<'_> {
         Ok(sizes)
     }
 
-    /// The missions that take the most room in the journal, largest first.
+    /// Returns the missions that take the most room in the journal, largest first.
     pub fn largest_missions(&mut self, limit: u64) -> Result<Vec<MissionSize>, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(BY_MISSION, params![project, limit])?;

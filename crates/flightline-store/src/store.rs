@@ -26,7 +26,7 @@ use crate::tx::{Trace, Tx};
 use crate::write_cache::{DocumentCache, WriteCaches};
 use group::{Ahead, Group};
 
-/// How often a write that collided with another is run again.
+/// The number of attempts at a write that collides with others.
 const ATTEMPTS: u32 = 8;
 
 pub struct Store {
@@ -120,19 +120,18 @@ impl Store {
         })
     }
 
-    /// The modes of files that were wrong on opening, and repaired.
+    /// The files whose modes were wrong on opening, and were repaired.
     #[must_use]
     pub fn repaired(&self) -> &[String] {
         &self.repaired
     }
 
-    /// The values of which transactions found one copy damaged, used the other, and did not say so
-    /// themselves.
+    /// Takes the values of which transactions found one copy damaged, used the other, and did not report that themselves.
     pub fn take_noticed(&mut self) -> Vec<Damage> {
         std::mem::take(&mut self.noticed)
     }
 
-    /// The losses that transactions came upon and did not report themselves.
+    /// Takes the losses that transactions found and did not report themselves.
     pub fn take_losses(&mut self) -> Vec<Loss> {
         std::mem::take(&mut self.losses)
     }
@@ -181,7 +180,7 @@ impl Store {
         self.acknowledged = Some(last);
     }
 
-    /// `sqlite` or `postgres`.
+    /// The name of the engine: `sqlite` or `postgres`.
     #[must_use]
     pub fn engine(&self) -> &'static str {
         self.driver.name()
@@ -197,14 +196,13 @@ impl Store {
         &self.project
     }
 
-    /// Whether the connection is gone for good: whatever is asked of it is refused.
+    /// Returns true when the connection is gone for good: every further call is refused.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.driver.is_closed()
     }
 
-    /// Works on another project in the same store from now on. Whether there is such a one shows when
-    /// something is asked of it.
+    /// Works on another project in the same store from now on. A project that does not exist shows at the first call.
     pub fn enter(&mut self, project: &str) {
         if self.project != project {
             project.clone_into(&mut self.project);
@@ -275,7 +273,7 @@ impl Store {
         self.judged(Durability::Full, f)
     }
 
-    /// Runs `f` and keeps what it wrote, if it succeeds.
+    /// Runs `f` and keeps its writes, if it succeeds.
     fn judged<T, E: From<StoreError> + AsStoreError>(
         &mut self,
         durability: Durability,
@@ -297,7 +295,7 @@ impl Store {
         outcome.unwrap_or_else(|| Err(did_not_run().into()))
     }
 
-    /// Runs `work` and keeps what it wrote; runs it again when it collided with another. Every write goes through this
+    /// Runs `work` and keeps its writes; runs it again when it collided with another write. Every write goes through this
     /// one function.
     fn persist(&mut self, durability: Durability, work: &mut Work<'_>) -> Result<(), StoreError> {
         if self.options.rehearse && durability == Durability::Full {
@@ -313,7 +311,7 @@ impl Store {
         self.attempt(durability, Ending::Commit, work).map(drop)
     }
 
-    /// Runs `f` and drops what it wrote: shows what a write would do.
+    /// Runs `f` and drops its writes: shows what a write would do.
     pub fn rehearse<T, E: From<StoreError>>(
         &mut self,
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
@@ -331,8 +329,8 @@ impl Store {
         outcome.unwrap_or_else(|| Err(did_not_run().into()))
     }
 
-    /// Runs `f`, which notes signs of life and nothing else. What it wrote survives every process, but
-    /// a power cut may take it.
+    /// Runs `f`, which notes signs of life and nothing else. Its writes survive every process, but a power cut may take
+    /// them.
     pub fn pulse<T, E: From<StoreError> + AsStoreError>(
         &mut self,
         f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
@@ -340,8 +338,8 @@ impl Store {
         self.judged(Durability::Pulse, f)
     }
 
-    /// Runs `work` once. What it wrote is kept when that is its verdict and the ending is a commit; an error says that
-    /// the store failed, and nothing was written, unless it is [`StoreError::CommitUnknown`].
+    /// Runs `work` once. Its writes are kept when that is its verdict and the ending is a commit. An error means that the
+    /// store failed, and nothing was written, unless it is [`StoreError::CommitUnknown`].
     fn attempt(
         &mut self,
         durability: Durability,
@@ -377,7 +375,7 @@ impl Store {
         }
     }
 
-    /// Commits, finds out what became of it where that is in doubt, and reads it back.
+    /// Commits, settles a commit that is in doubt, and reads it back.
     fn commit(&mut self, durability: Durability, trace: &Trace) -> Result<(), StoreError> {
         match self.driver.commit() {
             Err(StoreError::CommitUnknown(cause))
@@ -392,7 +390,7 @@ impl Store {
         }
     }
 
-    /// The write cache is as good as the last commit, and no better.
+    /// Brings the write cache to the state of the last commit, or forgets it.
     fn remember(&mut self, committed: bool, project: &ProjectRow) {
         if committed && project.rev > 0 {
             self.acknowledge(project);
@@ -445,7 +443,7 @@ impl Store {
         Ok((verdict, Written { trace, project }))
     }
 
-    /// Reads back what a commit claims to have written, before the caller is told.
+    /// Reads back the events of a commit, before the caller is told.
     fn read_back(&mut self, trace: &Trace) -> Result<(), StoreError> {
         for (first, last) in trace.spans() {
             let found = event::between(self.driver.as_mut(), &self.project, first, last)
@@ -459,14 +457,13 @@ impl Store {
         Ok(())
     }
 
-    /// In test builds: the numbered moments at which this process may end, for files written beside
-    /// the store.
+    /// In test builds, the numbered moments at which this process may end, for files written beside the store.
     #[must_use]
     pub fn steps(&self) -> CrashPoints {
         self.options.steps.clone()
     }
 
-    /// For tests: takes the time and new ids from elsewhere from now on.
+    /// For tests: takes the time and new ids from these sources from now on.
     pub fn use_clock_and_ids(&mut self, clock: Clock, ids: IdSource) {
         self.options.clock = clock;
         self.options.ids = ids;
@@ -498,14 +495,14 @@ enum Ending {
     RollBack,
 }
 
-/// What a transaction is run for. It may run more than once.
+/// The body of a transaction. It may run more than once.
 type Work<'a> = dyn FnMut(&mut Tx<'_>) -> Verdict + 'a;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Keep,
     Drop,
-    /// It is rolled back, and tried again: it collided with another.
+    /// The transaction is rolled back, and tried again: it collided with another.
     Again,
 }
 
@@ -514,12 +511,12 @@ struct Written {
     project: ProjectRow,
 }
 
-/// Nothing that is returned by a transaction that ran.
+/// The error for a transaction whose body did not run.
 fn did_not_run() -> StoreError {
     StoreError::Unreachable("the transaction did not run".to_owned())
 }
 
-/// A connection of its own to the store, and the repairs made on the way.
+/// Opens a further connection to the store, and returns the repairs made on the way.
 fn drive(
     location: &Location,
     options: &OpenOptions,
@@ -548,7 +545,7 @@ fn drive(
     }
 }
 
-/// An error that may be the store's: a write runs again when it says so.
+/// An error that may be the store's: a write runs again when it is a collision.
 pub trait AsStoreError {
     fn as_store_error(&self) -> Option<&StoreError>;
 }

@@ -1,4 +1,4 @@
-//! The tables: SQL text, and rows to types and back.
+//! The tables: their SQL, and the conversion of rows to types and back.
 
 pub(crate) mod backup;
 pub(crate) mod event;

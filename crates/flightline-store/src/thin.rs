@@ -1,6 +1,6 @@
-//! Thinning of values that later ones have replaced. Only their text goes; the event and its hash stay, and the last value
-//! of a subject always does. The text of a whole value against which others are told stays until the last of them is
-//! thinned, and is shown to no reader.
+//! Thins values that later ones have replaced. Only their text goes; the event and its hash stay, and the last value of a
+//! subject always does. The text of a whole value that is the base of deltas stays until the last of them is thinned, and
+//! is shown to no reader.
 
 use std::collections::BTreeSet;
 
@@ -62,8 +62,8 @@ impl Tx<'_> {
         rows.iter().map(superseded).collect()
     }
 
-    /// Takes the text of the values at these revisions, and of the subjects that ended with them. A value
-    /// that no later one has replaced stays. Says how many went.
+    /// Takes the text of the values at these revisions, and of the subjects that ended with them. A value that no later
+    /// one has replaced stays. Returns how many went.
     pub fn thin(&mut self, revs: &[u64]) -> Result<u64, StoreError> {
         let mut thinned = 0;
         let mut texts: BTreeSet<u64> = revs.iter().copied().collect();
@@ -87,7 +87,7 @@ impl Tx<'_> {
         Ok(thinned)
     }
 
-    /// The project and so many revisions, as a statement names them; the last one fills the rest.
+    /// The parameters of a statement: the project and the revisions; the last revision fills the rest.
     fn named(&self, revs: &[u64]) -> Vec<SqlValue> {
         let last = revs.last().copied().unwrap_or_default();
         let all = revs.iter().copied().chain(std::iter::repeat(last));

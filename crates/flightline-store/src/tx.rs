@@ -42,11 +42,11 @@ pub struct Tx<'a> {
     pub(crate) driver: &'a mut dyn Driver,
     pub(crate) project: ProjectRow,
     pub(crate) ids: IdSource,
-    /// Those that were drawn in this transaction: nothing had one of them before.
+    /// The ids that were drawn in this transaction: no earlier subject had one of them.
     pub(crate) drawn: RefCell<Vec<Uuid>>,
     pub(crate) clock: Clock,
     pub(crate) now: Time,
-    /// When the things happened that are being told of, where that was before now.
+    /// The time at which the reported events happened, where that was before now.
     pub(crate) happened: Option<Time>,
     pub(crate) actor: Actor,
     /// The first revision this transaction hands out.
@@ -58,9 +58,9 @@ pub struct Tx<'a> {
     pub(crate) losses: Vec<Loss>,
     /// The revisions added to the journal.
     pub(crate) trace: Trace,
-    /// The last values, where they are remembered.
+    /// The cache of last values, where they are remembered.
     pub(crate) cache: Option<&'a mut WriteCache>,
-    /// The documents that were read before, likewise.
+    /// The cache of documents that were read before, likewise.
     pub(crate) seen: Option<&'a mut DocumentCache>,
 }
 
@@ -79,7 +79,7 @@ pub struct Savepoint {
 pub struct Actor {
     /// An agent's name, `user:NAME`, or `flightline`.
     pub name: String,
-    /// The agent's incarnation.
+    /// The agent's epoch.
     pub epoch: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ impl Actor {
     }
 }
 
-/// What an earlier request with the same key left behind.
+/// The record of an earlier request with the same key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Past {
     /// Nothing: the key is new.
@@ -106,15 +106,16 @@ pub enum Past {
 }
 
 impl Tx<'_> {
-    /// The time of this transaction: one moment for all of it. While things of the past are told of, the moment
-    /// they happened at.
+    /// The time of this transaction: one moment for all of it. While events of the past are reported, the moment at which
+    /// they happened.
     #[must_use]
     pub fn now(&self) -> Time {
         self.happened.unwrap_or(self.now)
     }
 
-    /// From now on, events tell of what happened at `at`, never later than now: values get that time, and each event
-    /// says it ([`Event::happened_at`](flightline_core::event::Event::happened_at)). The journal keeps its own. Returns the time set before.
+    /// Dates further events at `at`, never later than now: values get that time, and each event says it
+    /// ([`Event::happened_at`](flightline_core::event::Event::happened_at)). The journal keeps its own time. Returns the
+    /// time set before.
     pub fn happen_at(&mut self, at: Option<Time>) -> Option<Time> {
         let at = at.map(|at| at.min(self.now));
         std::mem::replace(&mut self.happened, at)
@@ -152,7 +153,7 @@ impl Tx<'_> {
         self.project.created_at
     }
 
-    /// How long the machine that this transaction runs on has been running, where that can be known.
+    /// The uptime of the machine that this transaction runs on, where it can be known.
     #[must_use]
     pub fn uptime(&self) -> Option<Uptime> {
         self.clock.uptime()
@@ -169,13 +170,13 @@ impl Tx<'_> {
         self.project.rev + 1
     }
 
-    /// Since when Flightline has been able to notice signs of life.
+    /// The time since which Flightline has been able to notice signs of life.
     #[must_use]
     pub fn awake_since(&self) -> Time {
         self.project.awake_since
     }
 
-    /// From now on, events are by `actor`.
+    /// Sets the actor of further events.
     pub fn act_as(&mut self, actor: Actor) {
         self.actor = actor;
     }
@@ -281,8 +282,8 @@ impl Tx<'_> {
         Ok(rev)
     }
 
-    /// The whole value against which the next one of a subject is told; nothing when that one has to be whole, or to ask would
-    /// cost more than it saves.
+    /// Returns the whole value that the next delta of a subject is based on; none when the next value has to be whole, or
+    /// when asking would cost more than it saves.
     fn base_of(&mut self, kind: Kind, id: &str) -> Result<Option<Base>, StoreError> {
         // Of a checkpoint's text there is no other copy in the store: it depends on no other.
         if kind.is_kept_once() {
@@ -307,7 +308,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Takes a subject away and records the event that did it. Returns the event's revision.
+    /// Removes a subject and records the event that did it. Returns the event's revision.
     pub fn remove<S: Subject>(
         &mut self,
         kind: EventType,
@@ -323,7 +324,7 @@ impl Tx<'_> {
         Ok(rev)
     }
 
-    /// Records that something happened to a subject that did not change it. Returns the event's revision.
+    /// Records an event about a subject that did not change it. Returns the event's revision.
     pub fn note<S: Subject>(
         &mut self,
         kind: EventType,
@@ -370,7 +371,7 @@ impl Tx<'_> {
         Ok(rev)
     }
 
-    /// What an event says besides, with the time of what it tells of.
+    /// Adds to an event's data the time at which it happened.
     fn with_time<'d>(&self, data: &'d Json) -> Cow<'d, Json> {
         let (Some(at), Some(fields)) = (self.happened, data.as_object()) else {
             return Cow::Borrowed(data);
@@ -420,25 +421,25 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// How long this transaction has taken so far.
+    /// The time in milliseconds that this transaction has taken so far.
     #[must_use]
     pub fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// `sqlite` or `postgres`.
+    /// The name of the engine: `sqlite` or `postgres`.
     #[must_use]
     pub fn engine(&self) -> &'static str {
         self.driver.name()
     }
 }
 
-/// The text of a document that is read and written again: a value that is remembered as it was written is the one that a reader finds.
+/// Reads a document and writes it again: a value that is remembered as it was written is the one that a reader finds.
 fn written_again<S: Subject>(doc: &str) -> Option<String> {
     serde_json::to_string(&read_stored::<S>(doc).ok()?).ok()
 }
 
-/// Adds an event to the journal, and to the cache of it. Returns its seal.
+/// Adds an event to the journal, and to its cache. Returns its seal.
 pub(crate) fn tell(
     driver: &mut dyn Driver,
     trace: &mut Trace,

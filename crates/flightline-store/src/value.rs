@@ -1,4 +1,4 @@
-//! What crosses the border to an engine: integers, text, nothing else.
+//! The values that cross the border to an engine: integers, text, nothing else.
 
 use crate::error::StoreError;
 
@@ -40,13 +40,13 @@ impl<T: Into<Self>> From<Option<T>> for SqlValue {
     }
 }
 
-/// Makes a parameter list out of anything that is a value.
+/// Makes a parameter list out of values.
 macro_rules! params {
     ($($value:expr),* $(,)?) => { &[$($crate::value::SqlValue::from($value)),*] };
 }
 pub(crate) use params;
 
-/// Like `params!`, as owned values.
+/// Makes a list of owned values, like `params!`.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { vec![$($crate::value::SqlValue::from($value)),*] };
 }

@@ -1,4 +1,4 @@
-//! Checks of a whole store: what `fleet doctor` and every test of a crash rely on. In parts, each in bounded memory and in
+//! Checks a whole store, for `fleet doctor` and every test of a crash. It works in parts, each in bounded memory and in
 //! time that grows with the store and no faster.
 
 pub(crate) mod fold;
@@ -17,10 +17,10 @@ use crate::error::StoreError;
 use crate::store::Store;
 use crate::table::project::ProjectRow;
 
-/// The check of what rows are found by.
+/// The check of the columns by which rows are found.
 pub const COLUMNS: &str = "search columns match the documents";
 
-/// So many of one kind are told one by one.
+/// The most problems of one kind that are listed one by one.
 const TOLD: usize = 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct CheckFinding {
 }
 
 impl CheckFinding {
-    /// Whether a copy of the store is none worth keeping: not when all damage can be derived from sound data.
+    /// Returns true when a copy of the store should be kept: not when all damage can be derived from sound data.
     pub(crate) fn is_grave(&self) -> bool {
         !self.problems.is_empty() && !matches!(self.check, COLUMNS | "schema")
     }
@@ -45,11 +45,11 @@ pub struct Examination {
     pub troubles: Vec<JournalFault>,
     /// The damage beside the journal.
     pub stale: Vec<Stale>,
-    /// Rows of no kind that there is, or that no event made.
+    /// Rows of an unknown kind, or that no event made.
     pub strays: Vec<(String, String)>,
-    /// Whether indexes or views are missing.
+    /// True when indexes or views are missing.
     pub schema: bool,
-    /// Whether the database is behind the acknowledged writes, or that cannot be read.
+    /// True when the database is behind the acknowledged writes, or those cannot be read.
     pub behind: bool,
     pub parts: Vec<(VerifyPart, Duration)>,
 }
@@ -58,12 +58,12 @@ pub struct Examination {
 pub enum VerifyPart {
     /// The engine's own check of its files.
     Engine,
-    /// Whether tables, indexes and views are there.
+    /// The check that tables, indexes and views are there.
     Schema,
     Journal,
-    /// The subjects, against their events.
+    /// The check of the subjects against their events.
     State,
-    /// The rows beside the journal.
+    /// The check of the rows beside the journal.
     Beside,
 }
 
@@ -79,10 +79,10 @@ impl fmt::Display for VerifyPart {
     }
 }
 
-/// Who wants to know how far an examination is: the part, and how many rows of it were looked at.
+/// A callback for the progress of an examination: the part, and how many rows of it were looked at.
 pub type OnProgress<'a> = &'a mut dyn FnMut(VerifyPart, u64);
 
-/// Tells how far it is, and keeps the times.
+/// Reports the progress, and keeps the times.
 pub(crate) struct VerifyProgress<'a> {
     on_progress: OnProgress<'a>,
     parts: Vec<(VerifyPart, Duration)>,
@@ -105,7 +105,7 @@ pub fn verify(store: &mut Store) -> Result<Vec<CheckFinding>, StoreError> {
     Ok(examine(store, &mut |_, _| {})?.findings)
 }
 
-/// Runs every check on one snapshot of the store, and tells how far it is.
+/// Runs every check on one snapshot of the store, and reports the progress.
 pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examination, StoreError> {
     let mut watch = VerifyProgress {
         on_progress,
@@ -131,7 +131,7 @@ pub fn examine(store: &mut Store, on_progress: OnProgress<'_>) -> Result<Examina
     Ok(examined)
 }
 
-/// The checks of the tables, inside a transaction.
+/// Runs the checks of the tables, inside a transaction.
 pub(crate) fn checks_within(
     driver: &mut dyn Driver,
     project: &str,
@@ -225,7 +225,7 @@ fn checks(
     })
 }
 
-/// Whether the database is behind the acknowledged writes.
+/// Describes how far the database is behind the acknowledged writes; empty when it is not.
 fn behind(project: &ProjectRow, acknowledged: Result<Option<Acknowledged>, String>) -> Vec<String> {
     match acknowledged {
         Ok(Some(last)) => last
@@ -269,7 +269,7 @@ fn finding(check: &'static str, problems: Vec<String>) -> CheckFinding {
     }
 }
 
-/// The first of many, and how many more there are.
+/// Lists the first of many, and how many more there are.
 fn few<T: ToString>(all: &[T]) -> Vec<String> {
     let mut told: Vec<String> = all.iter().take(TOLD).map(ToString::to_string).collect();
     if all.len() > TOLD {

@@ -1,7 +1,7 @@
-//! The last values of a project's subjects, kept in the memory of a process that writes again and again, so that it need
-//! not ask for what it has just written. Only inside a transaction that holds the project's row, and only as
-//! good as that row's revision: what others wrote meanwhile is read first. The journal and the rows stay the truth; whatever is
-//! damaged, large or unusual is asked of them.
+//! Caches the last values of a project's subjects in the memory of a process that writes again and again, so that it need
+//! not ask for its own writes. The cache is used only inside a transaction that holds the project's row, and is only as
+//! good as that row's revision: the writes of others meanwhile are read first. The journal and the rows stay the truth;
+//! values that are damaged, large or unusual are read from them.
 
 mod document_cache;
 mod kind_index;
@@ -45,20 +45,20 @@ statements! {
               AND s.project = e.project AND s.kind = e.subject_kind AND s.id = e.subject LIMIT ?3";
 }
 
-/// So many projects are remembered at a time.
+/// The most projects that are cached at a time.
 const PROJECTS: usize = 4;
-/// A kind with more subjects is not remembered.
+/// The most subjects of a kind that is cached.
 const MOST_ROWS: u64 = 20_000;
-/// Nor one for whose text there is no room beside the others.
+/// The most bytes of all texts in the cache: a kind that does not fit is not cached.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
-/// After more changes by others, it is better to begin anew.
+/// The most changes by others that are caught up with: after more, the cache begins anew.
 const MOST_MISSED: u64 = 1_000;
 
 #[derive(Default)]
 pub(crate) struct WriteCaches {
-    /// By project, the one used last at the end.
+    /// The caches of projects; the one used last is at the end.
     of: Vec<WriteCache>,
-    /// The projects that were written to last and are not remembered yet.
+    /// The projects that were written to last and are not cached yet.
     last: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl WriteCaches {
         Ok(())
     }
 
-    /// Whether this project was one of the last that were written to.
+    /// Returns true when this project was one of the last that were written to.
     fn is_again(&mut self, project: &str) -> bool {
         let known = self.last.iter().position(|last| last == project);
         if let Some(at) = known {
@@ -99,7 +99,7 @@ impl WriteCaches {
         self.of.iter_mut().find(|it| it.project == project)
     }
 
-    /// Forgets everything: the content of the store is not known.
+    /// Forgets everything: the content of the store is unknown.
     pub(crate) fn forget(&mut self) {
         self.of.clear();
     }
@@ -109,9 +109,9 @@ pub(crate) struct WriteCache {
     project: String,
     history: String,
     rev: u64,
-    /// None: there is too much of it.
+    /// The cached subjects by kind; none for a kind that is too large.
     indexes: HashMap<Kind, Option<KindIndex>>,
-    /// How to go back, as long as the writes may be dropped.
+    /// The steps for going back, as long as the writes may be dropped.
     undo: Vec<Undo>,
     written: HashSet<Kind>,
     recent: RecentEvents,
@@ -120,30 +120,30 @@ pub(crate) struct WriteCache {
 enum Undo {
     /// An event of this mission was recorded.
     Told(MissionId),
-    /// Its newest events were read, with what may be dropped.
+    /// The newest events of this mission were read, with writes that may be dropped.
     Learned(MissionId),
-    /// It was loaded, with what may be dropped.
+    /// A kind was loaded, with writes that may be dropped.
     Loaded(Kind),
     Was(Kind, String, Option<Arc<CachedSubject>>),
     /// An agent's earlier sign of life.
     Heard(String, Option<Pulse>),
-    /// The signs of life were read, with what may be dropped.
+    /// The signs of life were read, with writes that may be dropped.
     HeardAll,
 }
 
 pub(crate) struct CachedSubject {
     pub(crate) row: SubjectRow,
     pub(crate) text: Arc<str>,
-    /// The whole value in the journal against which the next one can be told, where that is known.
+    /// The whole value in the journal that the next delta can be based on, where it is known.
     pub(crate) base: Option<Base>,
-    /// Whether the text has its hash.
+    /// True when the text has its hash.
     sound: bool,
     value: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
-/// What is kept of a value that is written.
+/// The part of a written value that the cache keeps.
 pub(crate) enum KeptValue {
-    /// Its row: its text is in the journal alone.
+    /// The row alone: the text is in the journal alone.
     InJournal,
     Here {
         text: Arc<str>,
@@ -163,12 +163,12 @@ impl CachedSubject {
         }
     }
 
-    /// Its value; none when its text is damaged or cannot be read.
+    /// The subject's value; none when its text is damaged or cannot be read.
     pub(crate) fn value<S: Subject>(&self) -> Option<&S> {
         self.any_value::<S>()?.downcast_ref::<S>()
     }
 
-    /// Its value, shared with the cache, likewise.
+    /// The subject's value, shared with the cache, likewise.
     pub(crate) fn shared_value<S: Subject>(&self) -> Option<Arc<S>> {
         Arc::clone(self.any_value::<S>()?).downcast().ok()
     }
@@ -188,7 +188,7 @@ impl CachedSubject {
         self.sound
     }
 
-    /// How long its texts are.
+    /// The length of the subject's texts in bytes.
     fn bytes(&self) -> u64 {
         let base = self.base.as_ref().map_or(0, |base| base.text.len());
         (self.text.len() + base) as u64
@@ -208,7 +208,7 @@ impl WriteCache {
         }
     }
 
-    /// Reads what others wrote since.
+    /// Reads the writes of others since.
     fn catch_up(
         &mut self,
         driver: &mut dyn Driver,
@@ -238,13 +238,13 @@ impl WriteCache {
         Ok(())
     }
 
-    /// The writes can no longer be dropped.
+    /// Forgets how to go back: the writes can no longer be dropped.
     fn settle(&mut self) {
         self.undo.clear();
         self.written.clear();
     }
 
-    /// What a transaction that was committed has made of the project: nothing of it goes back any more.
+    /// Takes the state of the project after a commit: none of its writes is taken back any more.
     pub(crate) fn stands_at(&mut self, project: &ProjectRow) {
         self.settle();
         self.rev = project.rev;
@@ -253,7 +253,7 @@ impl WriteCache {
         }
     }
 
-    /// A place to come back to.
+    /// Returns a place to come back to.
     pub(crate) fn mark(&self) -> usize {
         self.undo.len()
     }
@@ -285,7 +285,7 @@ impl WriteCache {
         self.recent.newest(mission, fits)
     }
 
-    /// These are the newest events of a mission, newest first; `whole` when there are no others.
+    /// Remembers the newest events of a mission, newest first; `whole` when there are no others.
     pub(crate) fn learn_events(&mut self, mission: MissionId, events: &[Event], whole: bool) {
         self.recent.learn(mission, events, whole);
         self.undo.push(Undo::Learned(mission));
@@ -296,7 +296,7 @@ impl WriteCache {
         self.undo.extend(told.map(Undo::Told));
     }
 
-    /// Forgets what happened: it is changed behind our back.
+    /// Forgets the events: they are changed behind the cache's back.
     pub(crate) fn forget_events(&mut self) {
         self.recent.forget();
     }
@@ -311,7 +311,7 @@ impl WriteCache {
         self.undo.push(Undo::HeardAll);
     }
 
-    /// Whether the signs of life, once they are read, stay known from one write to the next.
+    /// Returns true when the signs of life, once they are read, stay known from one write to the next.
     pub(crate) fn follows_pulses(&self) -> bool {
         self.recent.follows_pulses()
     }
@@ -330,7 +330,7 @@ impl WriteCache {
         Ok(())
     }
 
-    /// Remembers a sign of life. False when it says nothing that is not known: then it need not be noted.
+    /// Remembers a sign of life. Returns false when it tells nothing new: then it need not be noted.
     pub(crate) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> bool {
         let beat = self.recent.beat(agent, epoch, at, data);
         self.heard(agent, beat)
@@ -353,7 +353,7 @@ impl WriteCache {
         }
     }
 
-    /// Forgets a kind: it is changed behind our back.
+    /// Forgets a kind: it is changed behind the cache's back.
     pub(crate) fn forget(&mut self, kind: Kind) {
         self.written.insert(kind);
         self.indexes.remove(&kind);
@@ -405,7 +405,7 @@ impl WriteCache {
         Ok(())
     }
 
-    /// Whether there is such a subject, and it is found by exactly these keys.
+    /// Returns true when the subject exists, and is found by exactly these keys.
     pub(crate) fn is_found_by(
         &mut self,
         driver: &mut dyn Driver,
@@ -425,7 +425,7 @@ impl WriteCache {
             && row.status == keys.status)
     }
 
-    /// Forgets a subject that was taken away.
+    /// Forgets a subject that was removed.
     pub(crate) fn remove(&mut self, kind: Kind, id: &str) {
         self.written.insert(kind);
         self.put(kind, id, None);
@@ -455,7 +455,7 @@ fn load(
     Ok(Some(index))
 }
 
-/// A row of [`LOAD`] or [`MISSED`]; nothing when it is gone.
+/// Reads a row of [`LOAD`] or [`MISSED`]; none when the subject is gone.
 fn read(mut row: Row) -> Result<(Kind, Option<Arc<CachedSubject>>), StoreError> {
     let kind = event::kind(&row.take_text(12)?)?;
     if row.opt_int(11)?.is_some() {

@@ -3,12 +3,12 @@
 /// Knows the commits of one connection: COMMIT itself, and the statement that is a whole write.
 #[derive(Debug, Default)]
 pub struct Commits {
-    /// What that statement is prepared as.
+    /// The names under which that statement is prepared.
     names: Vec<Vec<u8>>,
 }
 
 impl Commits {
-    /// Whether the bytes sent to the server have a commit in them. All bytes have to be given.
+    /// Returns true when the bytes sent to the server have a commit in them. All bytes have to be given.
     pub fn are_in(&mut self, said: &[u8]) -> bool {
         let text = b"\0WITH ahead ";
         for (at, _) in (0..)

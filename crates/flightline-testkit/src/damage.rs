@@ -8,11 +8,11 @@ use postgres::{Client, NoTls};
 
 use crate::World;
 
-/// Damages the last value of a subject: its text no longer matches its checksum. What the journal says of
-/// it is as it was, except of a kind that is kept there alone.
+/// Damages the last value of a subject: its text no longer matches its checksum. The subject's events stay as they were,
+/// except for a kind that is kept in the journal alone.
 ///
 /// # Panics
-/// When there is no such subject.
+/// Panics when there is no such subject.
 pub fn live(world: &World, kind: Kind, id: &str) {
     if kind.is_kept_once() {
         return journal(world, kind, id, 0);
@@ -24,11 +24,11 @@ pub fn live(world: &World, kind: Kind, id: &str) {
     assert!(run(world, &sql) > 0, "there is no {kind} {id}");
 }
 
-/// Damages what the journal says of a subject after revision `after`, and so every checkpoint that
-/// needs one of those values which is not its last.
+/// Damages the events of a subject after revision `after`, and so every checkpoint that needs one of those values which is
+/// not the last.
 ///
 /// # Panics
-/// When it says nothing.
+/// Panics when there is no such event.
 pub fn journal(world: &World, kind: Kind, id: &str, after: u64) {
     let sql = format!(
         "UPDATE event SET after = after || ' ' WHERE project = '{}' AND subject_kind = '{kind}' \
@@ -41,10 +41,10 @@ pub fn journal(world: &World, kind: Kind, id: &str, after: u64) {
     );
 }
 
-/// Damages both copies that the store has of what a subject was after revision `after`.
+/// Damages both copies that the store has of a subject's values after revision `after`.
 ///
 /// # Panics
-/// When there is no such subject.
+/// Panics when there is no such subject.
 pub fn everywhere(world: &World, kind: Kind, id: &str, after: u64) {
     journal(world, kind, id, after);
     if !kind.is_kept_once() {
@@ -52,10 +52,10 @@ pub fn everywhere(world: &World, kind: Kind, id: &str, after: u64) {
     }
 }
 
-/// Damages every value there is, in both places.
+/// Damages every value in the store, in both places.
 ///
 /// # Panics
-/// When there is none.
+/// Panics when there is no value.
 pub fn everything(world: &World) {
     for spoil in [
         "UPDATE subject SET doc = doc || ' ' WHERE project = {project}",
@@ -65,10 +65,10 @@ pub fn everything(world: &World) {
     }
 }
 
-/// Runs SQL behind the store's back; `{project}` stands for the world's. Says how many rows it changed.
+/// Runs SQL behind the store's back; `{project}` stands for the world's. Returns how many rows it changed.
 ///
 /// # Panics
-/// When the engine does not take it.
+/// Panics when the engine refuses it.
 pub fn raw(world: &World, sql: &str) -> u64 {
     run(
         world,
@@ -91,10 +91,11 @@ fn run(world: &World, sql: &str) -> u64 {
     }
 }
 
-/// As if a replica had taken the place of the database since the last write. A file has none: nothing happens then.
+/// Makes a PostgreSQL store look as if a replica had taken the place of the database since the last write. Does nothing to
+/// a file.
 ///
 /// # Panics
-/// When there is no such project.
+/// Panics when there is no such project.
 pub fn fail_over(world: &World) {
     let another =
         "UPDATE project SET timeline = coalesce(timeline, 0) + 1000000 WHERE id = {project}";

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of a test's own: to be stopped, started again, or spoken to through TLS.
+//! A test's own PostgreSQL server: to be stopped, started again, or spoken to through TLS.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,26 +6,26 @@ use std::process::Command;
 use flightline::store::Location;
 use tempfile::TempDir;
 
-/// A server of its own, gone with this value.
+/// A PostgreSQL server of one test, gone with this value.
 pub struct Database {
     folder: TempDir,
     url: String,
 }
 
 impl Database {
-    /// Starts one that speaks plainly.
+    /// Starts a server without TLS.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics when it does not start.
     #[must_use]
     pub fn start() -> Self {
         Self::with(&[])
     }
 
-    /// Starts one that offers TLS, with a certificate for `localhost`.
+    /// Starts a server that offers TLS, with a certificate for `localhost`.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics when it does not start.
     #[must_use]
     pub fn with_tls() -> Self {
         Self::with(&["--tls"])
@@ -43,46 +43,46 @@ impl Database {
         Self { folder, url }
     }
 
-    /// Where it is: `postgres://postgres@127.0.0.1:PORT/postgres`.
+    /// The URL of the server: `postgres://postgres@127.0.0.1:PORT/postgres`.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The cluster as a location, by the name its certificate is for and with these parameters.
+    /// The cluster as a location, by the name in its certificate and with these parameters.
     #[must_use]
     pub fn by_name(&self, parameters: &str) -> Location {
         let url = self.url.replace("127.0.0.1", "localhost");
         Location::Postgres(format!("{url}?{parameters}"))
     }
 
-    /// The certificate of the authority that made its certificate, or of one that did not.
+    /// The certificate of the authority that made the server's certificate, or of another authority.
     #[must_use]
     pub fn authority(&self, right: bool) -> PathBuf {
         let name = if right { "ca.pem" } else { "other.pem" };
         self.folder.path().join("it/tls").join(name)
     }
 
-    /// Stops it, as if its machine had lost power.
+    /// Stops the server, as if its machine had lost power.
     ///
     /// # Panics
-    /// When it does not stop.
+    /// Panics when it does not stop.
     pub fn halt(&self) {
         run(&["halt"], &self.folder.path().join("it"));
     }
 
-    /// Stops every process of it in its tracks: its connections stand, and no process answers.
+    /// Freezes every process of the server: its connections stand, and no process answers.
     ///
     /// # Panics
-    /// When it is not there.
+    /// Panics when the server is not there.
     pub fn freeze(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on.
+    /// Lets the frozen server go on.
     ///
     /// # Panics
-    /// When it is not there.
+    /// Panics when the server is not there.
     pub fn thaw(&self) {
         self.signal("-CONT");
     }
@@ -101,10 +101,10 @@ impl Database {
         assert!(sent.expect("`kill` runs").success());
     }
 
-    /// Starts it again, where it was.
+    /// Starts the stopped server again, at its old address.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics when it does not start.
     pub fn again(&self) {
         run(&["again"], &self.folder.path().join("it"));
     }

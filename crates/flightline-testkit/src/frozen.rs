@@ -9,7 +9,7 @@ use std::process::Command;
 pub struct Frozen<'p>(&'p Path);
 
 impl<'p> Frozen<'p> {
-    /// Nothing where the file system or this user cannot do it, which is said.
+    /// Freezes the folder. Returns none where the file system or this user cannot do it, and prints that.
     #[must_use]
     pub fn new(folder: &'p Path) -> Option<Self> {
         let frozen = Self(folder);

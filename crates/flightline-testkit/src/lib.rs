@@ -1,4 +1,4 @@
-//! For tests only: a world is a store of its own on one engine, with a clock that stands still until
+//! Makes worlds for tests: a world is a store of its own on one engine, with a clock that stands still until
 //! it is moved and ids that count up. Every body written against it runs on both engines.
 
 pub mod commits;
@@ -32,7 +32,7 @@ pub use schema::{Schema, with_option};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Sqlite,
-    /// The PostgreSQL server that `scripts/test` starts, in a project of its own.
+    /// PostgreSQL: the server that `scripts/test` starts, in a project of its own.
     Postgres,
 }
 
@@ -68,24 +68,24 @@ macro_rules! both_engines {
     };
 }
 
-/// A store of its own, and everything needed to open it again.
+/// A test's own store, and everything needed to open it again.
 pub struct World {
     folder: TempDir,
     pub engine: Engine,
     pub location: Location,
     pub project: String,
-    /// Its clock: stands at 2026-01-04T12:00:00Z until it is moved.
+    /// The clock of the world: it stands at 2026-01-04T12:00:00Z until it is moved.
     pub clock: Clock,
     ids: IdSource,
-    /// Whether its stores remember what they wrote: until a test damages them.
+    /// True while the world's stores remember what they wrote: until a test damages them.
     remember: Arc<AtomicBool>,
 }
 
 impl World {
-    /// A new, empty world.
+    /// Makes a new, empty world.
     ///
     /// # Panics
-    /// When it cannot be made; on PostgreSQL also when `scripts/test` did not start a server.
+    /// Panics when it cannot be made; on PostgreSQL also when `scripts/test` did not start a server.
     #[must_use]
     pub fn new(engine: Engine) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -113,7 +113,7 @@ impl World {
         world
     }
 
-    /// This world with its store elsewhere: that project must be there.
+    /// Moves this world to a store elsewhere. The project must be there.
     #[must_use]
     pub fn at(self, location: Location, project: &str) -> Self {
         let engine = match &location {
@@ -151,7 +151,7 @@ impl World {
         self.open(self.options())
     }
 
-    /// Another connection to the store, which rehearses nothing.
+    /// Opens another connection to the store, which rehearses nothing.
     #[must_use]
     pub fn unrehearsed(&self) -> Store {
         self.open(OpenOptions {
@@ -160,16 +160,16 @@ impl World {
         })
     }
 
-    /// Another connection to the store, with these options.
+    /// Opens another connection to the store, with these options.
     ///
     /// # Panics
-    /// When it cannot be opened.
+    /// Panics when it cannot be opened.
     #[must_use]
     pub fn open(&self, options: OpenOptions) -> Store {
         Store::open(&self.location, &self.project, options).expect("the store opens")
     }
 
-    /// The fleet in this world, through a connection of its own.
+    /// Opens the fleet in this world, through a connection of its own.
     #[must_use]
     pub fn fleet(&self) -> Fleet {
         Fleet::new(self.store(), Policy::default())
@@ -182,10 +182,10 @@ impl World {
             .map_err(flightline::Error::into_refusal)
     }
 
-    /// What the store's own checks find wrong with it: nothing when all is well.
+    /// The findings of the store's own checks; empty when all is well.
     ///
     /// # Panics
-    /// When it cannot be read at all.
+    /// Panics when the store cannot be read at all.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let findings = verify::verify(&mut self.store()).expect("the store can be read");
@@ -195,7 +195,7 @@ impl World {
             .collect()
     }
 
-    /// From now on its stores remember nothing: a test changes the tables behind their back.
+    /// Has the world's stores remember nothing from now on: a test changes the tables behind their back.
     pub fn forget(&self) {
         self.remember
             .store(false, std::sync::atomic::Ordering::Relaxed);
@@ -220,7 +220,7 @@ pub fn caller(agent: &str) -> Caller {
 /// The PostgreSQL server that `scripts/test` started.
 ///
 /// # Panics
-/// When there is none: a test that silently skips an engine proves nothing.
+/// Panics when no server was started: a test that silently skips an engine proves nothing.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
@@ -231,7 +231,7 @@ pub fn postgres_url() -> String {
         .expect("FLEET_TEST_POSTGRES names a PostgreSQL server: run the tests with `scripts/test`, which starts one")
 }
 
-/// Whether every write is rehearsed before it is done: `scripts/test fast` leaves that to the whole run.
+/// Returns true when every write is rehearsed before it is done: `scripts/test fast` leaves that to the whole run.
 #[expect(
     clippy::disallowed_methods,
     reason = "tests learn from the environment how they are run"
@@ -252,7 +252,7 @@ pub fn read_checkpoint(
 /// Trusts a fleet whose files were put there by a test, for a user with this home.
 ///
 /// # Panics
-/// When it cannot be trusted.
+/// Panics when it cannot be trusted.
 pub fn trust(state: &std::path::Path, home: &std::path::Path) {
     use flightline::workspace::{Fingerprint, Trust};
     let of = Fingerprint::of(state, flightline::store::FILE).expect("a look at it");

@@ -5,10 +5,10 @@ use postgres::{Client, NoTls};
 
 use crate::World;
 
-/// The rows of a query whose columns are all texts; `{project}` stands for the world's project.
+/// Returns the rows of a query whose columns are all texts; `{project}` stands for the world's project.
 ///
 /// # Panics
-/// When the engine does not take it.
+/// Panics when the engine refuses it.
 #[must_use]
 pub fn query(world: &World, sql: &str) -> Vec<Vec<Option<String>>> {
     let sql = sql.replace("{project}", &format!("'{}'", world.project));

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// An ext4 of our own in a file. It goes with this value.
+/// A mounted ext4 file system in a file. It goes with this value.
 pub struct TestDisk {
     pub path: PathBuf,
     image: PathBuf,
@@ -19,10 +19,10 @@ pub struct TestDisk {
 }
 
 impl TestDisk {
-    /// Makes one of so many MiB. Nothing where this user may not mount one, which is said.
+    /// Mounts a disk of `mib` MiB. Returns none where this user may not mount one, and prints that.
     ///
     /// # Panics
-    /// When there is no room for it.
+    /// Panics when there is no room for it.
     #[must_use]
     pub fn mount(mib: u64) -> Option<Self> {
         let folder = TempDir::new().expect("a folder");
@@ -53,11 +53,11 @@ impl TestDisk {
         )
     }
 
-    /// From now on nothing reaches the disk any more, not even what the file system holds in memory
+    /// Cuts the power: from now on nothing reaches the disk any more, not even what the file system holds in memory
     /// (EXT4_IOC_SHUTDOWN, without flushing its log).
     ///
     /// # Panics
-    /// When the file system does not do it.
+    /// Panics when the file system does not do it.
     pub fn cut_power(&self) {
         let cut = "open(my $f, '<', $ARGV[0]) or die; my $how = pack('L', 2); ioctl($f, 0x8004587d, $how) or die";
         assert!(run("perl", &["-e".as_ref(), cut.as_ref(), &self.path]));
@@ -66,7 +66,7 @@ impl TestDisk {
     /// Shows the disk's content, as after a start.
     ///
     /// # Panics
-    /// When a process still uses it, or it cannot be mounted any more.
+    /// Panics when a process still uses it, or it cannot be mounted any more.
     pub fn come_back(&self) {
         assert!(run("umount", &[&self.path]), "nobody uses it any more");
         assert!(self.attach(), "it can be mounted again");

@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Where the programs are that tests may use.
+/// The folders of the programs that tests may use.
 pub const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A program in this folder and with this home, that sees nothing else of the machine's environment.
+/// Makes a command that runs in this folder with this home, and sees nothing else of the machine's environment.
 #[must_use]
 pub fn sealed(program: impl AsRef<OsStr>, folder: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
@@ -31,7 +31,7 @@ impl ChildGuard {
     /// Starts a command.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// Panics when it cannot be started.
     #[must_use]
     pub fn spawn(command: &mut Command) -> Self {
         Self(Some(command.spawn().expect("the program starts")))
@@ -42,7 +42,7 @@ impl ChildGuard {
         Self::spawn(sealed("sleep", Path::new("/"), Path::new("/")).arg("300"))
     }
 
-    /// Ends it now, and waits until it has.
+    /// Ends the process now, and waits until it has ended.
     pub fn end(&mut self) {
         if let Some(child) = &mut self.0 {
             let _ = child.kill();
@@ -50,10 +50,10 @@ impl ChildGuard {
         }
     }
 
-    /// The process, which from now on ends by itself.
+    /// Releases the process, which from now on ends by itself.
     ///
     /// # Panics
-    /// Never: it is there until it is taken.
+    /// Never: the process is there until it is taken.
     #[must_use]
     pub fn into_child(mut self) -> Child {
         self.0.take().expect("a process")
@@ -80,10 +80,10 @@ impl Drop for ChildGuard {
     }
 }
 
-/// Waits until something is so, looking again and again.
+/// Waits until a condition holds, checking it again and again.
 ///
 /// # Panics
-/// When it takes longer than this.
+/// Panics when it takes longer than this.
 pub fn until(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + within;
     while !is_so() {
@@ -92,10 +92,10 @@ pub fn until(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The first line that comes through a pipe.
+/// Returns the first line that comes through a pipe.
 ///
 /// # Panics
-/// When none comes within this time.
+/// Panics when none comes within this time.
 pub fn first_line(pipe: impl Read + Send + 'static, within: Duration) -> String {
     let (say, said) = mpsc::channel();
     std::thread::spawn(move || {

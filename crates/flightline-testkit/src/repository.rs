@@ -1,4 +1,4 @@
-//! A git repository of its own: fixed author and dates, so that commits have the same ids everywhere.
+//! A test's own git repository: fixed author and dates, so that commits have the same ids everywhere.
 #![expect(clippy::disallowed_methods, reason = "a repository for tests")]
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use flightline::workspace::{Bounds, Surroundings, WorkTree};
 
-/// Where the programs are that tests may use.
+/// The folders of the programs that tests may use.
 pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A repository below a temporary folder.
@@ -16,10 +16,10 @@ pub struct TestRepository {
 }
 
 impl TestRepository {
-    /// A repository in `root`, with these files in its first commit.
+    /// Makes a repository in `root`, with these files in its first commit.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// Panics when it cannot be made.
     #[must_use]
     pub fn new(root: &Path, files: &[(&str, &str)]) -> Self {
         fs::create_dir_all(root).expect("a folder");
@@ -41,7 +41,7 @@ impl TestRepository {
     /// Writes a file.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// Panics when it cannot be written.
     pub fn write(&self, path: &str, content: &str) {
         let file = self.root.join(path);
         fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
@@ -51,15 +51,15 @@ impl TestRepository {
     /// Removes a file.
     ///
     /// # Panics
-    /// When it cannot be removed.
+    /// Panics when it cannot be removed.
     pub fn remove(&self, path: &str) {
         fs::remove_file(self.root.join(path)).expect("a file");
     }
 
-    /// Commits everything there is. Returns the commit's id.
+    /// Commits all files. Returns the commit's id.
     ///
     /// # Panics
-    /// When git does not do it.
+    /// Panics when git does not do it.
     pub fn commit(&self, message: &str) -> String {
         self.git(&["add", "-A", "--", ".", ":!.flightline"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", message]);
@@ -69,7 +69,7 @@ impl TestRepository {
     /// Runs git.
     ///
     /// # Panics
-    /// When it fails.
+    /// Panics when it fails.
     pub fn git(&self, arguments: &[&str]) -> String {
         let done = Command::new("git")
             .args(["-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"])
@@ -98,7 +98,7 @@ impl TestRepository {
     }
 }
 
-/// The work tree in a folder, to be looked at.
+/// Opens the work tree in a folder, to be looked at.
 #[must_use]
 pub fn work_tree(root: &Path) -> WorkTree {
     let surroundings = Surroundings {

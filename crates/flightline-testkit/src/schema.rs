@@ -1,21 +1,21 @@
-//! A corner of the PostgreSQL server where a test may do what would disturb the others.
+//! A separate schema on the PostgreSQL server, where a test may do what would disturb the others.
 
 use flightline::store::Location;
 use postgres::{Client, NoTls};
 
 use crate::postgres_url;
 
-/// An empty schema of its own on the test server, gone with this value.
+/// An empty schema on the test server, gone with this value.
 pub struct Schema {
     name: String,
     pub location: Location,
 }
 
 impl Schema {
-    /// A new one.
+    /// Makes a new schema.
     ///
     /// # Panics
-    /// When the server does not make it.
+    /// Panics when the server does not make the schema.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -36,10 +36,10 @@ impl Schema {
         schema
     }
 
-    /// A connection of its own that sees this schema, past Flightline.
+    /// Opens a connection that sees this schema, past Flightline.
     ///
     /// # Panics
-    /// When the server refuses it.
+    /// Panics when the server refuses it.
     #[must_use]
     pub fn client(&self) -> Client {
         let url = with_option(&format!("search_path%3D{}", self.name));
@@ -49,7 +49,7 @@ impl Schema {
     /// Runs `sql` in this schema, past Flightline.
     ///
     /// # Panics
-    /// When the server refuses it.
+    /// Panics when the server refuses it.
     pub fn run(&self, sql: &str) {
         self.client()
             .batch_execute(sql)

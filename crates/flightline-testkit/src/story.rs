@@ -31,14 +31,14 @@ use crate::{World, caller};
 
 pub use request::*;
 
-/// What happens in a world, told through one connection.
+/// A world with one connection to its fleet, and short words for acts in it.
 pub struct Story<'w> {
     pub world: &'w World,
     fleet: RefCell<Fleet>,
 }
 
 impl<'w> Story<'w> {
-    /// A story in `world`.
+    /// Begins a story in `world`.
     #[must_use]
     pub fn new(world: &'w World) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<'w> Story<'w> {
         }
     }
 
-    /// A story in `world` without rehearsals: for tests of many steps, which would take twice as long.
+    /// Begins a story in `world` without rehearsals: for tests of many steps, which would take twice as long.
     #[must_use]
     pub fn unrehearsed(world: &'w World) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl<'w> Story<'w> {
         }
     }
 
-    /// A story in `world` under another policy.
+    /// Begins a story in `world` under another policy.
     #[must_use]
     pub fn under(world: &'w World, policy: Policy) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl<'w> Story<'w> {
         }
     }
 
-    /// A story in `world` whose fleet is run in a work tree.
+    /// Begins a story in `world` whose fleet is run in a work tree.
     #[must_use]
     pub fn in_tree(world: &'w World, tree: WorkTree) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl<'w> Story<'w> {
             .map_err(flightline::Error::into_refusal)
     }
 
-    /// Does something with the fleet as a whole.
+    /// Runs `act` with the fleet as a whole.
     pub fn with_fleet<T>(&self, act: impl FnOnce(&mut Fleet) -> T) -> T {
         act(&mut self.fleet.borrow_mut())
     }
@@ -101,10 +101,10 @@ impl<'w> Story<'w> {
             .pass(std::time::Duration::from_secs(minutes * 60));
     }
 
-    /// A person creates a mission with these sorties.
+    /// Has a person create a mission with these sorties.
     ///
     /// # Panics
-    /// When it is refused.
+    /// Panics when the mission is refused.
     pub fn mission(&self, name: &str, sorties: &[&str]) -> MissionView {
         let sorties = sorties.iter().map(|name| sortie(name)).collect();
         self.run("", &create_mission(name, sorties))
@@ -114,7 +114,7 @@ impl<'w> Story<'w> {
     /// The id of the newest sortie with this title.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics when there is no such sortie.
     #[must_use]
     pub fn sortie_id(&self, named: &str) -> String {
         let rows = self.look(|tx| tx.rows(Kind::Sortie, Find::All));
@@ -137,7 +137,7 @@ impl<'w> Story<'w> {
         self.run(agent, &claim_next())
     }
 
-    /// An agent or a person moves the sortie with this title.
+    /// Has an agent or a person move the sortie with this title.
     pub fn change(
         &self,
         agent: &str,
@@ -147,7 +147,7 @@ impl<'w> Story<'w> {
         self.run(agent, &change_sortie(self.sortie_id(named), action))
     }
 
-    /// An agent moves a sortie by its title, and keeps what it locked for it.
+    /// Has an agent move a sortie by its title, and keep the locks that it took for it.
     pub fn change_keeping_locks(
         &self,
         agent: &str,
@@ -164,7 +164,7 @@ impl<'w> Story<'w> {
     /// The sortie with this title, and all its parts.
     ///
     /// # Panics
-    /// When it cannot be shown.
+    /// Panics when it cannot be shown.
     #[must_use]
     pub fn sortie(&self, named: &str) -> SortieView {
         let show = ShowSortie {
@@ -173,10 +173,10 @@ impl<'w> Story<'w> {
         self.run("", &show).expect("the sortie is shown")
     }
 
-    /// An agent registers, in a new session.
+    /// Has an agent register, in a new session.
     ///
     /// # Panics
-    /// When it is refused.
+    /// Panics when the registration is refused.
     pub fn register(&self, agent: &str, role: Role) -> AgentView {
         let register = RegisterAgent {
             role: Some(role),
@@ -203,24 +203,24 @@ impl<'w> Story<'w> {
         locks
     }
 
-    /// An agent or a person writes to agents.
+    /// Has an agent or a person write to agents.
     pub fn send(&self, from: &str, to: &[&str], about: &str) -> Result<MessageView, Refusal> {
         self.run(from, &letter(to, about))
     }
 
-    /// An agent reads its new mail: what each message is about.
+    /// Has an agent read its new mail: the subject of each message.
     ///
     /// # Panics
-    /// When it is refused.
+    /// Panics when it is refused.
     pub fn read_mail(&self, agent: &str) -> Vec<String> {
         let mail = self.run(agent, &open_inbox(100)).expect("it may read");
         mail.iter().map(subject).collect()
     }
 
-    /// Everything that was ever sent to an agent: what each message is about.
+    /// Every message that was ever sent to an agent: its subject.
     ///
     /// # Panics
-    /// When it is refused.
+    /// Panics when it is refused.
     pub fn mail_of(&self, agent: &str) -> Vec<String> {
         let look = PeekInbox {
             all: true,
@@ -233,7 +233,7 @@ impl<'w> Story<'w> {
     /// The agent of this name, as it is stored.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics when there is no such agent.
     #[must_use]
     pub fn agent(&self, named: &str) -> Agent {
         self.look(|tx| tx.find::<Agent>(Find::AgentName(named)))
@@ -256,10 +256,10 @@ impl<'w> Story<'w> {
         self.look(|tx| Ok(tx.rev()))
     }
 
-    /// What the doctor has to say; nothing when all is well.
+    /// The findings of the doctor; empty when all is well.
     ///
     /// # Panics
-    /// When the store cannot be read.
+    /// Panics when the store cannot be read.
     #[must_use]
     pub fn damaged_values(&self) -> Vec<String> {
         let diagnosis = self
@@ -269,10 +269,10 @@ impl<'w> Story<'w> {
         bad.flat_map(|check| check.findings).collect()
     }
 
-    /// A sortie's owner says how it goes: a change that leaves everything else as it is.
+    /// Has a sortie's owner report progress: a change that leaves everything else as it is.
     ///
     /// # Panics
-    /// When that is refused.
+    /// Panics when the report is refused.
     pub fn report(&self, agent: &str, named: &str, text: &str) {
         let update = flightline::sortie::report::UpdateSortie {
             sortie: self.sortie_id(named),
@@ -285,7 +285,7 @@ impl<'w> Story<'w> {
     /// Reads the store.
     ///
     /// # Panics
-    /// When it cannot be read.
+    /// Panics when it cannot be read.
     pub fn look<T>(
         &self,
         f: impl FnOnce(&mut Tx<'_>) -> Result<T, flightline::store::StoreError>,
@@ -299,43 +299,43 @@ fn subject(mail: &MessageView) -> String {
     mail.message.subject.to_string()
 }
 
-/// The fleet in a world, through a connection of its own that rehearses nothing.
+/// Opens the fleet in a world, through a connection of its own that rehearses nothing.
 #[must_use]
 pub fn unrehearsed_fleet(world: &World) -> Fleet {
     Fleet::new(world.unrehearsed(), Policy::default())
 }
 
-/// A title.
+/// Parses a title.
 ///
 /// # Panics
-/// When it cannot be one.
+/// Panics when the text cannot be a title.
 #[must_use]
 pub fn title(text: &str) -> Title {
     Title::parse("title", text).expect("a title")
 }
 
-/// A longer text.
+/// Parses a longer text.
 ///
 /// # Panics
-/// When it cannot be one.
+/// Panics when the text cannot be one.
 #[must_use]
 pub fn note(text: &str) -> NoteText {
     NoteText::parse("note", text).expect("a note")
 }
 
-/// A name.
+/// Parses a name.
 ///
 /// # Panics
-/// When it cannot be one.
+/// Panics when the text cannot be a name.
 #[must_use]
 pub fn name(text: &str) -> Name {
     Name::parse("name", text).expect("a name")
 }
 
-/// A path in the repository.
+/// Parses a path in the repository.
 ///
 /// # Panics
-/// When it cannot be one.
+/// Panics when the text cannot be a path.
 #[must_use]
 pub fn path(text: &str) -> RepoPath {
     RepoPath::parse(text).expect("a path")

@@ -14,7 +14,7 @@ pub fn agent_id(number: u128) -> AgentId {
 /// A mission that is under way.
 ///
 /// # Panics
-/// When the title is not one.
+/// Panics when the title cannot be one.
 #[must_use]
 pub fn mission(number: u128, title: &str) -> Mission {
     let at = Time::from_millis(1_767_528_000_000);
@@ -42,7 +42,7 @@ pub fn mission(number: u128, title: &str) -> Mission {
 /// A lesson that was learned in a mission.
 ///
 /// # Panics
-/// When the text is not one.
+/// Panics when the text cannot be a note.
 #[must_use]
 pub fn lesson(number: u128, mission: &Mission, text: &str) -> Note {
     Note {

@@ -36,15 +36,15 @@ const FOLDER: OFlags = OFlags::RDONLY
 const FILE: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
-/// So deep a folder is emptied: ours have three levels.
+/// The largest depth of a folder that is emptied: ours have three levels.
 const DEEPEST: usize = 16;
 
-/// Whether something may be in a file's place.
+/// The way to treat a file in the place of one that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacing {
-    /// It is replaced.
+    /// The file in its place is replaced.
     Yes,
-    /// It is left, and nothing is written.
+    /// The file in its place is left, and nothing is written.
     No,
 }
 
@@ -279,7 +279,7 @@ impl Dir {
         }
     }
 
-    /// Whether another process holds the folder. Not for a handle that holds it itself.
+    /// Returns true when another process holds the folder. Not for a handle that holds it itself.
     #[must_use]
     pub fn is_held(&self) -> bool {
         match rustix::fs::flock(&self.handle, FlockOperation::NonBlockingLockExclusive) {
@@ -388,7 +388,7 @@ impl Dir {
         folder.sync()
     }
 
-    /// Where a link leads, when there is one. Fails when something else is in its place.
+    /// Returns the target of a link, when there is one. Fails when something else is in its place.
     pub fn link_target(&self, link: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
         let Some((folder, name)) = self.above(link.as_ref())? else {
             return Ok(None);
@@ -419,12 +419,13 @@ impl Dir {
         Ok(seen)
     }
 
-    /// What this folder is itself.
+    /// Returns the entry of this folder itself.
     pub fn seen(&self) -> io::Result<DirEntry> {
         Ok(DirEntry::of(&rustix::fs::fstat(&self.handle)?))
     }
 
-    /// Which file a name stands for, whatever it is called: looked at, never opened. Fails when the way there is a link.
+    /// Returns the identity of the file that a name stands for, whatever it is called: looked at, never opened. Fails
+    /// when the way there is a link.
     pub fn identity(&self, below: impl AsRef<Path>) -> io::Result<Option<FileIdentity>> {
         let Some((folder, name)) = self.above(below.as_ref())? else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Where a fleet's state folder is: here or above, or in the main work tree of this repository.
+//! Finds a fleet's state folder: here or above, or in the main work tree of this repository.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -63,7 +63,8 @@ fn device_of(folder: &Path) -> Option<u64> {
     fs::metadata(folder).ok().map(|seen| seen.dev())
 }
 
-/// Whether there is a folder of the user's. One of another user is refused: its owner could have us do anything.
+/// Returns true when there is a folder of the user's. A folder of another user is refused: its owner could have us do
+/// anything.
 fn is_own_folder(state: &Path) -> Result<bool, Refusal> {
     let Ok(seen) = fs::symlink_metadata(state) else {
         return Ok(false);

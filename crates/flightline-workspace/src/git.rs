@@ -30,12 +30,12 @@ const MOST_FILTERS: usize = 64;
 /// The names of filters take less than this.
 const FILTERS_OUTPUT: usize = 64 * 1024;
 
-/// What of the environment git is given: nothing else reaches it.
+/// The part of the environment that git is given: nothing else reaches it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// Where programs are: `PATH`.
+    /// The folders of programs: `PATH`.
     pub path: Option<OsString>,
-    /// Where the user's own settings are: `HOME`.
+    /// The folder of the user's own settings: `HOME`.
     pub home: Option<OsString>,
     /// The value of `XDG_CONFIG_HOME`, where git looks for its configuration.
     pub config_home: Option<OsString>,
@@ -45,9 +45,9 @@ pub struct Surroundings {
 pub enum GitFailure {
     NoGit,
     TimedOut(Duration),
-    /// It ended with this code; none when a signal ended it.
+    /// Git ended with this code; none when a signal ended it.
     Failed(Option<i32>),
-    /// It could not be run, or its answer not be read.
+    /// Git could not be run, or its answer not be read.
     Trouble(String),
 }
 
@@ -69,9 +69,9 @@ impl GitFailure {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct GitOutput {
-    /// The beginning of it, up to the bound.
+    /// The beginning of the output, up to the bound.
     pub bytes: Vec<u8>,
-    /// How many ends of records came after that.
+    /// The number of ends of records that came after that.
     pub records_dropped: u64,
 }
 
@@ -125,7 +125,7 @@ impl Repository {
             })
     }
 
-    /// Whether it tracks one of these files, or something below one of these folders.
+    /// Returns true when git tracks one of these files, or something below one of these folders.
     pub fn tracks(&self, paths: &[&str], limit: Duration) -> Result<bool, GitFailure> {
         let mut command = self.command(&[]);
         command
@@ -135,7 +135,7 @@ impl Repository {
         Ok(!answer.bytes.is_empty())
     }
 
-    /// Where HEAD is: the same question about nothing, which costs little however large the work tree is.
+    /// Asks where HEAD is: the same question about nothing, which costs little however large the work tree is.
     pub fn head(&self, limit: Duration) -> Result<GitOutput, GitFailure> {
         // No file is compared, so no filter is run.
         self.ask_status(&[], "no", ".git", limit, 64 * 1024)

@@ -20,7 +20,7 @@ pub fn describe(pid: u32) -> Option<Process> {
     })
 }
 
-/// Whether `process` is running; none when it belongs to another machine, where we cannot look.
+/// Returns true when `process` is running; none when it belongs to another machine, where we cannot look.
 #[must_use]
 pub fn is_running(process: &Process) -> Option<bool> {
     if process.host != host_name() {
@@ -30,7 +30,7 @@ pub fn is_running(process: &Process) -> Option<bool> {
     Some(process.boot_id == here && started(process.pid) == Some(process.started))
 }
 
-/// So many processes are followed upwards.
+/// The most processes that are followed upwards.
 const MOST_ANCESTORS: usize = 32;
 
 /// The processes above this one, nearest first, up to the shell of its terminal: clients often start each command in a
@@ -46,7 +46,7 @@ pub fn all_ancestors() -> Vec<Process> {
     above(Terminals::GoOn)
 }
 
-/// What the shell of a terminal is to the way upwards.
+/// The effect of a terminal's shell on the way upwards.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Terminals {
     EndIt,
@@ -62,7 +62,7 @@ fn above(terminals: Terminals) -> Vec<Process> {
     found.collect()
 }
 
-/// What the system says of the processes above this one, nearest first. Each is asked for when it is wanted.
+/// Returns the system's records of the processes above this one, nearest first. Each is asked for when it is wanted.
 fn stats_above(terminals: Terminals) -> impl Iterator<Item = Stat> {
     let mut below = stat(std::process::id());
     let next = move || {
@@ -86,7 +86,7 @@ pub fn client_process() -> Option<Process> {
     Some(client.process(&boot_id()?, &host_name()))
 }
 
-/// What starts the commands of others.
+/// Programs that start the commands of others.
 const SHELLS: [&str; 9] = [
     "sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "timeout", "env",
 ];
@@ -130,7 +130,7 @@ pub fn host_name() -> String {
 pub struct Holder {
     pub pid: u32,
     pub command: String,
-    /// Whether it was stopped, and so will not go on by itself.
+    /// True when the process was stopped, and so will not go on by itself.
     pub stopped: bool,
 }
 
@@ -161,14 +161,14 @@ fn has_open(pid: u32, file: &Path) -> bool {
     links.any(|link| fs::read_link(link.path()).is_ok_and(|target| target == file))
 }
 
-/// What a process is doing, in one letter.
+/// Returns the state of a process, in one letter.
 fn state(pid: u32) -> Option<String> {
     let text = told(&format!("/proc/{pid}/stat"))?;
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     fields.next().map(str::to_owned)
 }
 
-/// How long this machine has been running, sleep included.
+/// Returns the time for which this machine has been running, sleep included.
 #[must_use]
 pub fn uptime() -> Option<Uptime> {
     let text = told("/proc/uptime")?;
@@ -195,7 +195,8 @@ fn boot_id() -> Option<String> {
     KNOWN.get_or_init(read).clone()
 }
 
-/// What a small file of the system says. It has no length that is known before, and is told in one piece.
+/// Returns the text of a small file of the system. Such a file has no length that is known before, and is told in one
+/// piece.
 fn told(path: &str) -> Option<String> {
     let mut text = String::with_capacity(1024);
     let file = fs::File::open(path).ok()?;
@@ -203,7 +204,8 @@ fn told(path: &str) -> Option<String> {
     Some(text)
 }
 
-/// When a process started, in clock ticks since boot; none when it is not running. A zombie is not.
+/// Returns the time at which a process started, in clock ticks since boot; none when it is not running. A zombie is
+/// not.
 fn started(pid: u32) -> Option<u64> {
     stat(pid).map(|stat| stat.started)
 }
@@ -214,9 +216,9 @@ struct Stat {
     command: String,
     parent: u32,
     session: u32,
-    /// None is 0.
+    /// The number of the terminal; 0 when there is none.
     terminal: i64,
-    /// In clock ticks since boot.
+    /// Time at which the process started, in clock ticks since boot.
     started: u64,
 }
 
@@ -235,7 +237,7 @@ impl Stat {
     }
 }
 
-/// None when it is not running. A zombie is not.
+/// Reads the record of a process; none when it is not running. A zombie is not.
 fn stat(pid: u32) -> Option<Stat> {
     let text = told(&format!("/proc/{pid}/stat"))?;
     // The second field is the command in brackets, and may hold anything: read behind the last one.

@@ -19,20 +19,20 @@ use crate::git::status::{ChangeKind, RepositoryStatus, StatusChange, parse};
 use crate::git::{GitFailure, GitOutput, Repository, Surroundings};
 use file::{Room, Seer};
 
-/// How long and how much is looked at.
+/// The bounds of time and size for looking at a work tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How long git may take to say what changed.
+    /// The time that git may take to say what changed.
     pub git: Duration,
-    /// How long it may take to say where HEAD is, when it did not say what changed.
+    /// The time that git may take to say where HEAD is, when it did not say what changed.
     pub head: Duration,
-    /// How long files may take.
+    /// The time that files may take.
     pub hashing: Duration,
-    /// How many bytes of git's answer are kept.
+    /// The number of bytes of git's answer that are kept.
     pub output: usize,
     pub files: usize,
     pub bytes: u64,
-    /// How large a file may be to be hashed.
+    /// The largest size at which a file is hashed, in bytes.
     pub file: u64,
 }
 
@@ -51,7 +51,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// After this long a file system that hangs is not waited for any more.
+    /// Returns the time after which a file system that hangs is not waited for any more.
     fn all(&self) -> Duration {
         self.git + self.head + self.hashing + self.head
     }
@@ -78,13 +78,13 @@ impl WorkTree {
         }
     }
 
-    /// This work tree without files and folders that we write ourselves: they are no part of the work.
+    /// Returns this work tree without files and folders that we write ourselves: they are no part of the work.
     #[must_use]
     pub fn without(self, written: Vec<PathBuf>) -> Self {
         Self { written, ..self }
     }
 
-    /// What it looks like. Of the files that are `named`, each is looked at, changed or not.
+    /// Looks at the work tree. Of the files that are `named`, each is looked at, changed or not.
     #[must_use]
     pub fn look(&self, named: &[RepoPath]) -> FileSystem {
         let named = named.to_vec();
@@ -96,7 +96,7 @@ impl WorkTree {
             })
     }
 
-    /// Where HEAD is and what the named files are: what claims are compared with.
+    /// Looks at HEAD and the named files: claims are compared with these.
     #[must_use]
     pub fn glance(&self, named: &[RepoPath]) -> TreeNow {
         let files = named.to_vec();
@@ -142,8 +142,8 @@ impl WorkTree {
         }
     }
 
-    /// The repository around it, and the folder in that which it is.
-    /// Whether the repository tracks the state folder: then a pull can replace it. False where git does not say.
+    /// Returns true when the repository tracks the state folder: then a pull can replace it. False where git does not
+    /// say.
     #[must_use]
     pub fn tracks_state(&self) -> bool {
         self.tracks(&[crate::STATE_FOLDER])
@@ -159,6 +159,7 @@ impl WorkTree {
         tracks.unwrap_or(false)
     }
 
+    /// Returns the repository around the work tree, and the path of the work tree in it.
     fn repository(&self) -> Option<Result<(Repository, PathBuf), GitFailure>> {
         let top = repository_root(&self.root)?;
         let prefix = self.root.strip_prefix(&top).ok()?.to_path_buf();
@@ -249,14 +250,14 @@ impl WorkTree {
         }
     }
 
-    /// Whether a path is in our own folder or written by us, and so no part of the work.
+    /// Returns true when a path is in our own folder or written by us, and so no part of the work.
     fn is_ours(&self, path: &Path) -> bool {
         let mut parts = path.components();
         parts.any(|part| part.as_os_str() == STATE_FOLDER)
             || self.written.iter().any(|ours| path.starts_with(ours))
     }
 
-    /// Those of the named files that are part of the work.
+    /// Returns those of the named files that are part of the work.
     fn work<'a>(&self, named: &'a [RepoPath]) -> impl Iterator<Item = &'a RepoPath> {
         let named = named.iter();
         named.filter(|path| !self.is_ours(Path::new(path.as_str())))
@@ -374,7 +375,7 @@ fn head_of(repository: &Repository, limit: Duration) -> Option<Head> {
     Some(head(&parse(&answer.bytes).ok()?).0)
 }
 
-/// Where HEAD is, and what is odd about it.
+/// Returns the branch and the commit of HEAD, and a warning about an odd name.
 fn head(status: &RepositoryStatus) -> (Head, Option<Title>) {
     let name = status.branch.as_deref().map(String::from_utf8_lossy);
     let branch = name

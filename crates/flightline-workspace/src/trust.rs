@@ -9,7 +9,7 @@ use flightline_core::event::sha256_hex;
 
 use crate::beneath::{Dir, FileIdentity, Replacing};
 
-/// A path, and a note.
+/// The most bytes of a path and a note.
 const LONGEST: usize = 16 * 1024;
 
 /// The beginning of the line with the note.

@@ -1,4 +1,5 @@
-//! What a path on the command line means inside the repository: one file has one name there, whatever link it was reached by.
+//! Reads a path on the command line as one inside the repository: one file has one name there, whatever link it was
+//! reached by.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -7,12 +8,12 @@ use std::path::{Component, Path, PathBuf};
 
 use flightline_core::{Refusal, RepoPath};
 
-/// So many links are followed at most, as the kernel does.
+/// The most links that are followed, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// What `typed` means inside the repository at `root`, when it was typed in `here`. Links inside the work tree are followed,
-/// so that a lock on a file is one lock; the file itself need not be there yet. Refuses a path that leads outside the
-/// repository.
+/// Returns the path inside the repository at `root` that `typed` means, when it was typed in `here`. Links inside the
+/// work tree are followed, so that a lock on a file is one lock; the file itself need not be there yet. Refuses a path
+/// that leads outside the repository.
 pub fn repo_path(root: &Path, here: &Path, typed: &str) -> Result<RepoPath, Refusal> {
     if typed.is_empty() {
         return RepoPath::parse(typed);
@@ -56,11 +57,11 @@ pub fn repo_path(root: &Path, here: &Path, typed: &str) -> Result<RepoPath, Refu
     RepoPath::parse(if text.is_empty() { "." } else { text })
 }
 
-/// Why a path cannot be followed.
+/// The reason why a path cannot be followed.
 enum Astray {
-    /// This link, as it stands in the work tree, leads outside.
+    /// A link, as it stands in the work tree, leads outside.
     Outside(PathBuf),
-    /// There are too many links, or they lead in a circle.
+    /// The path has too many links, or they lead in a circle.
     Endless,
 }
 

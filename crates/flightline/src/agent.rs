@@ -41,22 +41,22 @@ pub(crate) use self::sighting::sight;
 pub use self::sighting::{KnownProcess, ListProcesses, Sighting, look_around};
 pub use self::update::UpdateAgent;
 
-/// Registers an agent, or brings a known one back in a new session.
+/// Registers an agent, or begins a new session of a known one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RegisterAgent {
     /// The name of the agent.
     pub name: Name,
-    /// Whether it coordinates or works; a known agent keeps its role when none is given.
+    /// The role of the agent: it coordinates or it works. A known agent keeps its role when none is given.
     pub role: Option<Role>,
-    /// What it is in its own system's words.
+    /// The kind of agent in the words of its own system.
     pub kind: Option<Name>,
-    /// The client's id of its session. The same session registering again changes nothing.
+    /// The client's id of the agent's session. A second registration of the same session changes nothing.
     pub session: Option<Title>,
-    /// The process it runs in.
+    /// The process in which the agent runs.
     pub process: Option<Process>,
-    /// The feature it owns.
+    /// The feature that the agent owns.
     pub feature: Option<Title>,
 }
 
@@ -65,64 +65,64 @@ pub struct RegisterAgent {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListAgents {
-    /// Retired ones too.
+    /// List retired agents too.
     #[serde(default)]
     pub retired: bool,
-    /// Observations of their processes on the caller's machine.
+    /// Observations of agents' processes on the caller's machine.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 
-/// Shows an agent.
+/// Shows one agent with its work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowAgent {
-    /// Which; the acting one when none is named.
+    /// The agent by name or id; the acting agent when none is named.
     pub agent: Option<String>,
-    /// Observations of its process.
+    /// Observations of the agent's process.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 
-/// Retires an agent.
+/// Retires an agent; registering it again brings it back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RetireAgent {
     /// The agent, by name or id.
     pub agent: String,
-    /// Why the agent is retired.
+    /// The reason for the retirement.
     pub reason: Option<NoteText>,
 }
 
-/// An agent and how alive it is.
+/// An agent with its liveness, its work and its locks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentView {
     /// The agent as it is stored.
     pub agent: Agent,
-    /// How alive it is.
+    /// The liveness of the agent: active, quiet, warning, stalled or dead.
     pub liveness: Liveness,
-    /// Its last sign of life.
+    /// Time of the agent's last sign of life.
     pub last_sign: Option<Time>,
     /// The last sign of life in seed B's words, and what its age means; none of an agent that never gave one, or is retired.
     #[serde(default)]
     pub heartbeat: Option<liveness::HeartbeatStatus>,
-    /// What it said of itself with its last heartbeat.
+    /// The agent's report with its last heartbeat.
     pub pulse: Value,
-    /// The sorties it holds.
+    /// The ids of the sorties that the agent holds.
     pub sorties: Vec<String>,
-    /// The paths it holds locks on.
+    /// The paths on which the agent holds locks.
     pub locks: Vec<RepoPath>,
-    /// Messages it has not acknowledged.
+    /// Number of messages that the agent has not acknowledged.
     pub unread: u64,
-    /// Steps it has completed, oldest first.
+    /// Steps that the agent has completed, oldest first.
     pub completed_steps: Vec<Step>,
-    /// Whether it got its briefing; none when it needs none.
+    /// The state of the agent's briefing; none when it needs none.
     #[serde(default)]
     pub briefing: Option<BriefingView>,
-    /// How its new session starts, when a checkpoint of its last one was found.
+    /// The start of the agent's new session, when a checkpoint of its last one was found.
     #[serde(default)]
     pub start: Option<SessionStart>,
 }
@@ -215,7 +215,7 @@ impl Operation for ListAgents {
 }
 
 impl ListAgents {
-    /// Only so many of them, after one that was given before.
+    /// Returns one page of the agents: as many as the window holds, after the agent that was returned last.
     fn page(&self, ctx: &mut OpContext<'_, '_>, window: &Window) -> Result<Vec<AgentView>> {
         let retired = (!self.retired).then_some(RETIRED);
         let Some(born) = window.place(ctx, Kind::Agent, retired)? else {

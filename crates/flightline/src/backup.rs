@@ -26,37 +26,37 @@ use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet, Scope};
 use crate::op_context::{self, OpContext};
 
-/// A backup was made.
+/// The outcome of a backup.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BackedUp {
     /// The file of the backup.
     pub file: PathBuf,
-    /// The revision it holds.
+    /// The revision that the backup holds.
     pub rev: u64,
-    /// How many events.
+    /// Number of events in the backup.
     pub events: u64,
-    /// How many subjects.
+    /// Number of subjects in the backup.
     pub subjects: u64,
     /// The size of the file in bytes.
     pub bytes: u64,
 }
 
-/// A backup was restored.
+/// The outcome of a restore.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restored {
     /// The backup that was restored.
     pub file: PathBuf,
-    /// The revision it held.
+    /// The revision that the backup held.
     pub rev: u64,
-    /// How many events came back.
+    /// Number of events that were restored.
     pub events: u64,
     /// The new history: cursors of the old one are void.
     pub history: String,
-    /// Locks that were let go, because a restore grants nothing old.
+    /// Number of locks that were released, because a restore grants no old locks.
     pub released_locks: u64,
-    /// Where what was there before has been kept.
+    /// The backup of the store that was replaced.
     pub undo: PathBuf,
 }
 
@@ -168,7 +168,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
     })
 }
 
-/// What a history goes on from, nearest first; nothing when that is not known.
+/// Returns the histories that a history continues, nearest first; none when they are not known.
 pub(crate) fn followed_by(tx: &mut Tx<'_>, history: &str) -> Result<Option<Vec<FollowedHistory>>> {
     let (mut follows, mut at) = (Vec::new(), history.to_owned());
     loop {
@@ -249,24 +249,24 @@ pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
     Ok(locks.len() as u64)
 }
 
-/// So many histories are followed back.
+/// Maximum number of histories that are followed back.
 const FOLLOWED: usize = 64;
 
-/// So far above the known epochs a new one begins when some were forgotten.
+/// Distance of a new epoch above the known ones when some epochs were forgotten.
 const FORGOTTEN: u64 = 1_000;
 
-/// What a store that is replaced knew of what must stay over: epochs, and tokens that were taken back.
+/// The records of a replaced store that must outlive it: epochs, and tokens that were revoked.
 pub(crate) struct ReplacedStore {
-    /// Tokens that open nothing, by id: since when, where that can still be read.
+    /// Revoked tokens by id, each with the time of its revocation, where that can still be read.
     revoked: BTreeMap<String, Option<Time>>,
     agents: Vec<Agent>,
     floor: u64,
-    /// Some could not be read.
+    /// True when some records could not be read.
     incomplete: bool,
 }
 
 impl ReplacedStore {
-    /// Nothing: the store was lost.
+    /// No records, because the store was lost.
     pub(crate) const NOTHING: Self = Self {
         revoked: BTreeMap::new(),
         agents: Vec::new(),
@@ -274,7 +274,7 @@ impl ReplacedStore {
         incomplete: true,
     };
 
-    /// What a store knows, as far as its records can be read.
+    /// Reads the records of a store, as far as they can be read.
     pub(crate) fn by(store: &mut Store) -> Result<Self> {
         store.read(|tx| {
             let floor = tx.get::<EpochFloor>(EpochFloor::KEY);

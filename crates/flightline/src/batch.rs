@@ -28,7 +28,7 @@ pub struct RunBatch {
 pub struct BatchPart {
     /// The name of the operation, such as `update_sortie`.
     pub operation: String,
-    /// Its request, as it would be sent alone.
+    /// The request of the operation, as it would be sent alone.
     #[serde(default)]
     pub request: Map<String, Value>,
 }
@@ -47,7 +47,7 @@ impl Operation for RunBatch {
     const SCOPE: Scope = Scope::Agent;
     type Outcome = BatchOutcome;
 
-    /// Each operation is held to the token by itself.
+    /// Acts for the caller; each operation is held to the token by itself.
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Caller
     }

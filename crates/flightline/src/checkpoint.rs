@@ -52,7 +52,7 @@ use crate::error::Result;
 use crate::op_context::OpContext;
 use crate::recovery::points::analysis;
 
-/// A checkpoint as seed A writes it: what it names, in full.
+/// A checkpoint with everything it names, in the form of seed A.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointDocument {
@@ -60,121 +60,122 @@ pub struct CheckpointDocument {
     pub id: CheckpointId,
     /// The mission whose state it is.
     pub mission_id: MissionId,
-    /// When it was taken.
+    /// The time at which the checkpoint was taken.
     pub timestamp: Time,
-    /// Why, in one of four words.
+    /// The class of the reason: `progress`, `error`, `manual` or `compaction`.
     pub trigger: String,
-    /// More about why.
+    /// Further details of the reason.
     pub trigger_details: Option<String>,
-    /// How far the mission was.
+    /// Progress of the mission at that moment, in percent.
     pub progress_percent: u8,
-    /// The sorties of the mission.
+    /// The sorties of the mission at that moment.
     pub sorties: Vec<SortieSnapshot>,
-    /// The locks that were held.
+    /// The locks that were held at that moment.
     pub active_locks: Vec<LockSnapshot>,
     /// The messages that were not acknowledged.
     pub pending_messages: Vec<MessageSnapshot>,
     /// The last action, the next steps and the blockers at that moment.
     pub recovery_context: RecoveryContext,
-    /// Who took it.
+    /// The name of the agent or person that took the checkpoint.
     pub created_by: String,
     /// The version of this document.
     pub version: String,
-    /// Why, exactly.
+    /// The exact reason for the checkpoint.
     pub reason: String,
-    /// The revision it names.
+    /// The revision that the checkpoint names.
     pub rev: u64,
-    /// Where it stands.
+    /// The current status of the checkpoint.
     pub status: CheckpointStatus,
-    /// Whether it is pinned.
+    /// True when the checkpoint is pinned, and retention leaves it alone.
     pub pinned: bool,
-    /// A note that a person or an agent added to it.
+    /// A note that a person or an agent added to the checkpoint.
     pub note: Option<NoteText>,
-    /// What became of its copy in a file.
+    /// The state of the checkpoint's copy in a file.
     pub backup: Backup,
-    /// The agent's context that it was taken for, with what was left of its task and what had changed since
-    /// the checkpoint before.
+    /// The agent's context for which the checkpoint was taken, with what was left of the agent's task and what had
+    /// changed since the checkpoint before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_context: Option<AgentContext>,
-    /// When nothing was left to resume from it.
+    /// The time after which nothing was left to resume from the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumed_at: Option<Time>,
-    /// What the work tree looked like; none where there was nothing to look at, or no look in time.
+    /// The work tree as it was seen; none where there was no work tree, or no time to look at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<FileSystem>,
-    /// Warnings about a sound checkpoint: such as that it is very large.
+    /// Warnings about a sound checkpoint, such as that it is very large.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Whether work can go on from it, from where, and what is in the way: where it is shown.
+    /// The analysis of a resume from this checkpoint: whether work can go on, from where, and the blockers. Only in a
+    /// checkpoint that is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_analysis: Option<Analysis>,
-    /// Every value it names: in files, which must be enough to build the store anew.
+    /// Every value that the checkpoint names, enough to build the store anew. Only in files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<files::BackedUpState>,
-    /// The SHA-256 of the file, with zeros in this place: in files only.
+    /// The SHA-256 of the file, computed with zeros in this place. Only in files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_sha256: Option<String>,
 }
 
-/// Seed A's view of a sortie.
+/// A sortie in a checkpoint, in the form of seed A.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieSnapshot {
     /// The sortie's id.
     pub id: String,
-    /// The id other tools know it by.
+    /// The id of the task in other tools, such as `T060`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<Name>,
-    /// Where it stood.
+    /// The status of the sortie at that moment.
     pub status: SortieStatus,
-    /// Its owner's name.
+    /// The name of the sortie's owner, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned_to: Option<String>,
-    /// Files being worked on.
+    /// Files that the sortie's work is about.
     pub files: Vec<String>,
-    /// When work began.
+    /// The time at which work on the sortie began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// The last status update.
+    /// The last status update of the sortie's owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_notes: Option<String>,
-    /// The work to be done.
+    /// The title of the sortie: the work to be done.
     pub title: String,
 }
 
-/// Seed A's view of a lock.
+/// A lock in a checkpoint, in the form of seed A.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockSnapshot {
     /// The lock's id.
     pub id: String,
-    /// The file or folder.
+    /// The locked file, folder or pattern.
     pub file: String,
-    /// Its holder's name.
+    /// The name of the lock's holder.
     pub held_by: String,
-    /// When it was granted.
+    /// The time at which the lock was granted.
     pub acquired_at: Time,
-    /// Why the holder has the lock.
+    /// The holder's reason for the lock.
     pub purpose: String,
-    /// How long after the holder's last sign of life it lapses.
+    /// Time after the holder's last sign of life at which the lock expires, in milliseconds.
     pub timeout_ms: u64,
 }
 
-/// Seed A's view of a message.
+/// A message in a checkpoint, in the form of seed A.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageSnapshot {
     /// The message's id.
     pub id: String,
-    /// Who sent it.
+    /// The name of the sender.
     pub from: String,
-    /// The recipients that had not acknowledged it.
+    /// The recipients that had not acknowledged the message.
     pub to: Vec<String>,
-    /// What it is about.
+    /// The subject line of the message.
     pub subject: String,
-    /// When it was sent.
+    /// The time at which the message was sent.
     pub sent_at: Time,
-    /// Whether it had reached a recipient.
+    /// True when the message had reached a recipient.
     pub delivered: bool,
 }
 
@@ -190,9 +191,9 @@ pub(crate) struct Views {
 pub(crate) struct Contents {
     /// Empty where they were taken from what the transaction remembers.
     pub(crate) values: Vec<StoredEvent>,
-    /// How long their texts are in all, or an upper bound that is no more than [`LARGE`].
+    /// Length of all the texts in bytes, or an upper bound that is no more than [`LARGE`].
     bytes: u64,
-    /// Those that were read already, by their type.
+    /// Values that were parsed already, by their type.
     read: RefCell<HashMap<TypeId, Box<dyn Any>>>,
 }
 
@@ -500,7 +501,7 @@ pub(crate) fn document_of(
     })
 }
 
-/// How large a checkpoint is: its file, or what it names while it has none.
+/// Returns the size of a checkpoint: of its file, or of the values it names while it has none.
 fn size_of(backup: &Backup, contents: &Contents) -> u64 {
     match backup {
         Backup::Written { bytes, .. } => *bytes,

@@ -1,4 +1,4 @@
-//! What time it is where the store is, and which journal it keeps.
+//! Tells the time at the store, and the name of its journal.
 
 use flightline_core::Time;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// Asks for the store's time.
+/// Returns the time at the store.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,7 @@ impl Operation for TellTime {
     }
 }
 
-/// Asks for the name of the journal: another one after a restore or a rebuild.
+/// Returns the name of the journal: another one after a restore or a rebuild.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

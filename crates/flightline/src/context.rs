@@ -40,18 +40,18 @@ use crate::recovery::claims::compare;
 use crate::recovery::undone::{Undone, last_rewind};
 use crate::sortie::subtask_progress;
 
-/// How many events are looked at for what changed meanwhile.
+/// Maximum number of events that are searched for changes meanwhile.
 const CHANGES_LOOKED_AT: u64 = 200;
 
-/// Asks for an agent's own recovery context, as text for it. Offering it is recorded.
+/// Returns the acting agent's own recovery context as text. The offer is recorded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BriefAgent {
-    /// Which mission; the current one when none is named.
+    /// The mission of the briefing; the current one when none is named.
     pub mission: Option<String>,
-    /// The most tokens it may take.
+    /// Maximum number of tokens of the briefing.
     pub max_tokens: Option<usize>,
-    /// Only the required parts.
+    /// Include only the required parts.
     #[serde(default)]
     pub minimal: bool,
     /// The work tree as the caller sees it.
@@ -59,27 +59,27 @@ pub struct BriefAgent {
     pub tree: Option<TreeNow>,
 }
 
-/// Gives an agent its recovery context without being asked for all of it: per session and compaction in
-/// full, once more in full while it is not acknowledged, then in one line.
+/// Delivers the acting agent's recovery context without being asked for all of it: in full once per session and
+/// compaction, once more in full while it is not acknowledged, then in one line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliverBriefing {
-    /// Which mission; the current one when none is named.
+    /// The mission of the briefing; the current one when none is named.
     pub mission: Option<String>,
-    /// The most tokens it may take.
+    /// Maximum number of tokens of the briefing.
     pub max_tokens: Option<usize>,
-    /// Only the required parts.
+    /// Include only the required parts.
     pub minimal: bool,
     /// The work tree as the caller sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeNow>,
 }
 
-/// Says that a briefing was read.
+/// Acknowledges that a briefing was read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AcknowledgeBriefing {
-    /// The word that stands in the briefing.
+    /// The nonce that stands in the briefing.
     pub nonce: String,
 }
 
@@ -89,13 +89,13 @@ pub struct AcknowledgeBriefing {
 pub struct Briefed {
     /// The text for the agent.
     pub text: String,
-    /// What it was made from.
+    /// The facts from which the briefing was made.
     pub facts: Facts,
-    /// The word to acknowledge it with.
+    /// The nonce with which the briefing is acknowledged.
     pub nonce: String,
-    /// Whether the agent has read it.
+    /// The state of the delivery: pending, offered, acknowledged or expired.
     pub receipt: Receipt,
-    /// Whether the text is all of it.
+    /// The form of the text: the whole briefing, or one line.
     pub form: Form,
 }
 
@@ -495,7 +495,7 @@ fn changed_files(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<S
     Ok(paths)
 }
 
-/// What the last rewind of a mission left behind.
+/// Returns quotes of the work that a mission's last rewind left behind.
 fn left_behind(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<Quote>> {
     let lost = last_rewind(ctx, mission.id)?.map_or_else(Vec::new, |rewind| rewind.lost);
     let told = lost.into_iter().map(|text| Quote {
@@ -505,7 +505,7 @@ fn left_behind(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<Quo
     Ok(told.collect())
 }
 
-/// What others did since the agent's last act.
+/// Returns the acts of others since the agent's last act.
 fn changes(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,

@@ -1,4 +1,4 @@
-//! The files of the other systems: taken in, and given out.
+//! Imports and exports the files of other systems.
 //!
 //! Each dialect has a module that says which things of the store have a document, what is in it, and what a
 //! document means for the store. Everything else is the same for all and stands here: what a document says
@@ -27,54 +27,54 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// Takes documents of another system in, the oldest first. Each by itself: one that is refused keeps no other out, and
-/// says why.
+/// Imports documents of another system, the oldest first. Each is imported by itself: one that is refused keeps no
+/// other out, and carries its refusal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ImportDocuments {
     /// The dialect of the documents.
     pub dialect: Dialect,
-    /// The documents to take in.
+    /// The documents to import.
     pub documents: Vec<Incoming>,
     /// The mission that unknown tasks are added to; the current one when none is named.
     pub mission: Option<String>,
 }
 
-/// A document that comes in.
+/// A document to import.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Incoming {
-    /// The name of its file.
+    /// The name of the document's file.
     pub file: String,
     /// The text of the document.
     pub text: String,
-    /// What its writer had before it: only what differs from that is news. Without it, all of it is.
+    /// The text that its writer had before: only differences from it are news. Without it, the whole document is.
     pub before: Option<String>,
-    /// A person decided that it applies, even if the store has newer data.
+    /// True when a person decided that the document applies, even if the store has newer data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub even_if_older: bool,
 }
 
-/// What became of a document.
+/// The outcome of importing a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedDocument {
-    /// The name of its file.
+    /// The name of the document's file.
     pub file: String,
-    /// What it is about: the id of an agent, a sortie or a checkpoint.
+    /// The subject of the document: the id of an agent, a sortie or a checkpoint.
     pub of: String,
     /// The document's name for people.
     pub name: String,
-    /// Whether it changed something here.
+    /// True when the document changed something here.
     pub changed: bool,
-    /// What it changed, in a few words each.
+    /// The changes that were made, in a few words each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// What could not be taken in as it stands, and is only kept.
+    /// Parts of the document that could not be imported as they stand, and are only kept.
     pub warnings: Vec<String>,
-    /// Why it was not taken in.
+    /// The reason why the document was not imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
 }
@@ -112,63 +112,63 @@ impl ImportedDocument {
     }
 }
 
-/// Gives documents in the format of another system.
+/// Exports documents in the format of another system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExportDocuments {
     /// The dialect of the documents.
     pub dialect: Dialect,
-    /// Only of this mission.
+    /// Export only documents of this mission.
     pub mission: Option<String>,
-    /// Only what may have changed since this revision.
+    /// Export only documents of things that may have changed since this revision.
     pub since: Option<u64>,
-    /// Files of what has ended since this revision.
+    /// Export the files of things that have ended since this revision.
     #[serde(default)]
     pub ended_since: Option<u64>,
 }
 
-/// Documents in the format of another system.
+/// Exported documents in the format of another system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GivenOut {
-    /// The revision they are of.
+    /// The revision at which the documents were made.
     pub rev: u64,
-    /// The journal they come from.
+    /// The id of the journal from which the documents come.
     pub history: String,
     /// The documents, each with its file.
     pub documents: Vec<Outgoing>,
-    /// Files whose thing has ended, and go into the archive.
+    /// Files of things that have ended: they go into the archive.
     #[serde(default)]
     pub ended: Vec<EndedFile>,
-    /// The files without a document any more: only where changes were asked for.
+    /// Files that have no document any more: only where changes were requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
     /// Checkpoints that could not be exported because they are damaged.
     pub lost: Vec<Lost>,
 }
 
-/// A document that goes out.
+/// A document to write to a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outgoing {
-    /// The name of its file.
+    /// The name of the document's file.
     pub file: String,
-    /// What it is about: the id of an agent, a sortie or a checkpoint.
+    /// The subject of the document: the id of an agent, a sortie or a checkpoint.
     pub of: String,
     /// The text of the document.
     pub text: String,
-    /// A file that this one replaces, once it is written.
+    /// A file that this one replaces, once this one is written.
     pub replaces: Option<String>,
 }
 
-/// A file whose thing has ended.
+/// A file of a thing that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndedFile {
     /// The name of the file.
     pub file: String,
-    /// Its name in the archive.
+    /// The name of the file in the archive.
     pub archive: String,
 }
 
@@ -178,7 +178,7 @@ pub struct EndedFile {
 pub struct Lost {
     /// The checkpoint's short id.
     pub file: String,
-    /// Why it could not be exported.
+    /// The reasons why it could not be exported.
     pub what: Vec<String>,
 }
 
@@ -190,7 +190,7 @@ struct Thing {
     replaces: Option<String>,
 }
 
-/// What a document meant for the store.
+/// The outcome of storing a document.
 struct Stored {
     of: String,
     name: String,

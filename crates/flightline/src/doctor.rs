@@ -24,22 +24,22 @@ use crate::fleet::Fleet;
 use crate::recovery::tasks::TaskTrouble;
 use crate::status::Attention;
 
-/// What the doctor found.
+/// The outcome of an examination by the doctor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diagnosis {
-    /// Whether nothing has to be done: every check is ok, no task waits where the policy wants tasks found, and every
-    /// connected coding agent reaches the fleet.
+    /// True when nothing has to be done: every check is ok, no task waits where the policy wants tasks found, and
+    /// every connected coding agent reaches the fleet.
     pub healthy: bool,
-    /// Each check and what it found.
+    /// The checks, each with its findings.
     pub checks: Vec<DoctorCheck>,
-    /// The damage in the store that was repaired.
+    /// Sentences about the damage in the store that was repaired.
     #[serde(default)]
     pub repaired: Vec<String>,
-    /// Where the store is kept as it was before.
+    /// The backup of the store as it was before the repair.
     #[serde(default)]
     pub backup: Option<PathBuf>,
-    /// Whether there is damage that cannot be mended and is known: it is told by its check.
+    /// True when there is known damage that cannot be mended; its check reports it.
     #[serde(default)]
     pub set_aside: bool,
     /// Tasks that need a decision, where the policy wants them found.
@@ -48,19 +48,19 @@ pub struct Diagnosis {
     /// Everything else that needs a person, as `fleet status` names it. None of it is damage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attention: Vec<Attention>,
-    /// The coding agents whose settings have hooks of ours, and whether those hooks reach the fleet.
+    /// The coding agents whose settings have hooks of Flightline, and whether those hooks reach the fleet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<Connection>,
 }
 
 impl Diagnosis {
-    /// Whether the store is sound: every check is ok.
+    /// Returns true when the store is sound: every check is ok.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
     }
 
-    /// Adds what the work needs and how coding agents are connected, and judges the whole.
+    /// Adds the needs of the work and the connections of coding agents, and judges the whole.
     #[must_use]
     pub fn with(self, needs: Needs, connections: Vec<Connection>) -> Self {
         let connected = connections.iter().all(|connection| connection.ok);
@@ -83,45 +83,45 @@ pub struct Needs {
     pub attention: Vec<Attention>,
 }
 
-/// The connection of a coding agent: a settings file, or a plugin, with hooks of ours.
+/// The connection of a coding agent: a settings file, or a plugin, with hooks of Flightline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connection {
     /// The client, such as `claude`.
     pub client: String,
-    /// Whose settings they are: `user` or `project`; `plugin` when a plugin has the hooks.
+    /// The owner of the settings: `user` or `project`; `plugin` when a plugin has the hooks.
     pub scope: String,
-    /// The settings file, or that of the plugin.
+    /// The path of the settings file, or of the plugin's file.
     pub path: PathBuf,
-    /// Whether its hooks reach the fleet, as far as that can be told.
+    /// True when the hooks reach the fleet, as far as that can be told.
     pub ok: bool,
-    /// How long the hook took that was tried, in milliseconds; none when none was tried, or it did not answer.
+    /// Time that a tried hook took, in milliseconds; none when none was tried, or it did not answer.
     pub answered_ms: Option<u64>,
-    /// The findings of the checks.
+    /// The problems that were found with the connection.
     pub findings: Vec<ConnectionFinding>,
 }
 
-/// Something about a connection.
+/// A problem with a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConnectionFinding {
     /// The finding as a sentence.
     pub what: String,
-    /// What to do about it.
+    /// The remedy, as a sentence.
     pub remedy: String,
-    /// Whether the hooks do not work before it is put right.
+    /// True when the hooks do not work before the problem is solved.
     pub blocks: bool,
 }
 
-/// One check of the doctor.
+/// A check of the doctor, with its findings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorCheck {
     /// The name of the check.
     pub name: String,
-    /// Whether it is well.
+    /// True when the check found no problem.
     pub ok: bool,
-    /// The trouble, or the repairs.
+    /// The problems that were found, or the repairs that were made.
     pub findings: Vec<String>,
 }
 
@@ -187,7 +187,7 @@ fn examine_repository(fleet: &Fleet) -> Vec<DoctorCheck> {
     found.map(told).into_iter().collect()
 }
 
-/// Whether the doctor only looks.
+/// The choice between an examination and a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
     /// Examines, and changes nothing.
@@ -264,7 +264,7 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
     })
 }
 
-/// So many findings of one check are told.
+/// Maximum number of findings that one check reports.
 const TOLD: usize = 20;
 
 /// The check that something wrong with a value belongs to.

@@ -17,20 +17,20 @@ use crate::op_context::OpContext;
 use crate::recovery::locked_verdict;
 use crate::remote::Offline;
 
-/// Sets out to do something to the world. Refused when it was done, or may have been.
+/// Begins an action on an external system. Refused when it was done, or may have been done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BeginEffect {
-    /// What it is called; one per mission.
+    /// The name of the effect, unique in its mission.
     pub key: Name,
-    /// For which mission; the current one when none is named.
+    /// The mission of the effect; the current one when none is named.
     pub mission: Option<String>,
-    /// For which sortie.
+    /// The sortie for which the action is done.
     pub sortie: Option<String>,
-    /// What it does.
+    /// A description of the action.
     pub what: Option<NoteText>,
-    /// Begin again, after a check that it did not happen. Refused while the agent that began it is alive.
+    /// Begin again, after a check that the action did not happen. Refused while the agent that began it is alive.
     #[serde(default)]
     pub again: bool,
     /// Observations of agents' processes on the caller's machine.
@@ -38,16 +38,16 @@ pub struct BeginEffect {
     pub sightings: Vec<Sighting>,
 }
 
-/// Says that it happened.
+/// Records that an action on an external system was done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FinishEffect {
-    /// What it is called.
+    /// The name of the effect, as it was begun.
     pub key: Name,
-    /// For which mission; the current one when none is named.
+    /// The mission of the effect; the current one when none is named.
     pub mission: Option<String>,
-    /// The result of the effect.
+    /// The result of the action.
     pub result: Option<NoteText>,
 }
 
@@ -56,9 +56,9 @@ pub struct FinishEffect {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListEffects {
-    /// Of which mission; the current one when none is named.
+    /// The mission whose effects are listed; the current one when none is named.
     pub mission: Option<String>,
-    /// Only effects that are not known to have happened.
+    /// List only effects that are not known to have happened.
     #[serde(default)]
     pub in_doubt: bool,
 }
@@ -165,8 +165,8 @@ impl Operation for BeginEffect {
     }
 }
 
-/// Whether the agent that began an effect is at it: then it is its business. Everything else that is not done may have
-/// happened, and is worth a look, though not yet another attempt.
+/// Returns true when the agent that began an effect is at work on it: then the agent answers for it. Every other
+/// effect that is not done may have happened, and is worth a look, though not yet another attempt.
 pub(crate) fn is_under_way(ctx: &mut OpContext<'_, '_>, effect: &Effect) -> Result<bool> {
     let Some(agent) = session_of(ctx, effect)? else {
         return Ok(false);

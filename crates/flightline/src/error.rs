@@ -1,11 +1,11 @@
-//! What an operation fails with: a refusal of its own, or the store's trouble.
+//! Defines the error of an operation: a refusal of its own, or a failure of the store.
 
 use flightline_core::Refusal;
 use flightline_store::AsStoreError;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation failed.
+/// The cause of an operation's failure.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -15,7 +15,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it is that something kept is damaged or not there any more, which other copies may mend.
+    /// Returns true when stored data is damaged or missing, which other copies may mend.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         use flightline_store::StoreError::{Corrupt, Thinned};
@@ -25,7 +25,7 @@ impl Error {
         }
     }
 
-    /// This error as a refusal: what every front end shows.
+    /// Converts this error into a refusal, which every front end shows.
     #[must_use]
     pub fn into_refusal(self) -> Refusal {
         match self {

@@ -1,4 +1,4 @@
-//! Looking at the journal.
+//! Lists events of the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,33 +20,33 @@ use crate::op_context::OpContext;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListEvents {
-    /// Of this mission only.
+    /// List only events of this mission.
     pub mission: Option<String>,
-    /// Only events about the record with this full id.
+    /// List only events about the record with this full id.
     pub subject: Option<String>,
-    /// Of this type only.
+    /// List only events of this type.
     pub kind: Option<String>,
-    /// Not older than this.
+    /// List only events from this time on.
     pub since: Option<Time>,
-    /// After this place, oldest first; without one, the newest, newest first.
+    /// List events after this position, oldest first; without one, the newest events, newest first.
     pub after: Option<Cursor>,
-    /// Of the newest, those before this place.
+    /// Of the newest events, list those before this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Cursor>,
     /// Maximum number of entries.
     pub limit: u64,
-    /// Only what is part of the story, not what Flightline writes down for itself; with the names of things.
+    /// List only events that are part of the story, not Flightline's own bookkeeping; with the names of things.
     #[serde(default)]
     pub story: bool,
 }
 
-/// A place in one unbroken journal.
+/// A position in one unbroken journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cursor {
     /// The id of the history.
     pub history: String,
-    /// The last revision seen.
+    /// The last revision that was seen.
     pub rev: u64,
 }
 
@@ -86,21 +86,21 @@ fn elsewhere() -> Error {
     .into()
 }
 
-/// Whether this event begins a history in which revision `rev` was left out.
+/// Returns true when this event begins a history in which revision `rev` was left out.
 fn leaves_out(event: &Event, rev: u64) -> bool {
     let left_at = event.data["before"]["rev"].as_u64();
     event.is(EventType::HistoryBegun) && left_at.is_some_and(|left_at| left_at < rev)
 }
 
-/// Events, and where to go on from.
+/// A list of events, and the position at which to continue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventList {
     /// The events that were found.
     pub events: Vec<Event>,
-    /// Where to go on from.
+    /// The position at which to continue.
     pub cursor: Cursor,
-    /// What the things in a story are called, by id; nothing where no story was asked for.
+    /// The names of the things in a story, by id; empty where no story was requested.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<String, String>,
 }
@@ -178,7 +178,7 @@ impl Operation for ListEvents {
 }
 
 impl ListEvents {
-    /// What the things in a story are called.
+    /// Returns the names of the things in a story.
     fn names(
         &self,
         ctx: &mut OpContext<'_, '_>,
@@ -229,7 +229,7 @@ fn refuse_unknown(ctx: &mut OpContext<'_, '_>, kind: &str) -> Result<()> {
     )
 }
 
-/// What the things that events are about are called: agents by name, missions and sorties by title, notes by their text.
+/// Returns the names of the subjects of events: agents by name, missions and sorties by title, notes by their text.
 pub(crate) fn names_of(
     ctx: &mut OpContext<'_, '_>,
     events: &[Event],
@@ -259,7 +259,7 @@ pub(crate) fn names_of(
     Ok(names)
 }
 
-/// As many of the newest events as were asked for, without what only we keep count of.
+/// Returns as many of the newest events as were requested, without events that are only bookkeeping.
 fn story(ctx: &mut OpContext<'_, '_>, mut filter: EventFilter) -> Result<Vec<Event>> {
     let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     loop {

@@ -46,7 +46,7 @@ pub struct Fleet {
     place: Backend,
     policy: Arc<Policy>,
     work_tree: Option<WorkTree>,
-    /// What a store elsewhere said on the way, and what it noticed.
+    /// Warnings of a store elsewhere on the way, and notices of it.
     warnings: Vec<String>,
     noticed: Vec<String>,
 }
@@ -89,7 +89,7 @@ impl Fleet {
         matches!(self.place, Backend::There(_))
     }
 
-    /// This fleet, run in a work tree, which can be looked at.
+    /// Returns this fleet, run in a work tree, which can be looked at.
     #[must_use]
     pub fn in_tree(self, tree: WorkTree) -> Self {
         Self {
@@ -270,7 +270,7 @@ impl Fleet {
             .into()
     }
 
-    /// Has something done where the store is; `folder` is the state folder beside it, when it is here.
+    /// Runs a store job where the store is; `folder` is the state folder beside it, when it is here.
     pub fn run_job<E: StoreJob>(
         &mut self,
         job: &E,
@@ -383,12 +383,13 @@ impl Fleet {
         }
     }
 
-    /// What a store elsewhere said on the way to its answers, since the last look.
+    /// Returns the warnings of a store elsewhere that came with its answers, since the last call.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// In test builds: where this process ends, or stops. Nowhere, when the store is elsewhere.
+    /// Returns the crash points: in test builds, the places where this process ends or stops. There are none when the
+    /// store is elsewhere.
     #[must_use]
     pub fn steps(&self) -> CrashPoints {
         match &self.place {

@@ -22,7 +22,7 @@ use crate::op_context::{OpContext, speak_for};
 use crate::recovery::compaction::{CompactionEvidence, ReportCompaction};
 use crate::remote::Offline;
 
-/// Tells of one event in a coding agent's session.
+/// Reports one event in a coding agent's session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -31,27 +31,27 @@ pub struct TellHook {
     pub client: Name,
     /// The client's id of the session.
     pub session: Title,
-    /// The subagent that it is about; none when it is the session itself.
+    /// The subagent that the event is about; none when it is about the session itself.
     #[serde(default)]
     pub subagent: Option<SubagentRef>,
     /// The client's process.
     #[serde(default)]
     pub process: Option<Process>,
-    /// Tokens used in the context, and how many there is room for.
+    /// Tokens used in the context, and its size in tokens.
     #[serde(default)]
     pub tokens: Option<(u64, u64)>,
-    /// The most characters of context that this event's answer can carry; none when it carries none.
+    /// Maximum number of characters of context that the answer can carry; none when it can carry none.
     #[serde(default)]
     pub room: Option<usize>,
-    /// The event that the hook tells of.
+    /// The event that the hook reports.
     pub event: SessionEvent,
-    /// Whether the person cleared the session before it, in the process that it is in.
+    /// True when the person cleared the previous session of this process.
     #[serde(default)]
     pub cleared: bool,
     /// Observations of agents' processes on the caller's machine.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
-    /// Whether those processes have not been looked at yet. Where that decides, the answer asks to look first.
+    /// True when those processes have not been looked at yet. Where that decides, the answer asks to look first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub looks_later: bool,
     /// The work tree as the caller sees it.
@@ -64,9 +64,9 @@ pub struct TellHook {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SubagentRef {
-    /// The client's id of it.
+    /// The client's id of the subagent.
     pub id: Title,
-    /// Its kind, in the client's word.
+    /// The kind of the subagent, in the client's word.
     #[serde(default)]
     pub kind: Option<Title>,
 }
@@ -77,13 +77,13 @@ pub struct SubagentRef {
 #[serde(rename_all = "snake_case")]
 #[serde(deny_unknown_fields)]
 pub enum SessionEvent {
-    /// The session begins, or goes on.
+    /// The session begins or continues.
     Started,
     /// The context was compacted.
     Compacted,
-    /// A person said something.
+    /// A person sent a prompt.
     Prompted {
-        /// The beginning of it.
+        /// The beginning of the prompt.
         text: Option<Title>,
     },
     /// Files are about to be changed.
@@ -91,35 +91,35 @@ pub enum SessionEvent {
         /// The files that are edited.
         paths: Vec<RepoPath>,
     },
-    /// Something is about to be done that cannot be undone.
+    /// An operation is about to run that cannot be undone.
     Destroying {
-        /// The operation, such as `git_push`.
+        /// The operation that is about to run, such as `git_push`.
         operation: Name,
-        /// What it is done to.
+        /// The target of the operation.
         target: Option<Title>,
     },
     /// A tool was used.
     Worked {
-        /// The files that it changed.
+        /// The files that the tool changed.
         #[serde(default)]
         paths: Vec<RepoPath>,
-        /// Why it failed, when it failed.
+        /// The reason for the failure, when the tool failed.
         #[serde(default)]
         failed: Option<NoteText>,
     },
     /// The client's own task list was replaced.
     Planned {
-        /// All of it, in order.
+        /// The tasks of the whole list, in order.
         tasks: Vec<PlannedTask>,
     },
     /// An entry of the client's own task list was added or moved.
     TaskMoved {
-        /// The client's id of it.
+        /// The client's id of the entry.
         id: Title,
-        /// The work to be done, where the client says it.
+        /// The work to be done, where the client tells it.
         #[serde(default)]
         title: Option<Title>,
-        /// How far it is, where the client says it.
+        /// The status of the entry, where the client tells it.
         #[serde(default)]
         status: Option<PlannedStatus>,
     },
@@ -129,12 +129,13 @@ pub enum SessionEvent {
     Announced,
     /// The agent ended its turn.
     Stopped {
-        /// What it said last.
+        /// The agent's last words in the turn.
         said: Option<Title>,
     },
     /// The session ended.
     Ended,
-    /// Nothing happened: `fleet doctor` tries whether the hook reaches the fleet. Nothing is noted, and no agent is made.
+    /// A probe of `fleet doctor`, which tries whether the hook reaches the fleet. Nothing is noted, and no agent is
+    /// made.
     Probed,
 }
 
@@ -145,11 +146,11 @@ pub enum SessionEvent {
 pub struct PlannedTask {
     /// The work to be done.
     pub title: Title,
-    /// How far it is.
+    /// The status of the task.
     pub status: PlannedStatus,
 }
 
-/// How far a task of a client's own list is.
+/// The status of a task of a client's own list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -164,23 +165,23 @@ pub enum PlannedStatus {
     Cancelled,
 }
 
-/// The answer to an event.
+/// The answer to an event of a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hooked {
-    /// The agent that the session is; none when it is none yet.
+    /// The agent of the session; none when it has none yet.
     pub agent: Option<Agent>,
-    /// The mission it works on.
+    /// The mission that the agent works on.
     pub mission_id: Option<MissionId>,
-    /// A text for the model.
+    /// A text for the agent's model.
     pub context: Option<String>,
-    /// Why the tool may not be used now.
+    /// The reason why the tool may not be used now.
     pub deny: Option<String>,
     /// The checkpoint that was taken.
     pub checkpoint_id: Option<CheckpointId>,
-    /// Whether a session began with this event.
+    /// True when a session began with this event.
     pub begun: bool,
-    /// Whether nothing was done, because the processes of agents are to be looked at first.
+    /// True when nothing was done, because the processes of agents are to be looked at first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub look_first: bool,
 }
@@ -293,7 +294,7 @@ impl Operation for TellHook {
 }
 
 impl TellHook {
-    /// As if the session that started the subagent had told it.
+    /// Returns this event as if the session that started the subagent had reported it.
     fn of_parent(&self) -> Self {
         Self {
             subagent: None,
@@ -309,8 +310,8 @@ impl TellHook {
         }
     }
 
-    /// Whether it matters which agents still run, and the caller has not looked: for a seat, or for a lock that is in the
-    /// way.
+    /// Returns true when it matters which agents still run, and the caller has not looked: for a seat, or for a lock
+    /// that is in the way.
     fn must_look(&self, ctx: &mut OpContext<'_, '_>, known: Option<&Agent>) -> Result<bool> {
         Ok(self.looks_later
             && match (known, &self.event) {
@@ -400,7 +401,8 @@ fn save(ctx: &mut OpContext<'_, '_>, reason: Reason, why: &str) -> Result<Option
     }
 }
 
-/// What the client's command line was recognised by is destructive, whatever list the policy has for those that ask by themselves.
+/// Takes a checkpoint before an operation that the client's command line marks as destructive. The policy's list,
+/// which is for agents that ask by themselves, does not matter here.
 fn before(
     ctx: &mut OpContext<'_, '_>,
     operation: &Name,

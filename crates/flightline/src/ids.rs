@@ -12,16 +12,16 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 use crate::sortie::task_ids;
 
-/// Asks for every id of some kinds, so that they can be shortened or completed.
+/// Lists every id of some kinds, so that ids can be shortened or completed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListIds {
-    /// The kinds of subject.
+    /// The kinds of subject whose ids are listed.
     pub kinds: Vec<Kind>,
 }
 
-/// Every id of each kind, in byte order, and what each is called.
+/// Every id of each kind, in byte order.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdList {
@@ -49,7 +49,7 @@ impl Operation for ListIds {
     }
 }
 
-/// Asks for the shortest unique beginning of each of these ids, so that people can read and type it.
+/// Returns the shortest unique beginning of each of these ids, so that people can read and type it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -58,7 +58,7 @@ pub struct ShortenIds {
     pub ids: BTreeSet<String>,
 }
 
-/// Ids as people read them.
+/// The short forms of ids, as people read them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShortIds {
@@ -116,14 +116,14 @@ fn shortened<'a>(asked: &'a str, beside: Neighbours<'a>) -> Option<&'a str> {
     Some(shortest_unique(meant, &beside.collect::<Vec<_>>()))
 }
 
-/// Asks what the things of a kind are called, so that a shell can complete them.
+/// Lists the names of the things of a kind, so that a shell can complete them.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListNames {
-    /// The kind of subject.
+    /// The kind of subject whose names are listed.
     pub kind: Kind,
-    /// How many at most.
+    /// Maximum number of entries.
     pub limit: usize,
 }
 

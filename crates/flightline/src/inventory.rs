@@ -1,4 +1,4 @@
-//! Which projects a store has, for those who name one that is not there.
+//! Lists the projects of a store, for a caller that names one that is not there.
 
 use flightline_core::{Code, Kind, Refusal};
 use flightline_store::{Store, StoreError};
@@ -13,9 +13,9 @@ use crate::error::Result;
 pub struct StoredProject {
     /// The project's id.
     pub id: String,
-    /// What it is called.
+    /// The name of the project.
     pub name: String,
-    /// How many missions it has.
+    /// Number of missions in the project.
     pub missions: u64,
 }
 
@@ -50,7 +50,7 @@ pub fn inventory(store: &mut Store) -> Result<Vec<StoredProject>> {
     Ok(projects)
 }
 
-/// So many projects are named; a shared database may have thousands.
+/// Number of projects that are named; a shared database may have thousands.
 const NAMED: usize = 5;
 
 /// Refuses a project that a store does not have, and says which it has; the likeliest first. The store's own words where
@@ -79,7 +79,7 @@ pub fn unknown_project(wanted: &str, mut known: Vec<StoredProject>) -> Refusal {
     .details(json!({ "project": wanted, "projects": known }))
 }
 
-/// In how many places two ids differ.
+/// Counts the places in which two ids differ.
 fn distance(a: &str, b: &str) -> usize {
     let differing = a.bytes().zip(b.bytes()).filter(|(a, b)| a != b).count();
     differing + a.len().abs_diff(b.len())

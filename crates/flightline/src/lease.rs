@@ -1,6 +1,5 @@
-//! Things that run out by themselves. A lapsed lock needs no action: the next agent that wants it takes it, and its
-//! holder keeps it with the next sign of life. Things that do need an action are noticed here, where no command runs
-//! for long.
+//! Settles deadlines that need an action, where no command runs for long. A lapsed lock needs no action: the next
+//! agent that wants it takes it, and its holder keeps it with the next sign of life.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +9,18 @@ use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::mail::deadline::notice_overdue;
 use crate::op_context::OpContext;
 
-/// Settles what has run out: mail that was to be acknowledged by now is told of, and requests that need not be
-/// remembered any longer are forgotten.
+/// Settles expired deadlines: reports mail that was to be acknowledged by now, and removes requests that need not be
+/// remembered any longer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettleLeases {}
 
-/// What had run out.
+/// The outcome of settling expired deadlines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SettledLeases {
-    /// Requests that were forgotten.
+    /// Number of remembered requests that were removed.
     pub requests: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What Flightline does.
+//! Implements Flightline's operations.
 //!
 //! An operation is a request, a decision and an outcome. Requests and outcomes are plain data, so
 //! that the command line, HTTP and MCP all speak the same JSON; the decision runs in one transaction

@@ -32,41 +32,41 @@ pub struct AcquireLocks {
     /// character is itself.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub paths: Vec<RepoPath>,
-    /// How long after the holder's last sign of life they lapse; the policy's when none is given.
+    /// Time after the holder's last sign of life at which the locks expire; the policy's when none is given.
     #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = 604_800_000)))]
     pub ttl_ms: Option<Millis>,
-    /// Why the agent wants the locks.
+    /// The purpose of the locks, in the agent's words.
     pub purpose: Option<Title>,
-    /// The sortie they are for; else the one the agent is at, when there is just one.
+    /// The sortie that the locks are for; else the one that the agent works on, when there is just one.
     pub sortie: Option<String>,
     /// Observations of agents' processes on the caller's machine.
     #[serde(default)]
     pub sightings: Vec<Sighting>,
 }
 
-/// Says that locks are still needed.
+/// Renews locks that are still needed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RenewLocks {
-    /// Which, by path or id.
+    /// The locks to renew, by path or id.
     pub locks: Vec<String>,
     /// The fence of the grant; checked when given.
     pub fence: Option<u64>,
-    /// A new time to live.
+    /// The new time to live.
     #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = 604_800_000)))]
     pub ttl_ms: Option<Millis>,
 }
 
-/// Gives locks back.
+/// Releases locks of the acting agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseLocks {
-    /// Which, by path or id.
+    /// The locks to release, by path or id.
     #[serde(default)]
     pub locks: Vec<String>,
-    /// All that the acting agent holds.
+    /// Release all locks that the acting agent holds.
     #[serde(default)]
     pub all: bool,
     /// The fence of the grant; checked when given.
@@ -80,7 +80,7 @@ pub struct ReleaseLocks {
 pub struct StealLock {
     /// The file or folder, or a pattern.
     pub path: RepoPath,
-    /// Why: the holder is told.
+    /// The reason for the steal; the holder is told.
     pub reason: NoteText,
 }
 
@@ -89,11 +89,11 @@ pub struct StealLock {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListLocks {
-    /// Of this agent only.
+    /// List only locks of this agent.
     pub agent: Option<String>,
 }
 
-/// Asks whether paths are free for the acting agent.
+/// Checks whether paths are free for the acting agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -108,21 +108,21 @@ pub struct CheckLocks {
 pub struct LockView {
     /// The lock as it is stored.
     pub lock: Lock,
-    /// Its holder's name.
+    /// The name of the lock's holder.
     pub holder: String,
-    /// The holder's last sign of life.
+    /// Time of the holder's last sign of life.
     pub last_sign: Option<Time>,
-    /// How long it will still be held without a further sign of life.
+    /// Time until the lock expires without a further sign of life.
     pub remaining_ms: Millis,
 }
 
-/// Whether a path is free.
+/// The outcome of checking a path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathCheck {
     /// The path that was checked.
     pub path: RepoPath,
-    /// Whether the caller may write there.
+    /// True when the caller may write there.
     pub free: bool,
     /// The lock in the way, or the caller's own.
     pub lock: Option<LockView>,

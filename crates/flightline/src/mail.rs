@@ -28,25 +28,25 @@ use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::note::failure::{settle_acknowledged, settle_sent};
 use crate::op_context::OpContext;
 
-/// Sends a message.
+/// Sends a message to agents.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SendMail {
-    /// To whom: names or ids of agents, or `dispatch` for the mission's.
+    /// The recipients: names or ids of agents, or `dispatch` for the mission's coordinator.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub to: Vec<String>,
-    /// What it is about.
+    /// The subject line of the message.
     pub subject: Title,
     /// The text of the message.
     pub body: Option<Body>,
-    /// The mission it is about; the current one when there is one.
+    /// The mission that the message is about; the current one when there is one.
     pub mission: Option<String>,
-    /// How long its recipients have to acknowledge it.
+    /// Time that the recipients have to acknowledge the message.
     pub acknowledge_within_ms: Option<Millis>,
 }
 
-/// Answers a message: everybody in it but the answerer gets the answer.
+/// Answers a message: everyone in it but the answerer gets the answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -62,20 +62,20 @@ pub struct ReplyMail {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OpenInbox {
-    /// Acknowledged ones too.
+    /// List acknowledged messages too.
     pub all: bool,
     /// Maximum number of entries, oldest first.
     pub limit: u64,
 }
 
-/// Looks into another agent's inbox without marking anything.
+/// Lists another agent's mail without marking anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PeekInbox {
-    /// The agent whose mailbox is looked at.
+    /// The agent whose inbox is listed, by name or id.
     pub agent: String,
-    /// Acknowledged ones too.
+    /// List acknowledged messages too.
     #[serde(default)]
     pub all: bool,
     /// Maximum number of entries, oldest first.
@@ -91,7 +91,7 @@ pub struct ReadMail {
     pub message: String,
 }
 
-/// Says that messages were understood.
+/// Acknowledges that messages were understood.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -99,7 +99,7 @@ pub struct AcknowledgeMail {
     /// The messages to acknowledge.
     #[serde(default)]
     pub messages: Vec<String>,
-    /// All in the acting agent's inbox.
+    /// Acknowledge every message in the acting agent's inbox.
     #[serde(default)]
     pub all: bool,
 }
@@ -109,7 +109,7 @@ pub struct AcknowledgeMail {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowThread {
-    /// Any message of it.
+    /// A message of the conversation.
     pub message: String,
 }
 
@@ -122,25 +122,25 @@ pub struct RequeueMail {
     pub message: String,
 }
 
-/// A message and how far it got.
+/// A message and its deliveries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageView {
     /// The message as it is stored.
     pub message: Message,
-    /// Its way to each recipient.
+    /// The delivery of the message to each recipient.
     pub deliveries: Vec<DeliveryView>,
 }
 
-/// A message's way to one recipient.
+/// The delivery of a message to one recipient.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliveryView {
     /// The recipient's name.
     pub to: String,
-    /// How far it got.
+    /// The state of the delivery.
     pub state: DeliveryState,
-    /// When it was noticed that it had not been acknowledged by its deadline.
+    /// The time at which it was noticed that the recipient had not acknowledged by the deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue_at: Option<Time>,
 }

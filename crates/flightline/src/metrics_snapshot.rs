@@ -18,19 +18,19 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::lock::watch::silent_since;
 use crate::op_context::OpContext;
 
-/// So many revisions are looked at by one read; the rest by the next.
+/// Maximum number of revisions counted by one read; the rest is left to the next.
 const AT_ONCE: u64 = 20_000;
 
-/// Reads the figures.
+/// Reads the figures of a fleet.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReadMetricsSnapshot {
-    /// Counts what happened after this place of a journal; nothing when none is given.
+    /// The position in a journal after which events are counted; nothing is counted when none is given.
     pub after: Option<Counted>,
 }
 
-/// How far a journal was counted.
+/// The position up to which a journal was counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counted {
@@ -40,41 +40,41 @@ pub struct Counted {
     pub rev: u64,
 }
 
-/// The fleet in figures.
+/// Figures about a fleet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricsSnapshot {
-    /// How far the journal is counted now.
+    /// The position up to which the journal is counted now.
     pub counted: Counted,
-    /// The last revision.
+    /// The last revision of the journal.
     pub rev: u64,
-    /// Missions by status.
+    /// Number of missions per status.
     pub missions: BTreeMap<String, u64>,
-    /// Agents that are not retired, by how alive they are.
+    /// Number of agents that are not retired, per liveness.
     pub agents: BTreeMap<String, u64>,
-    /// How long ago the agent that was silent longest gave its last sign of life.
+    /// Time since the last sign of life of the agent that was silent longest.
     pub oldest_heartbeat_age_ms: Option<Millis>,
-    /// The figures about locks.
+    /// Figures about locks.
     pub locks: LockFigures,
-    /// The number of messages that were not read.
+    /// Number of messages that were not read.
     pub messages_pending: u64,
-    /// Agents that lost their context and were not briefed since.
+    /// Number of agents that lost their context and were not briefed since.
     pub briefings_pending: u64,
-    /// Checkpoints by what became of their copy in a file.
+    /// Number of checkpoints per state of their copy in a file.
     pub backups: BTreeMap<String, u64>,
-    /// The room that the store takes.
+    /// Figures about the room that the store takes.
     pub space: SpaceFigures,
-    /// What happened since.
+    /// The events since the given position.
     pub happened: Happened,
 }
 
-/// The figures about locks.
+/// Figures about locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockFigures {
     /// The number of locks that are granted.
     pub held: u64,
-    /// Of those: lapsed, or of an agent that is no more.
+    /// Number of those that expired, or whose agent is no more.
     pub orphaned: u64,
 }
 
@@ -84,27 +84,27 @@ pub struct LockFigures {
 pub struct SpaceFigures {
     /// The size of the database in bytes.
     pub database: u64,
-    /// The log beside it.
+    /// The size of the log beside the database, in bytes.
     pub log: u64,
-    /// The free space in the database, where it is known.
+    /// The free space in the database in bytes, where it is known.
     pub free: Option<u64>,
 }
 
-/// What happened after a place of the journal.
+/// The events after a position of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Happened {
     /// Checkpoints that were taken.
     pub checkpoints: Vec<CheckpointFigure>,
-    /// How long each recovery took.
+    /// The duration of each recovery.
     pub recoveries_ms: Vec<Millis>,
-    /// What became of briefings.
+    /// Number of briefings by their outcome.
     pub briefings: BTreeMap<String, u64>,
-    /// Contexts that were lost, by how that was known.
+    /// Number of contexts that were lost, by the evidence of the loss.
     pub compactions: BTreeMap<String, u64>,
-    /// Locks that were taken from those who held them, by how.
+    /// Number of locks that were taken from their holders, by the way they were taken.
     pub locks_lost: BTreeMap<String, u64>,
-    /// Copies of checkpoints that could not be written.
+    /// Number of copies of checkpoints that could not be written.
     pub backup_failures: u64,
 }
 
@@ -112,11 +112,11 @@ pub struct Happened {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointFigure {
-    /// What triggered it.
+    /// The class of the reason: `progress`, `error`, `manual` or `compaction`.
     pub trigger: String,
-    /// Why the checkpoints were taken.
+    /// The exact reason for the checkpoint.
     pub reason: String,
-    /// How large its record is.
+    /// Size of the checkpoint's record in bytes.
     pub bytes: u64,
 }
 

@@ -27,7 +27,7 @@ use crate::task::ShowTaskTable;
 use folder::MirrorFolder;
 pub use folder::conflict::Conflict;
 
-/// Something worth knowing of a mirror.
+/// A notice about a mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MirrorNotice {
     Done(String),

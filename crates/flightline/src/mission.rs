@@ -35,22 +35,22 @@ pub(crate) use self::workflow::{enter, save_transition, workflow_history};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateMission {
-    /// What it is called.
+    /// The title of the mission.
     pub title: Title,
-    /// The state to be reached at the end.
+    /// The objective of the mission: the state to be reached at its end.
     pub objective: Option<NoteText>,
-    /// The phase it begins in.
+    /// The phase in which the mission begins.
     pub phase: Option<Title>,
-    /// The technology stack it belongs to.
+    /// The technology stack that the mission belongs to.
     pub stack_id: Option<Name>,
-    /// The sprint it belongs to.
+    /// The sprint that the mission belongs to.
     pub sprint: Option<Title>,
-    /// The agent that coordinates it; else the caller, when it is a dispatch agent.
+    /// The agent that coordinates the mission; else the caller, when it is a dispatch agent.
     pub dispatch: Option<String>,
-    /// Declared workflow states, each with those that may follow.
+    /// The states of the mission's workflow, each with the states that may follow it.
     #[serde(default)]
     pub states: BTreeMap<Name, Vec<Name>>,
-    /// Its first sorties, in order.
+    /// The first sorties of the mission, in order.
     #[serde(default)]
     pub sorties: Vec<NewSortie>,
 }
@@ -77,19 +77,19 @@ impl CreateMission {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListMissions {
-    /// Archived ones too.
+    /// List archived missions too.
     #[serde(default)]
     pub archived: bool,
     /// Maximum number of entries.
     pub limit: u64,
 }
 
-/// Shows a mission.
+/// Shows one mission with its sorties.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowMission {
-    /// Which; the current one when none is named.
+    /// The mission to show; the current one when none is named.
     pub mission: Option<String>,
 }
 
@@ -98,11 +98,11 @@ pub struct ShowMission {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangeMission {
-    /// Which; the current one when none is named.
+    /// The mission to change; the current one when none is named.
     pub mission: Option<String>,
     /// The status that the mission gets.
     pub to: MissionStatus,
-    /// Why the status changes.
+    /// The reason for the change of status.
     pub reason: Option<NoteText>,
 }
 
@@ -115,27 +115,27 @@ pub struct UseMission {
     pub mission: String,
 }
 
-/// A mission and how far it is.
+/// A mission with its progress and its sorties.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionView {
     /// The mission as it is stored.
     pub mission: Mission,
-    /// How far it is.
+    /// The progress of the mission.
     pub progress: Progress,
-    /// The percentage to show.
+    /// The progress to show, in percent.
     pub progress_percent: u8,
-    /// Its sorties, in order.
+    /// The sorties of the mission, in order.
     pub sorties: Vec<SortieSummary>,
-    /// The states its workflow went through, oldest first.
+    /// The states that the workflow went through, oldest first.
     pub history: Vec<PastState>,
-    /// Locks that went with it.
+    /// Locks that this change released.
     #[serde(default)]
     pub released_locks: Vec<LockView>,
-    /// The checkpoint that its end has led to.
+    /// The checkpoint that was taken because the mission ended.
     #[serde(default)]
     pub checkpoint: Option<CheckpointId>,
-    /// It was so already, and nothing was changed.
+    /// True when the request changed nothing, because the mission was in the requested state already.
     #[serde(default)]
     pub already: bool,
 }
@@ -146,17 +146,17 @@ pub struct MissionView {
 pub struct MissionSummary {
     /// The mission's id.
     pub id: MissionId,
-    /// What it is called.
+    /// The title of the mission.
     pub title: String,
-    /// Where it stands.
+    /// The current status of the mission.
     pub status: String,
-    /// How far it is.
+    /// The progress of the mission.
     pub progress: Progress,
-    /// The percentage to show.
+    /// The progress to show, in percent.
     pub progress_percent: u8,
-    /// When its record last changed.
+    /// Time of the last change of the mission's record.
     pub updated_at: Time,
-    /// Whether it is the caller's current one.
+    /// True when the mission is the caller's current one.
     pub current: bool,
 }
 
@@ -520,5 +520,5 @@ pub(crate) fn short(id: impl std::fmt::Display) -> String {
     id.to_string().chars().take(SHORT).collect()
 }
 
-/// So much of an id is told in a sentence: its prefix, and eight digits.
+/// Length of the short form of an id in sentences: its prefix, and eight digits.
 pub(crate) const SHORT: usize = 12;

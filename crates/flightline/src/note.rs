@@ -23,27 +23,27 @@ use crate::op_context::OpContext;
 use crate::recovery::undone::Undone;
 use crate::remote::Offline;
 
-/// Writes a note.
+/// Adds a note to a mission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddNote {
-    /// To which mission; the current one when none is named.
+    /// The mission that the note belongs to; the current one when none is named.
     pub mission: Option<String>,
-    /// What kind of note.
+    /// The kind of the note.
     pub kind: NoteKind,
-    /// What it says.
+    /// The text of the note.
     pub text: text::NoteText,
-    /// Why, for a decision.
+    /// The rationale of a decision.
     pub rationale: Option<text::NoteText>,
-    /// The sortie it belongs to.
+    /// The sortie that the note belongs to.
     pub sortie: Option<String>,
-    /// The file, for an artifact.
+    /// The path of the file, for an artifact.
     pub path: Option<RepoPath>,
     /// The SHA-256 of the file's bytes, as the caller found them.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = r"^[0-9A-Fa-f]{64}$")))]
     pub checksum: Option<String>,
-    /// What sort of artifact.
+    /// The type of an artifact, in the caller's word.
     pub artifact_type: Option<Name>,
 }
 
@@ -69,11 +69,11 @@ impl AddNote {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListNotes {
-    /// Of which mission; the current one when none is named.
+    /// The mission whose notes are listed; the current one when none is named.
     pub mission: Option<String>,
-    /// Of this kind only.
+    /// List only notes of this kind.
     pub kind: Option<NoteKind>,
-    /// Also closed, withdrawn and replaced notes.
+    /// List closed, withdrawn and replaced notes too.
     #[serde(default)]
     pub all: bool,
 }

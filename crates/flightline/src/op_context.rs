@@ -1,4 +1,4 @@
-//! Where an operation decides: the transaction, the caller, and how subjects are found.
+//! Gives an operation what it decides with: the transaction, the caller, and the ways to find subjects.
 
 mod acting;
 
@@ -32,14 +32,14 @@ pub(crate) use self::acting::{
 
 const DAY: Millis = 86_400_000;
 
-/// So many agents are asked for by their ids; of more, all are read.
+/// Number of agents up to which each is read by its id; of more, all are read.
 const NAMED_ONE_BY_ONE: usize = 16;
 
-/// Everything an operation may touch while it decides.
+/// The context of a decision: all that an operation may touch.
 pub struct OpContext<'a, 'tx> {
     pub tx: &'a mut Tx<'tx>,
     pub caller: &'a Caller,
-    /// How far the caller goes: all the way, where it came without a token.
+    /// The scope of the caller's token; the widest, where it came without a token.
     pub scope: Scope,
     pub policy: &'a Policy,
     pub agent: Option<Agent>,
@@ -51,7 +51,7 @@ impl OpContext<'_, '_> {
         self.tx.now()
     }
 
-    /// Does something as of a moment of the past that a document tells of, never later than now: its events happened then.
+    /// Runs `f` as of a moment of the past that a document tells of, never later than now: its events happened then.
     pub fn as_of<T>(&mut self, at: Time, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = self.tx.happen_at(Some(at));
         let done = f(self);
@@ -70,8 +70,8 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// Whether the only evidence that `time` is long past is a clock that moved by days at once, a moment ago: it may
-    /// be put right as suddenly. A notice about it waits a while.
+    /// Returns true when the only evidence that `time` is long past is a clock that moved by days at once, a moment
+    /// ago: it may be put right as suddenly. A notice about it waits a while.
     #[must_use]
     pub fn just_woke(&self, time: Time) -> bool {
         let awake = self.tx.awake_since();
@@ -107,7 +107,7 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// Who acts, as events and notes name them.
+    /// Returns the name of the acting agent or person, as events and notes have it.
     #[must_use]
     pub fn actor(&self) -> String {
         match &self.agent {
@@ -116,7 +116,7 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// Whom the caller is, as events name it: also where no incarnation of an agent acts.
+    /// Returns the identity of the caller, as events name it: also where no incarnation of an agent acts.
     #[must_use]
     pub fn principal(&self) -> String {
         let agent = self.caller.agent.clone();
@@ -137,14 +137,14 @@ impl OpContext<'_, '_> {
         })
     }
 
-    /// Whether the caller coordinates as far as its token says, whatever the role of its agent. On the fleet's own machine
-    /// everybody does.
+    /// Returns true when the caller coordinates as far as its token says, whatever the role of its agent. On the
+    /// fleet's own machine every caller does.
     #[must_use]
     pub fn coordinates(&self) -> bool {
         self.scope >= Scope::Dispatch
     }
 
-    /// Whether the caller may act on what belongs to others: a person, or dispatch.
+    /// Returns true when the caller may act on what belongs to others: a person, or dispatch.
     #[must_use]
     pub fn is_in_charge(&self) -> bool {
         self.agent
@@ -379,7 +379,7 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// Any agent that coordinates; its mailbox is made when none has registered yet.
+    /// Returns any agent that coordinates; its mailbox is made when none has registered yet.
     pub fn any_dispatch(&mut self) -> Result<Agent> {
         match self.known_dispatch()? {
             Some(agent) => Ok(agent),
@@ -399,7 +399,7 @@ impl OpContext<'_, '_> {
         }
     }
 
-    /// What to call these agents, as far as they are known.
+    /// Returns the names of these agents, as far as they are known.
     pub(crate) fn names_of(
         &mut self,
         ids: &BTreeSet<AgentId>,
@@ -426,7 +426,7 @@ impl OpContext<'_, '_> {
     }
 }
 
-/// Whether a text cannot be meant as an id of ours, or the beginning of one.
+/// Returns true when a text cannot be meant as an id of ours, or the beginning of one.
 fn is_no_id(text: &str) -> bool {
     let prefixes = [
         MissionId::PREFIX,
@@ -441,10 +441,10 @@ fn is_no_id(text: &str) -> bool {
         && !text.bytes().all(of_an_id)
 }
 
-/// How an agent's stored text says that it does not coordinate.
+/// The part of an agent's stored text that says that it does not coordinate.
 const SPECIALIST: &str = "\"role\":\"specialist\"";
 
-/// How a sortie's stored text says which task it is.
+/// Returns the part of a sortie's stored text that names its task.
 fn task_field(task: &Name) -> String {
     format!("\"task_id\":{}", json!(task))
 }

@@ -1,4 +1,4 @@
-//! A whole new store from the files of checkpoints, when the store itself is lost.
+//! Builds a whole new store from the files of checkpoints, when the store itself is lost.
 
 mod history;
 mod lineage;
@@ -31,27 +31,27 @@ use crate::fleet::{Caller, Fleet, Scope};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// So many revisions may have been given out since the newest file: no fence is ever given twice.
+/// Number of revisions that may have been given out since the newest file: no fence is ever given twice.
 const FORGOTTEN: u64 = 1_000_000;
 
-/// How the folder begins in which a new store is built.
+/// Prefix of the folder in which a new store is built.
 const SIDE: &str = ".rebuild-";
 
-/// A store was built anew.
+/// The outcome of building a store anew.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rebuilt {
-    /// The checkpoints that each mission's state is from.
+    /// The checkpoints from which each mission's state is taken.
     pub from: Vec<CheckpointId>,
     /// The checkpoints that are in the store again, oldest first.
     pub checkpoints: Vec<CheckpointId>,
-    /// How many values came back.
+    /// Number of values that were restored.
     pub values: u64,
-    /// Files that could not be used, and why.
+    /// Files that could not be used, each with the reason.
     pub skipped: Vec<String>,
-    /// What files of checkpoints cannot hold.
+    /// Data that files of checkpoints cannot hold, and that is lost.
     pub lost: Vec<String>,
-    /// Where the old store's files are now.
+    /// Paths where the old store's files are now.
     pub set_aside: Vec<PathBuf>,
 }
 
@@ -70,11 +70,11 @@ pub struct Rebuild<'a> {
 /// mission. Missions, their work and their checkpoints keep their ids; the history is new, its counter and its
 /// epochs above everything that was ever seen, so that no cursor, fence or epoch of before is accepted.
 ///
-/// It needs nothing of the store that was there. An intact store takes the new content in one transaction, after a copy
-/// of it was made. Any other gives way, with all its files, which are kept; its readable part tells how high the new
-/// counters must be, and other projects in it come along. A process that dies on the way leaves the old store, the new
-/// one, or one that the next rebuild puts in place. When no file is sound or the new store cannot be written, the old one
-/// is as it was.
+/// A rebuild needs nothing of the store that was there. An intact store takes the new content in one transaction,
+/// after a copy of it was made. Any other gives way, with all its files, which are kept; its readable part tells how
+/// high the new counters must be, and other projects in it come along. A process that dies on the way leaves the old
+/// store, the new one, or one that the next rebuild puts in place. When no file is sound or the new store cannot be
+/// written, the old one is as it was.
 pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
     if let Some(done) = swap::complete(request)? {
         write_files(request, caller)?;
@@ -127,7 +127,7 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
     Ok(done)
 }
 
-/// What files of checkpoints cannot hold.
+/// Data that files of checkpoints cannot hold.
 const LOST: [&str; 6] = [
     "events: the journal starts again, with the changes from file to file",
     "changes acknowledged after each mission's newest checkpoint file",
@@ -140,14 +140,14 @@ const LOST: [&str; 6] = [
 struct Built<'a> {
     /// The folder it was built in.
     side: &'a Path,
-    /// All of it, as a backup.
+    /// The whole new store, as a backup.
     file: &'a Path,
     /// The counter begins above this.
     above: u64,
     follows: Vec<FollowedHistory>,
 }
 
-/// What to do about a store that cannot be used when no file of a checkpoint is sound.
+/// Returns the hint for a store that cannot be used when no file of a checkpoint is sound.
 fn without_files(location: &Location) -> String {
     match location {
         Location::Folder(folder) => {

@@ -38,21 +38,21 @@ use crate::op_context::OpContext;
 pub(crate) struct AgentVerdict {
     pub(crate) agent: Agent,
     pub(crate) liveness: Liveness,
-    /// Whether its process was seen running.
+    /// True when the agent's process was seen running.
     pub(crate) running: bool,
-    /// Its last heartbeat, as the judgement knew it.
+    /// Time of the agent's last heartbeat, as the judgement knew it.
     pulse_at: Option<Time>,
 }
 
 impl AgentVerdict {
-    /// Whether what it holds may be taken from it. A quiet agent may be thinking, or be the very one
-    /// that comes back without its context; it keeps what it has.
+    /// Returns true when the agent's holdings may be taken from it. A quiet agent may be thinking, or be the very one
+    /// that comes back without its context; it keeps its holdings.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.liveness.life, Life::Dead | Life::Stalled)
     }
 
-    /// Whether an agent is there whose work would be lost. An agent whose session has ended keeps its holdings for its
-    /// next session, but is not at work.
+    /// Returns true when the agent is there, and its work would be lost. An agent whose session has ended keeps its
+    /// holdings for its next session, but is not at work.
     pub(crate) fn is_alive(&self) -> bool {
         let ended = self.agent.session_ended_at;
         let heard_since = |ended: &Time| self.pulse_at.is_some_and(|at| at > *ended);

@@ -35,12 +35,12 @@ pub const LARGEST: usize = MIB;
 /// The largest request where whole documents are taken in: as large as one may be in a file.
 pub const LARGEST_DOCUMENT: usize = 64 * MIB;
 
-/// Whether a write may share its commit with others.
+/// The choice of whether a write shares its commit with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// It may: it is short.
+    /// The write may share a commit: it is short.
     Grouped,
-    /// It takes long, or is more than one transaction.
+    /// The write takes long, or is more than one transaction.
     Own,
 }
 
@@ -111,7 +111,7 @@ impl From<Result<Box<RawValue>, Refusal>> for Called {
 #[derive(Debug)]
 pub enum Spoken {
     Outcome(Box<RawValue>),
-    /// It was not done yet, and nothing failed.
+    /// The request was not carried out yet, and nothing failed.
     Later(Deferred),
 }
 
@@ -143,7 +143,7 @@ pub struct OperationEntry {
     #[cfg(feature = "schema")]
     pub outcome: fn(&mut SchemaGenerator) -> Schema,
     pub largest: usize,
-    /// What becomes of it when the store cannot be reached.
+    /// The behaviour when the store cannot be reached.
     offline: Offline,
     reader: Reader,
     /// Decides it as a part of a batch, where it can be one.
@@ -373,7 +373,7 @@ pub fn scopes() -> BTreeMap<&'static str, &'static str> {
         .collect()
 }
 
-/// Whether an operation may have been queued on another machine until the server could be reached.
+/// Returns true when an operation may have been queued on another machine until the server could be reached.
 #[must_use]
 pub fn may_wait(name: &str) -> bool {
     find(name).is_ok_and(|entry| entry.offline == Offline::Kept)
@@ -418,7 +418,7 @@ const fn entry<O: Registered>() -> OperationEntry {
     }
 }
 
-/// It takes long, or much of the store.
+/// Returns the entry of an operation that takes long, or reads much of the store.
 const fn alone<O: Registered>() -> OperationEntry {
     OperationEntry {
         commit: Commit::Own,
@@ -427,7 +427,7 @@ const fn alone<O: Registered>() -> OperationEntry {
     }
 }
 
-/// It takes in whole documents.
+/// Returns the entry of an operation that takes in whole documents.
 const fn large<O: Registered>() -> OperationEntry {
     OperationEntry {
         largest: LARGEST_DOCUMENT,
@@ -435,7 +435,7 @@ const fn large<O: Registered>() -> OperationEntry {
     }
 }
 
-/// It takes in whole documents, and long.
+/// Returns the entry of an operation that takes in whole documents, and takes long.
 const fn large_alone<O: Registered>() -> OperationEntry {
     OperationEntry {
         commit: Commit::Own,
@@ -444,7 +444,7 @@ const fn large_alone<O: Registered>() -> OperationEntry {
     }
 }
 
-/// With the help of checkpoints' files, where the store is damaged.
+/// Returns the entry of an operation that reads checkpoints, with the help of their files where the store is damaged.
 const fn with_file_repair<O: ReadsCheckpoints>() -> OperationEntry {
     OperationEntry {
         commit: Commit::Own,

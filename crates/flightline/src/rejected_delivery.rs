@@ -16,29 +16,29 @@ use crate::mail::{Letter, post};
 use crate::mission::short;
 use crate::op_context::{OpContext, agent_named, find_acting};
 
-/// Records a request that came too late: a note on its sortie or mission, and mail to the coordinator.
+/// Records a queued request that came too late, by a note on its sortie or mission, and mail to the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RecordRejected {
-    /// The id of its note, the same for every delivery. Without one, a new id is generated.
+    /// The id of the note, the same for every delivery. Without one, a new id is generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<NoteId>,
-    /// The operation that was asked for, such as `update_sortie`.
+    /// The operation that was requested, such as `update_sortie`.
     pub operation: Name,
     /// The text of the request.
     pub said: text::NoteText,
-    /// When, by the clock of the machine it was said on.
+    /// The time of the request, by the clock of the machine on which it was made.
     pub asked_at: Time,
-    /// The agent that said it.
+    /// The agent that made the request.
     pub agent: Option<Name>,
-    /// The mission it was about.
+    /// The mission of the request.
     pub mission: Option<String>,
-    /// The sortie it was about.
+    /// The sortie of the request.
     pub sortie: Option<String>,
-    /// Why it was refused.
+    /// The code of the refusal.
     pub code: Code,
-    /// The refusal in words.
+    /// The refusal as a sentence.
     pub why: text::NoteText,
 }
 

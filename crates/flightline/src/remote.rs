@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::fleet::{Access, Caller};
 
-/// What both ends speak. It grows when an operation's request or outcome changes in a way that the other
-/// end would misread.
+/// The version of the interface that both ends speak. It grows when an operation's request or outcome changes in a
+/// way that the other end would misread.
 pub const API: u32 = 1;
 pub const OLDEST_API: u32 = 1;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -30,7 +30,7 @@ pub mod header {
     pub const REHEARSE: &str = "fleet-rehearse";
     pub const API: &str = "fleet-api";
     pub const VERSION: &str = "fleet-version";
-    /// In tests: what time it is.
+    /// In tests: the time of the request.
     pub const TEST_NOW: &str = "fleet-test-now";
     pub const TEST_IDS: &str = "fleet-test-ids";
 }
@@ -38,14 +38,14 @@ pub mod header {
 /// The kind of answer that carries warnings: `{"outcome", "warnings", "noticed"}`.
 pub const ANSWER_TYPE: &str = "application/vnd.flightline.answer+json";
 
-/// What becomes of a request when the store cannot be reached.
+/// The behaviour of a request when the store cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offline {
-    /// It is refused: its answer depends on what others do.
+    /// The request is refused: its answer depends on acts of others.
     Refused,
-    /// It is dropped: the next one says the same.
+    /// The request is dropped: the next one says the same.
     Dropped,
-    /// It is kept, and delivered later, in order.
+    /// The request is kept, and delivered later, in order.
     Kept,
 }
 
@@ -53,7 +53,7 @@ pub struct RemoteCall<'a> {
     pub operation: &'a str,
     pub access: Access,
     pub rehearse: bool,
-    /// What becomes of it when the store cannot be reached.
+    /// The behaviour when the store cannot be reached.
     pub offline: Offline,
     pub request: String,
     /// The request as it is queued until the store can be reached, asked for at that time.
@@ -65,7 +65,7 @@ pub struct RemoteCall<'a> {
 pub struct ServerAnswer {
     /// The outcome as JSON, or what becomes of the request.
     pub reply: std::result::Result<ServerReply, Refusal>,
-    /// Whether it is that of an earlier request with the same key.
+    /// True when the outcome is that of an earlier request with the same key.
     pub replayed: bool,
     /// Warnings, whether or not it succeeded.
     pub warnings: Vec<String>,
@@ -73,7 +73,7 @@ pub struct ServerAnswer {
     pub noticed: Vec<String>,
 }
 
-/// What came of a request that was not refused.
+/// The reply to a request that was not refused.
 #[derive(Clone, Debug)]
 pub enum ServerReply {
     Outcome(String),
@@ -81,11 +81,11 @@ pub enum ServerReply {
     Later(Deferred),
 }
 
-/// What becomes of a request that a store elsewhere has not got yet. Nothing failed: it is kept on this machine and delivered
-/// later, or dropped because the next one says what it says.
+/// The deferral of a request that a store elsewhere has not got yet. Nothing failed: it is kept on this machine and
+/// delivered later, or dropped because the next one says what it says.
 #[derive(Clone, Debug)]
 pub struct Deferred {
-    /// What becomes of it, in a sentence.
+    /// The sentence that tells whether the request was kept or dropped.
     pub message: String,
     pub details: serde_json::Value,
 }
@@ -119,11 +119,11 @@ pub trait Remote: Send {
     fn address(&self) -> &str;
 }
 
-/// A server that was asked, and what could not be brought there.
+/// The queue for a server on this machine, and the outcome of the last delivery.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SyncReport {
-    /// Where it is.
+    /// The address of the server.
     pub server: String,
     /// Requests queued on this machine.
     pub waiting: Vec<Waiting>,
@@ -137,22 +137,22 @@ pub struct SyncReport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waiting {
-    /// Whose: an agent's, or a person's.
+    /// The agent or person that made the requests.
     pub agent: Option<String>,
-    /// The server they are for.
+    /// The server for which the requests are queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The file they are in.
+    /// The file that holds the requests.
     #[serde(default)]
     pub file: String,
-    /// The number of requests that wait.
+    /// Number of requests that wait.
     pub count: usize,
-    /// Since when, by this machine's clock.
+    /// The time of the oldest request, by this machine's clock.
     pub since: Time,
-    /// How many of them only another token can bring.
+    /// Number of these requests that only another token can deliver.
     #[serde(default)]
     pub for_other_token: usize,
-    /// The token that they were said with, where it is another than the one at hand.
+    /// The id of the token they were queued with, if it is not the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
 }
@@ -161,24 +161,24 @@ pub struct Waiting {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueDelivery {
-    /// When it was delivered.
+    /// The time of the delivery.
     pub at: Option<Time>,
-    /// How many were done.
+    /// Number of requests that were carried out.
     pub delivered: usize,
     /// Requests that came too late: each becomes a note, and mail to the coordinating agent.
     pub late: Vec<Late>,
 }
 
-/// A request that came too late.
+/// A queued request that came too late.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Late {
-    /// The agent that asked.
+    /// The agent that made the request.
     pub agent: Option<String>,
-    /// The operation that was asked for.
+    /// The operation that was requested.
     pub operation: String,
-    /// When, by this machine's clock.
+    /// The time of the request, by this machine's clock.
     pub asked_at: Time,
-    /// Why it was refused.
+    /// The reason for the refusal.
     pub why: String,
 }

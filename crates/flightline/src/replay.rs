@@ -1,4 +1,4 @@
-//! Stepping through a mission's history, forwards and back, one request at a time. Looks, and writes nothing.
+//! Reads a mission's history step by step, forwards and back, one request at a time. Writes nothing.
 
 pub mod state;
 mod step;
@@ -20,24 +20,24 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// Reads a page of a mission's history. Steps are whole: what one request did is one step.
+/// Reads a page of a mission's history. Steps are whole: all changes of one request are one step.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
-    /// Of which mission; that of the checkpoints named, else the current one.
+    /// The mission whose history is read; that of the checkpoints named, else the current one.
     pub mission: Option<String>,
-    /// From this step on: a revision, or a checkpoint for the step that took it; the mission's first when
-    /// none is named.
+    /// The first step: a revision, or a checkpoint for the step that took it; the mission's first step when none is
+    /// named.
     pub from: Option<String>,
-    /// Up to and with this step; the newest when none is named.
+    /// The last step, included; the newest when none is named.
     pub to: Option<String>,
-    /// Where the page is.
+    /// The place of the page in the history.
     #[serde(default)]
     pub place: PageStart,
     /// Maximum number of events, but at least one whole step.
     pub limit: u64,
-    /// With the state after each step.
+    /// Include the state after each step.
     #[serde(default)]
     pub states: bool,
     /// The journal that earlier pages came from, so that a restore in between is noticed.
@@ -45,29 +45,29 @@ pub struct Replay {
     pub history: Option<String>,
 }
 
-/// Where a page of history is.
+/// The place of a page in a mission's history.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PageStart {
-    /// The first steps.
+    /// The first steps of the range.
     #[default]
     First,
-    /// The last ones.
+    /// The last steps of the range.
     Last,
-    /// Those that follow a step.
+    /// The steps that follow a step.
     After {
-        /// Its last revision.
+        /// The last revision of that step.
         rev: u64,
     },
-    /// Those that lead to a step.
+    /// The steps that lead to a step.
     Before {
-        /// Its first revision.
+        /// The first revision of that step.
         step: u64,
     },
-    /// This one alone, wherever it is.
+    /// A single step, wherever it is.
     At {
-        /// A revision of it, or a checkpoint that it took.
+        /// A revision of the step, or a checkpoint that it took.
         of: String,
     },
 }
@@ -78,17 +78,17 @@ pub enum PageStart {
 pub struct ReplayPage {
     /// The mission whose history it is.
     pub mission_id: MissionId,
-    /// What it is called.
+    /// The title of the mission.
     pub title: String,
-    /// The unbroken journal this comes from.
+    /// The unbroken journal from which the steps come.
     pub history: String,
-    /// The first revision that was asked for.
+    /// The first revision of the range.
     pub from: u64,
-    /// The last one.
+    /// The last revision of the range.
     pub to: u64,
     /// The steps, oldest first; none when there are no more that way.
     pub steps: Vec<ReplayStep>,
-    /// What agents and sorties are called, by their ids.
+    /// The names of agents and the titles of sorties, by their ids.
     pub names: BTreeMap<String, String>,
 }
 
@@ -273,7 +273,7 @@ impl Pages {
         Ok(found)
     }
 
-    /// As many whole steps as fit into a page, one at least, in the order of reading.
+    /// Returns as many whole steps as fit into a page, one at least, in the order of reading.
     fn whole(
         &self,
         ctx: &mut OpContext<'_, '_>,

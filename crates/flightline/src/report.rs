@@ -1,4 +1,4 @@
-//! What a mission's work took, against what it was expected to take.
+//! Reports the cost of a mission's work, against its estimates.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// Asks what a mission's work took. Only looks.
+/// Reports the cost of a mission's work. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowReport {
-    /// Of which mission; the current one when none is named.
+    /// The mission to report on; the current one when none is named.
     pub mission: Option<String>,
 }
 
@@ -29,86 +29,86 @@ pub struct ShowReport {
 pub struct Report {
     /// The mission that is reported on.
     pub mission_id: MissionId,
-    /// What it is called.
+    /// The title of the mission.
     pub title: String,
-    /// Where it stands.
+    /// The current status of the mission.
     pub status: MissionStatus,
-    /// Its sorties, in its order.
+    /// The sorties of the mission, in its order.
     pub sorties: Vec<ReportLine>,
-    /// All of them together.
+    /// The totals of all sorties.
     pub totals: Totals,
 }
 
-/// What a sortie took.
+/// The cost of a sortie.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReportLine {
     /// The sortie that is reported on.
     pub sortie_id: SortieId,
-    /// The id other tools know it by.
+    /// The id of the task in other tools, such as `T060`.
     pub task_id: Option<Name>,
-    /// The work to be done.
+    /// The title of the sortie: the work to be done.
     pub title: String,
-    /// Where it stands.
+    /// The current status of the sortie.
     pub status: SortieStatus,
-    /// Its owner's name.
+    /// The name of the sortie's owner, if it has one.
     pub owner: Option<String>,
-    /// How long it was expected to take.
+    /// Expected duration of the work.
     pub estimate_ms: Option<Millis>,
-    /// From when work on it first began until it was completed, or until now while it is worked on: on the clock,
+    /// Time from the first start of the work until its completion, or until now while it is worked on: on the clock,
     /// waiting included. None when it has not begun, and when its end is not known.
     pub actual_ms: Option<Millis>,
-    /// Whether `actual_ms` is final.
+    /// True when `actual_ms` is final.
     pub finished: bool,
     /// `actual_ms` as a multiple of `estimate_ms`, once it is final.
     pub ratio: Option<f64>,
-    /// How often work on it has begun.
+    /// Number of times that work on the sortie began.
     pub attempts: u32,
-    /// Tokens spent on it; none when none were reported.
+    /// Tokens spent on the sortie; none when none were reported.
     pub tokens: Option<TokenUsage>,
-    /// What reviewers gave; no score while a review is asked for.
+    /// The reviews of the sortie; one without a score is only requested.
     pub reviews: Vec<ReviewLine>,
-    /// Criteria that are not met.
+    /// The acceptance criteria that are not met.
     pub unmet_criteria: Vec<Name>,
 }
 
-/// What a reviewer gave.
+/// The review of one reviewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReviewLine {
     /// The reviewer's name.
     pub reviewer: Name,
-    /// The score; none while the review is asked for.
+    /// The score; none while the review is requested.
     pub score: Option<i64>,
 }
 
-/// All sorties together, and of how many each figure is known.
+/// The totals of all sorties, and the number of sorties of which each figure is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     /// The number of sorties.
     pub sorties: u64,
-    /// Number of completed ones.
+    /// Number of completed sorties.
     pub completed: u64,
     /// Total estimate of the sorties that have one.
     pub estimate_ms: Millis,
-    /// How many have one.
+    /// Number of sorties that have an estimate.
     pub estimated: u64,
     /// Total time of the sorties whose time is final.
     pub actual_ms: Millis,
-    /// Of how many it is.
+    /// Number of sorties whose time is final.
     pub measured: u64,
     /// Actual time as a multiple of the estimate, of the sorties that have both.
     pub ratio: Option<f64>,
-    /// How many have both.
+    /// Number of sorties that have both.
     pub compared: u64,
-    /// How often work has begun.
+    /// Number of times that work began, over all sorties.
     pub attempts: u64,
-    /// Tokens that were reported.
+    /// Tokens that were reported, over all sorties.
     pub tokens: TokenUsage,
-    /// For how many sorties some were.
+    /// Number of sorties for which tokens were reported.
     pub tokens_reported: u64,
-    /// Criteria that are not met.
+    /// Number of criteria that are not met.
     pub unmet_criteria: u64,
 }
 

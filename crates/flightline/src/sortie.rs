@@ -34,11 +34,11 @@ use crate::op_context::OpContext;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListSorties {
-    /// Of which mission; the current one when none is named.
+    /// The mission whose sorties are listed; the current one when none is named.
     pub mission: Option<String>,
-    /// Only sorties with this status.
+    /// List only sorties with this status.
     pub status: Option<SortieStatus>,
-    /// Only sorties of this owner.
+    /// List only sorties of this owner.
     pub agent: Option<String>,
     /// Maximum number of entries.
     pub limit: u64,
@@ -59,77 +59,77 @@ pub struct ShowSortie {
 pub struct SortieSummary {
     /// The sortie's id.
     pub id: SortieId,
-    /// The id other tools know it by, such as `T060`.
+    /// The id of the task in other tools, such as `T060`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<Name>,
-    /// The work to be done.
+    /// The title of the sortie: the work to be done.
     pub title: String,
-    /// Where it stands.
+    /// The current status of the sortie.
     pub status: SortieStatus,
-    /// Its owner's name.
+    /// The name of the sortie's owner, if it has one.
     pub assigned_to: Option<String>,
-    /// When it last changed.
+    /// Time of the last change of the sortie.
     pub updated_at: Time,
 }
 
-/// A sortie and what came of an operation on it.
+/// A sortie, and the effects of the operation on it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SortieView {
     /// The sortie as it is stored.
     pub sortie: Sortie,
-    /// Its owner's name.
+    /// The name of the sortie's owner, if it has one.
     pub owner: Option<String>,
-    /// How far it is, in subtasks.
+    /// Progress of the sortie, counted in subtasks.
     pub progress: SubtaskProgress,
-    /// How far its mission is.
+    /// Progress of the sortie's mission, in percent.
     pub mission_percent: u8,
-    /// How long it took, or has taken so far.
+    /// Duration of the work on the sortie, until its end or until now.
     pub actual_ms: Option<Millis>,
-    /// The checkpoint that this completion led to.
+    /// The checkpoint that was taken because of this change.
     pub checkpoint: Option<CheckpointId>,
-    /// Its subtasks, in order.
+    /// The subtasks of the sortie, in order.
     pub subtasks: Vec<Subtask>,
-    /// Files it changed.
+    /// The files that the work on the sortie changed.
     pub files: Vec<SortieFile>,
-    /// Errors met, oldest first.
+    /// Errors met during the work, oldest first.
     pub errors: Vec<SortieError>,
     /// The reviews of the sortie.
     pub reviews: Vec<Review>,
     /// The recovery context of an earlier owner, for the new owner.
     #[serde(default)]
     pub recovery_context: Option<RecoveryContext>,
-    /// Where to continue, for the agent that resumes it.
+    /// The point at which the agent that resumes the sortie continues.
     #[serde(default)]
     pub resume: Option<ResumePoint>,
     /// Locks that were acquired again for the new owner.
     #[serde(default)]
     pub locks: Vec<LockView>,
-    /// Locks that went with it.
+    /// Locks that this change released.
     #[serde(default)]
     pub released_locks: Vec<LockView>,
-    /// It was so already, and nothing was changed.
+    /// True when the request changed nothing, because the sortie was in the requested state already.
     #[serde(default)]
     pub already: bool,
 }
 
-/// Where to go on with a sortie that was interrupted.
+/// The point at which an interrupted sortie continues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResumePoint {
     /// The item that was processed last.
     pub last_processed: Option<Title>,
-    /// Where to start.
+    /// The item to start with.
     pub next_to_process: Option<Title>,
-    /// What else is worth knowing.
+    /// Further notes of the earlier owner on the position.
     pub notes: Option<NoteText>,
-    /// How to go on.
+    /// Instructions for resuming the sortie.
     pub instructions: Option<NoteText>,
-    /// Subtasks that are done, and are skipped, of those listed.
+    /// Names of the listed subtasks that are done; they are skipped.
     pub skipped: Vec<Name>,
-    /// Subtasks that are left, of those listed.
+    /// The listed subtasks that are left.
     pub left: Vec<Subtask>,
-    /// How many more are left that are not listed.
+    /// Number of further subtasks that are left but not listed.
     pub unlisted: u64,
 }
 
@@ -261,7 +261,7 @@ pub(crate) fn task_ids(
         .collect())
 }
 
-/// How far a sortie is, in subtasks.
+/// Returns the progress of a sortie, counted in subtasks.
 pub(crate) fn subtask_progress(
     ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,

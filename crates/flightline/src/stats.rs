@@ -1,4 +1,4 @@
-//! Figures: how much there is of everything, and how much room it takes.
+//! Counts the contents of a store, and the room that they take.
 
 use std::collections::BTreeMap;
 
@@ -14,70 +14,71 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// So many of the largest missions are named.
+/// Number of the largest missions that are named.
 const LARGEST: u64 = 5;
 
-/// Counts what there is.
+/// Shows the size of the store and what takes room in it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowStats {}
 
-/// What there is.
+/// Figures about the store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stats {
-    /// What takes room.
+    /// The sizes of the parts of the store.
     pub storage: Storage,
 }
 
-/// What takes room. Sizes are in bytes.
+/// The sizes of the parts of the store, in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Storage {
-    /// The figures about the database.
+    /// Figures about the database.
     pub database: DatabaseStats,
-    /// The checkpoints in the store.
+    /// Figures about the checkpoints in the store.
     pub checkpoints: CheckpointStats,
-    /// Their copies in files, as the store knows them.
+    /// The checkpoints' copies in files, as the store knows them.
     pub files: FileStats,
-    /// The figures about the journal.
+    /// Figures about the journal.
     pub journal: JournalStats,
-    /// The store by kind of thing.
+    /// Figures for each kind of subject.
     pub kinds: Vec<KindStats>,
     /// The missions that take the most room, largest first.
     pub missions: Vec<MissionStats>,
-    /// Requests that are remembered by their idempotency key.
+    /// Number of requests that are remembered by their idempotency key.
     pub requests: u64,
 }
 
-/// The figures about the database.
+/// Figures about the database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatabaseStats {
-    /// `sqlite` or `postgres`.
+    /// The database engine: `sqlite` or `postgres`.
     pub engine: String,
-    /// The file; on PostgreSQL the tables and indexes, which all its projects share.
+    /// Size of the database in bytes: of the file; on PostgreSQL of the tables and indexes, which all its projects
+    /// share.
     pub bytes: u64,
-    /// The log beside the file.
+    /// Size of the log beside the file, in bytes.
     pub log_bytes: u64,
-    /// Free pages of the file, to be used again. A server keeps that to itself.
+    /// Size of free pages of the file, which are used again. None on a server, which does not tell.
     pub free_bytes: Option<u64>,
 }
 
-/// The checkpoints in the store.
+/// Figures about the checkpoints in the store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointStats {
-    /// All of them.
+    /// Number of checkpoints in all.
     pub total: u64,
-    /// By why they were taken.
+    /// Number of checkpoints per class of reason.
     pub by_trigger: BTreeMap<String, u64>,
-    /// By where they stand.
+    /// Number of checkpoints per status.
     pub by_status: BTreeMap<String, u64>,
-    /// How many are pinned.
+    /// Number of pinned checkpoints.
     pub pinned: u64,
-    /// How many have a record that cannot be read.
+    /// Number of checkpoints whose record cannot be read.
     pub unreadable: u64,
     /// The oldest checkpoint.
     pub oldest: Option<Taken>,
@@ -91,69 +92,69 @@ pub struct CheckpointStats {
 pub struct Taken {
     /// The checkpoint's id.
     pub id: CheckpointId,
-    /// When the checkpoint was taken.
+    /// The time at which the checkpoint was taken.
     pub timestamp: Time,
 }
 
-/// Copies of checkpoints in files.
+/// Figures about checkpoints' copies in files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileStats {
-    /// How many there are.
+    /// Number of files that were written.
     pub written: u64,
-    /// How large they are.
+    /// Size of those files in bytes.
     pub bytes: u64,
-    /// How many are yet to be written.
+    /// Number of copies that are yet to be written.
     pub pending: u64,
-    /// How many could not be written, and will be tried again.
+    /// Number of copies that could not be written, and will be tried again.
     pub failed: u64,
-    /// How many checkpoints share the file of another.
+    /// Number of checkpoints that share the file of another.
     pub shared: u64,
 }
 
-/// The figures about the journal.
+/// Figures about the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JournalStats {
     /// The number of events.
     pub events: u64,
-    /// How many of them carry a value.
+    /// Number of events that carry a value.
     pub values: u64,
-    /// How large those are.
+    /// Size of those values in bytes.
     pub value_bytes: u64,
-    /// How many values were thinned away.
+    /// Number of values that were thinned away.
     pub thinned: u64,
 }
 
-/// What the store holds of one kind.
+/// Figures for one kind of subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KindStats {
     /// The kind of subject.
     pub kind: Kind,
-    /// How many there are now.
+    /// Number of subjects of this kind now.
     pub count: u64,
-    /// Its part of the journal.
+    /// The part of the journal that is about this kind.
     pub journal: JournalStats,
-    /// All of its text in the store: in the journal and, as the last value, beside it.
+    /// Size of all their texts in the store: in the journal and, as the last value, beside it.
     pub bytes: u64,
 }
 
-/// What the store holds of one mission.
+/// Figures for one mission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissionStats {
     /// The mission's id.
     pub mission_id: MissionId,
-    /// What it is called.
+    /// The title of the mission.
     pub title: Option<String>,
     /// The number of the mission's events.
     pub events: u64,
-    /// How large their values are.
+    /// Size of the values of those events, in bytes.
     pub value_bytes: u64,
     /// The number of the mission's checkpoints.
     pub checkpoints: u64,
-    /// How large their files are.
+    /// Size of the checkpoints' files in bytes.
     pub file_bytes: u64,
 }
 

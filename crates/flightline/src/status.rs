@@ -23,12 +23,12 @@ use crate::recovery::verdicts_of;
 use crate::remote::SyncReport;
 use crate::sortie::{SortieSummary, subtask_progress, summaries};
 
-/// Asks for the state of the fleet. Only looks.
+/// Shows the state of the fleet. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowStatus {
-    /// Of which mission; the current one when none is named.
+    /// The mission to show; the current one when none is named.
     pub mission: Option<String>,
     /// Observations of agents' processes.
     #[serde(default)]
@@ -51,15 +51,15 @@ pub struct FleetStatus {
     pub agents: Vec<AgentView>,
     /// Locks that are held.
     pub locks: Vec<LockView>,
-    /// Findings that need attention.
+    /// Matters that need a person.
     pub attention: Vec<Attention>,
-    /// The last event.
+    /// The last event of the journal.
     pub last_event: Option<Event>,
-    /// The store's time.
+    /// The time at the store.
     pub now: Time,
-    /// The last revision.
+    /// The last revision of the journal.
     pub rev: u64,
-    /// The server that was asked, and what could not be brought there; nothing where the store is.
+    /// The queue for the server and its last delivery; none where the store is.
     #[serde(default)]
     pub synced: Option<SyncReport>,
 }
@@ -70,39 +70,39 @@ pub struct FleetStatus {
 pub struct MissionStatusView {
     /// The mission as it is stored.
     pub mission: Mission,
-    /// How far it is.
+    /// The progress of the mission.
     pub progress: Progress,
-    /// The percentage to show.
+    /// The progress to show, in percent.
     pub progress_percent: u8,
-    /// Its sorties, in order.
+    /// The sorties of the mission, in order.
     pub sorties: Vec<SortieSummary>,
-    /// More about those that agents are at.
+    /// Details of the sorties that agents work on.
     pub active: Vec<ActiveSortie>,
 }
 
-/// A sortie that an agent is at.
+/// A sortie that an agent works on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActiveSortie {
     /// The sortie's id.
     pub id: String,
-    /// How far it is, in subtasks.
+    /// Progress of the sortie, counted in subtasks.
     pub progress: SubtaskProgress,
-    /// The subtask its owner is at.
+    /// The subtask that the sortie's owner works on.
     pub subtask: Option<String>,
     /// The owner's last note.
     pub note: Option<String>,
-    /// What blocks it.
+    /// The reason why the sortie is blocked.
     pub blocked_reason: Option<String>,
 }
 
-/// Something that needs a person.
+/// A matter that needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attention {
     /// The matter as a sentence.
     pub what: String,
-    /// The command that settles it, or says more.
+    /// The command that settles the matter, or tells more.
     pub command: String,
     /// The command for the other case, where only a person can tell which it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Something with one command that settles it.
+    /// Creates a matter with one command that settles it.
     #[must_use]
     pub fn new(what: impl Into<String>, command: impl Into<String>) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl Attention {
         }
     }
 
-    /// This matter with a command for the other case.
+    /// Adds a command for the other case.
     #[must_use]
     pub fn otherwise(mut self, command: impl Into<String>) -> Self {
         self.otherwise = Some(command.into());

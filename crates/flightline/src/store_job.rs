@@ -20,8 +20,9 @@ use crate::error::Result;
 use crate::fleet::{Access, Caller, Fleet, Scope, StoreJob};
 use crate::mail::relay::{has_news, relay};
 
-/// Does what follows a write, after its answer was given: takes the checkpoints that time has made due, writes the files of
-/// checkpoints that have none yet, applies retention once a day, and tells those who coordinate what became of checkpoints.
+/// Runs the work after a write, once its answer was given: takes the checkpoints that time has made due, writes the
+/// files of checkpoints that have none yet, applies retention once a day, and reports on checkpoints to those who
+/// coordinate.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AfterWrite {
@@ -31,9 +32,9 @@ pub struct AfterWrite {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AfterWriteOutcome {
-    /// What people should know of new checkpoints.
+    /// Messages to people about new checkpoints.
     pub told: Vec<(CheckpointId, String)>,
-    /// Why something was not done. It failed nothing else, and the next write tries it again.
+    /// Reasons why work was not done. It failed nothing else, and the next write tries it again.
     pub failed: BTreeSet<String>,
 }
 
@@ -67,7 +68,7 @@ impl StoreJob for AfterWrite {
     }
 }
 
-/// What there is to do after a write, found in one look.
+/// The work that is due after a write, found in one look.
 struct Due {
     backups: bool,
     retention: bool,
@@ -135,7 +136,7 @@ impl StoreJob for ClearFiles {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GiveBack {
-    /// So many bytes are known to be free.
+    /// Number of bytes that are known to be free.
     pub loose: u64,
     /// A store with more than so many bytes in use is left alone.
     pub most: u64,

@@ -30,7 +30,7 @@ use crate::sortie::{SortieView, view};
 /// The seed's word for a task that is done.
 const COMPLETE: &str = "complete";
 
-/// Asks for a sortie as seed B's document of a task.
+/// Shows a sortie as seed B's document of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -39,24 +39,24 @@ pub struct ShowTask {
     pub sortie: String,
 }
 
-/// A sortie as seed B's document.
+/// A sortie as seed B's document of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskFile {
     /// The sortie of the task.
     pub sortie_id: SortieId,
-    /// What its file is called: `migration-T060.json`, or `migration-T060-complete.json`.
+    /// The name of the task's file: `migration-T060.json`, or `migration-T060-complete.json`.
     pub file: String,
-    /// The document; none while work on it has not begun.
+    /// The text of the document; none while work on the task has not begun.
     pub text: String,
 }
 
-/// Asks for the table of tasks that `STATUS.md` holds.
+/// Shows the table of tasks that `STATUS.md` holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowTaskTable {
-    /// Of which mission; of all that are open when none is named.
+    /// The mission whose tasks are listed; all open missions when none is named.
     pub mission: Option<String>,
 }
 
@@ -64,13 +64,13 @@ pub struct ShowTaskTable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskTable {
-    /// Its rows: the newest first, then those that have not begun.
+    /// The rows of the table: the newest first, then tasks that have not begun.
     pub tasks: Vec<TaskRow>,
     /// The table as Markdown, between its marks.
     pub text: String,
 }
 
-/// A row of the table.
+/// A row of the table: one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskRow {
@@ -80,23 +80,23 @@ pub struct TaskRow {
     pub agent: Option<String>,
     /// The task's id, or the sortie's.
     pub task: String,
-    /// How far it is.
+    /// Progress of the task, in percent.
     pub percent: u8,
-    /// When it was last reported on; none while it has not begun.
+    /// Time of the last report on the task; none while it has not begun.
     pub last_update: Option<Time>,
-    /// Where it stands, in the seed's words.
+    /// The status of the task, in the seed's words.
     pub status: String,
 }
 
-/// Everything that the document of a task is made of.
+/// The facts that the document of a task is made of.
 #[derive(Clone, Debug)]
 pub struct TaskFacts {
     pub view: SortieView,
     /// The agent that has it, or had it last.
     pub agent: Option<Agent>,
-    /// When its agent was heard since it last reported: as often as heartbeats are expected.
+    /// The time at which the task's agent was heard since its last report: as often as heartbeats are expected.
     pub heard: Option<Time>,
-    /// How often that is.
+    /// Expected time between two heartbeats.
     pub interval: Millis,
 }
 
@@ -239,8 +239,8 @@ pub(crate) fn load(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<TaskFa
     Ok(task)
 }
 
-/// When an agent counts as heard since `update`: a heartbeat is due every `interval`, and between two of them its file
-/// stays as it is, however often it speaks.
+/// Returns the time at which an agent counts as heard since `update`: a heartbeat is due every `interval`, and
+/// between two of them its file stays as it is, however often it speaks.
 pub(crate) fn heard(update: Time, sign: Time, interval: Millis) -> Option<Time> {
     let beats = sign.since(update).checked_div(interval)?;
     (beats > 0).then(|| update.plus(beats.saturating_mul(interval)))
@@ -287,7 +287,7 @@ fn task_of(sortie: &Sortie) -> String {
         .map_or_else(|| sortie.id.to_string(), ToString::to_string)
 }
 
-/// What an agent is in its own system's words, or its name.
+/// Returns the agent's kind in its own system's words, or its name.
 fn word_of(agent: &Agent) -> &str {
     agent.kind.as_ref().unwrap_or(&agent.name).as_str()
 }

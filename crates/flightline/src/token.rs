@@ -22,20 +22,20 @@ pub fn draw_secret(ids: &IdSource) -> String {
     sha256_hex(&format!("{}{}{}", ids.next(), ids.next(), ids.next()))
 }
 
-/// Gives a token.
+/// Creates a token for the project.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
-    /// What it is for.
+    /// The name of the token: its purpose.
     pub name: Name,
-    /// How far it goes.
+    /// The scope of the token.
     pub scope: Scope,
-    /// The agent it acts as.
+    /// The agent that the token acts as.
     pub agent: Option<Name>,
-    /// How long it opens; for ever when nothing is given.
+    /// Time until the token expires; without it, the token never expires.
     pub expires_in_ms: Option<Millis>,
-    /// The SHA-256 of its secret.
+    /// The SHA-256 of the token's secret.
     pub sha256: String,
 }
 
@@ -44,16 +44,16 @@ pub struct CreateToken {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListTokens {
-    /// Also expired and revoked tokens.
+    /// List expired and revoked tokens too.
     pub all: bool,
 }
 
-/// Takes a token back.
+/// Revokes a token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RevokeToken {
-    /// Which, by name or id.
+    /// The token to revoke, by name or id.
     pub token: String,
 }
 
@@ -66,29 +66,29 @@ pub struct CheckToken {
     pub presented: Presented,
 }
 
-/// A token as it is shown: nothing of its secret.
+/// A token as it is shown, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenView {
     /// The token's id.
     pub id: TokenId,
-    /// The project that it opens.
+    /// The project that the token opens.
     pub project: String,
-    /// What it is for.
+    /// The name of the token: its purpose.
     pub name: Name,
-    /// How far it goes.
+    /// The scope of the token.
     pub scope: Scope,
-    /// The agent it acts as.
+    /// The agent that the token acts as.
     pub agent: Option<Name>,
-    /// Whether it opens.
+    /// True when the token is valid now.
     pub valid: bool,
-    /// Who gave it.
+    /// The name of the agent or person that created the token.
     pub created_by: String,
-    /// When the token was created.
+    /// The time at which the token was created.
     pub created_at: Time,
-    /// When it ends by itself.
+    /// The time at which the token expires.
     pub expires_at: Option<Time>,
-    /// When it was taken back.
+    /// The time at which the token was revoked.
     pub revoked_at: Option<Time>,
 }
 

@@ -7,7 +7,7 @@ use flightline::{Caller, Fleet};
 use std::path::PathBuf;
 
 impl App {
-    /// The mirrors that are kept beside the work; none when there are none.
+    /// The mirrors that are kept beside the work, if the settings name any.
     pub fn mirrors(&self) -> Result<Option<Mirrors>, Refusal> {
         let (home, config) = (self.home()?, self.config()?);
         let dialects = config.policy.mirrors.dialects();
@@ -30,7 +30,7 @@ impl App {
         Ok(places.map(|place| mirrors.inside.join(place)).collect())
     }
 
-    /// Takes in what others wrote into the mirrors, before anything is decided.
+    /// Imports the files that other programs wrote into the mirrors, before anything is decided.
     pub(super) fn take_in_mirrors(&mut self) -> Result<(), Refusal> {
         self.with_mirrors(flightline::mirror::take_in)
     }

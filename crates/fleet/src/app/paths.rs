@@ -1,4 +1,4 @@
-//! Typed paths, as the fleet names them.
+//! Turns typed paths into paths of the fleet.
 
 use super::App;
 use flightline::core::redact::contains_secret;
@@ -22,7 +22,7 @@ impl App {
         repo_path(&self.home()?.root, &self.here, typed)
     }
 
-    /// A typed path that is to be locked. A folder whose name is like a file's is meant with everything in it.
+    /// Reads a typed path that is to be locked. A folder whose name is like a file's is meant with everything in it.
     pub fn lockable(&self, typed: &str) -> Result<RepoPath, Refusal> {
         let path = self.path(typed)?;
         let folder = || {
@@ -35,7 +35,7 @@ impl App {
         Ok(path)
     }
 
-    /// Several typed paths that are to be locked.
+    /// Reads several typed paths that are to be locked.
     pub fn all_lockable(&self, typed: &[String]) -> Result<Vec<RepoPath>, Refusal> {
         typed.iter().map(|path| self.lockable(path)).collect()
     }

@@ -1,4 +1,4 @@
-//! Runs operations and jobs for a command, and says what came of them beside the answer.
+//! Runs operations and jobs for a command, and prints their warnings beside the answer.
 
 use super::App;
 use crate::fields;
@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 impl App {
-    /// Says by the name of its schema what the command answers with, where that is not the outcome of its one operation: a field that it cannot
-    /// have is refused before anything is written.
+    /// Names the schema of the command's answer, where that is not the outcome of its one operation. A field that the
+    /// answer cannot have is refused before anything is written.
     pub fn will_answer(&mut self, schema: &str) -> Result<(), Refusal> {
         self.answer_is_known = true;
         fields::check_answer(schema, &self.ui.fields)
@@ -29,8 +29,8 @@ impl App {
         }
     }
 
-    /// Runs an operation that does not wait for its server: one that may is run with [`App::run_or_keep`], which the compiler
-    /// sees to.
+    /// Runs an operation that does not wait for its server. An operation that may wait is run with [`App::run_or_keep`],
+    /// which the compiler sees to.
     pub fn run<O: Registered>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         const {
             assert!(matches!(O::OFFLINE, Offline::Refused));
@@ -51,8 +51,8 @@ impl App {
         Ok(outcome)
     }
 
-    /// Runs an operation that may wait for its server. Where the server cannot be reached, it is said what becomes of the request,
-    /// and there is no outcome: the command has done what it can.
+    /// Runs an operation that may wait for its server. Where the server cannot be reached, prints whether the request is
+    /// queued or dropped, and returns no outcome: the command has done what it can.
     pub fn run_or_keep<O: Registered>(
         &mut self,
         operation: &O,
@@ -81,7 +81,7 @@ impl App {
         self.serve_with(operation, serve::serve)
     }
 
-    /// Shows what such a write would do, without doing it.
+    /// Shows the changes that such a write would make, without making them.
     pub fn rehearse<O: ReadsCheckpoints>(&mut self, operation: &O) -> Result<O::Outcome, Refusal> {
         self.serve_with(operation, serve::rehearse)
     }
@@ -112,7 +112,7 @@ impl App {
         Ok(done.outcome)
     }
 
-    /// The fleet, and where to say how far it is.
+    /// The fleet, with the output for its progress.
     pub fn fleet_and_ui(&mut self) -> Result<(&mut Fleet, &Ui), Refusal> {
         self.fleet()?;
         match &mut self.fleet {
@@ -121,8 +121,8 @@ impl App {
         }
     }
 
-    /// Says which values were read from their second copy, because the first one is damaged; and what a
-    /// server had to say.
+    /// Warns of values that were read from their second copy, because the first one is damaged, and prints the warnings of
+    /// a server.
     pub fn say_noticed(&mut self) {
         let warnings = self.fleet.as_mut().map(Fleet::take_warnings);
         for warning in warnings.unwrap_or_default() {
@@ -145,14 +145,15 @@ impl App {
         }
     }
 
-    /// Has something done where the store is.
+    /// Runs a job where the store is.
     pub fn run_job<E: StoreJob>(&mut self, job: &E) -> Result<E::Outcome, Refusal> {
         let (caller, folder) = (self.caller()?, self.home()?.state.clone());
         let done = self.fleet()?.run_job(job, &folder, &caller);
         done.map_err(flightline::Error::into_refusal)
     }
 
-    /// Does what follows a write, after the answer was given, and says why something of it was not done.
+    /// Does the work that follows a write, after the answer was given. Returns the reasons for which a part of it was not
+    /// done.
     pub fn follow_write(&mut self) -> Result<BTreeSet<String>, Refusal> {
         let heartbeat = self.purpose == "heartbeat";
         let followed = self.run_job(&AfterWrite { heartbeat })?;

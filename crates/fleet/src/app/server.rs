@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 impl App {
-    /// The server that commands talk to, when it is not a store.
+    /// The server that commands talk to; none when the store is here.
     pub fn server(&self) -> Option<&Address> {
         self.server.as_ref()
     }
 
-    /// Refuses what only works beside the store.
+    /// Refuses a command that works only beside the store.
     pub fn must_be_local(&self) -> Result<(), Refusal> {
         match &self.server {
             Some(address) => Err(not_here(address.as_str())),
@@ -28,7 +28,7 @@ impl App {
         }
     }
 
-    /// Whether a server runs the upkeep after writes. A server in test mode leaves it to commands.
+    /// Returns true when a server runs the upkeep after writes. A server in test mode leaves it to commands.
     pub fn has_keeper(&self) -> bool {
         self.server.is_some() && self.env.test_now.is_none()
     }
@@ -111,12 +111,12 @@ impl App {
         TokenOwner::of(&token)
     }
 
-    /// The folder that servers are remembered by: the same for all work trees of a repository.
+    /// The folder that servers are remembered by. All work trees of a repository have the same one.
     pub fn root(&self) -> PathBuf {
         root_of(self.home.as_ref(), &self.here)
     }
 
-    /// What this end of the wire speaks.
+    /// The protocol version of this end.
     pub fn api(&self) -> Result<u32, Refusal> {
         let api = self.env.test_api.as_deref().map(number).transpose()?;
         Ok(api.map_or(API, |api| u32::try_from(api).unwrap_or(u32::MAX)))

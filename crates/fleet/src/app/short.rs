@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightline::core::Kind;
 
-/// How many digits after its three letters and the dash make a word that may be an id.
+/// The least number of digits after the three letters and the dash of a word that may be an id.
 const FEWEST_DIGITS: usize = 8;
-/// How much is shown of an id that nothing is known of.
+/// The number of characters shown of an id whose short form is unknown.
 const USUAL: usize = 12;
 
 /// The shortest unique beginning of each id that is shown.
@@ -22,7 +22,7 @@ impl Short {
         }
     }
 
-    /// A text with every id in it as short as in the lists beside it.
+    /// Shortens every id in a text as in the lists beside it.
     pub fn text(&self, text: &str) -> String {
         let mut shortened = String::with_capacity(text.len());
         let mut end = 0;
@@ -37,7 +37,7 @@ impl Short {
         shortened
     }
 
-    /// The ids of these kinds in a text, whole ones and long beginnings.
+    /// Finds the ids of these kinds in a text, whole ones and long beginnings.
     pub(super) fn ids_in(text: &str, kinds: &[Kind]) -> BTreeSet<String> {
         let words = words(text).map(|(_, word)| word);
         words
@@ -47,7 +47,7 @@ impl Short {
     }
 }
 
-/// The words of a text that may be ids, and where each begins: three letters, a dash, and at least eight digits.
+/// Finds the words of a text that may be ids, and where each begins: three letters, a dash, and at least eight digits.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_digit = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'-';
     let mut from = 0;

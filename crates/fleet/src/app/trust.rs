@@ -1,4 +1,4 @@
-//! Whether the fleet here is the user's own: a fleet that came with a clone is shown and not obeyed.
+//! Checks that the fleet here is the user's own: a fleet that came with a clone is shown and not obeyed.
 
 use super::App;
 use crate::config::{self, Config};
@@ -60,7 +60,7 @@ impl App {
         Ok(self.location(config, state)? == Location::Folder(state.clone()))
     }
 
-    /// Whether the user made the fleet here, or trusts it. One whose making was cut short is the user's own.
+    /// Returns true when the user made the fleet here, or trusts it. A fleet whose making was cut short is the user's own.
     pub fn is_trusted(&self, config: &Config) -> Result<bool, Refusal> {
         Ok(self.standing(config)? == Standing::Trusted)
     }
@@ -175,7 +175,7 @@ impl App {
         covered.map_err(|error| unreadable(&error))
     }
 
-    /// Notes that the user makes a store in the state folder: should that be cut short, it can be completed.
+    /// Notes that the user makes a store in the state folder, so that it can be completed should that be cut short.
     pub fn begin_making(&self) -> Result<(), Refusal> {
         match self.folder_fingerprint()? {
             Some(folder) => self.trust().add(&folder).map_err(|error| untold(&error)),
@@ -258,7 +258,7 @@ impl App {
         Ok(())
     }
 
-    /// Says that the answer is a stranger's word, if it is.
+    /// Warns that the answer comes from a fleet that is not trusted, if it does.
     pub fn say_untrusted(&self) {
         if self.standing != Standing::Trusted {
             self.ui.warn(self.standing.warning());

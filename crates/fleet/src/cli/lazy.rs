@@ -1,5 +1,5 @@
-//! Arguments of commands that are described only when one of them is given. To describe all of some hundred commands takes longer
-//! than most of them run.
+//! Describes the arguments of a command only when the command is given. To describe all of some hundred commands takes
+//! longer than most of them run.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Id, Parser
 use super::{Cli, Globals, VERSION};
 
 thread_local! {
-    /// Whether a command line is being read: a help page or a list of commands gets all of them at once.
+    /// True while a command line is read. A help page or a list of commands describes all commands at once.
     static READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Reads a command line. Only the command that is named in it is described: clap copies the options that every command takes into
-/// each one it knows. An error is what clap says of the whole command line.
+/// Reads a command line. Only the command that it names is described: clap copies the options that every command takes
+/// into each command it knows. An error is clap's error about the whole command line.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, Error> {
     reading(|| match alone(arguments) {
         Ok(cli) => Ok(cli),
@@ -26,8 +26,8 @@ pub fn parse(arguments: &[OsString]) -> Result<Cli, Error> {
     })
 }
 
-/// Reads a command line as if there were no command but the first that is named in it. Another word of that name, such as the value
-/// of an option, makes it one that cannot be read.
+/// Reads a command line as if the first command named in it were the only one. Another word that names a command, such as
+/// the value of an option, makes the line unreadable.
 fn alone(arguments: &[OsString]) -> Result<Cli, Error> {
     let whole = Cli::command();
     let mut named = arguments.iter().skip(1).filter_map(|word| word.to_str());
@@ -40,7 +40,7 @@ fn alone(arguments: &[OsString]) -> Result<Cli, Error> {
     Cli::from_arg_matches_mut(&mut matches)
 }
 
-/// Has the arguments of commands described only when they are given.
+/// Runs `read` so that the arguments of commands are described only when they are given.
 fn reading<T>(read: impl FnOnce() -> T) -> T {
     READING.set(true);
     let done = read();
@@ -52,7 +52,7 @@ fn reading<T>(read: impl FnOnce() -> T) -> T {
 #[derive(Debug)]
 pub struct Lazy<T>(pub T);
 
-/// Describes a command, in the words that were said of it before.
+/// Describes a command, and keeps the help texts that it had before.
 fn in_its_words(command: Command, describe: fn(Command) -> Command) -> Command {
     let about = Resettable::from(command.get_about().cloned());
     let long_about = Resettable::from(command.get_long_about().cloned());
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Whether a command line is read alike, or refused in the same words.
+    /// Checks that a command line is read alike, or refused in the same words.
     fn agree(words: Vec<&str>) {
         let said = |error: Error| error.render().to_string();
         let at_once = Cli::try_parse_from(&words).map_err(said);

@@ -1,4 +1,5 @@
-//! `fleet agents` and `fleet heartbeat`
+//! `fleet agents` and `fleet heartbeat`: registers agents, shows them, changes them, ends and retires them, and gives
+//! signs of life.
 
 mod monitor;
 pub mod recovery;
@@ -245,7 +246,7 @@ pub fn heartbeat(args: HeartbeatArgs, app: &mut App) -> CommandResult {
     session::say_beaten(&beaten, app)
 }
 
-/// A percentage, rounded down. The operation refuses more than 100.
+/// Parses a percentage, rounded down. The operation refuses more than 100.
 fn read_percent(text: &str) -> Result<u8, Refusal> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -271,7 +272,7 @@ fn read_tokens(text: &str) -> Result<(u64, u64), Refusal> {
     }
 }
 
-/// The process with this number, as it is stored.
+/// Describes the process with this number, as it is stored.
 fn process_of(pid: Option<u32>) -> Result<Option<Process>, Refusal> {
     let describe = |pid| {
         workspace::describe(pid).ok_or_else(|| {

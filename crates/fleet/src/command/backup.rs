@@ -1,4 +1,4 @@
-//! `fleet backup` and `fleet restore`
+//! `fleet backup` and `fleet restore`: copies the store to a file, and replaces the store by such a copy.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -112,7 +112,7 @@ fn command(file: &Path) -> String {
     format!("fleet restore {} -y", quoted(&file.display().to_string()))
 }
 
-/// The present store is kept in the state folder, under a name with the time.
+/// The file that keeps the present store: in the state folder, under a name with the time.
 fn undo_file(app: &mut App) -> Result<PathBuf, Refusal> {
     let stem = format!("before-restore-{}", app.stamp()?);
     backup::free_file(&app.home()?.state, &stem).map_err(flightline::Error::into_refusal)

@@ -1,4 +1,4 @@
-//! `fleet call`: any operation, from JSON to JSON.
+//! `fleet call`: runs any operation, from JSON to JSON.
 
 use std::process::ExitCode;
 

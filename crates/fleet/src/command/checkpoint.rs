@@ -1,4 +1,4 @@
-//! `fleet checkpoint` and `fleet checkpoints`
+//! `fleet checkpoint` and `fleet checkpoints`: takes, lists, shows, compares, verifies, marks and deletes checkpoints.
 
 mod points;
 pub mod show;
@@ -158,7 +158,7 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Something destructive is about to be done: whether or not that needs a checkpoint, it may be done.
+/// Prepares for a destructive operation: takes a checkpoint where that is needed. The operation may go on either way.
 fn before(
     args: &CheckpointArgs,
     operation: &str,
@@ -187,7 +187,8 @@ fn before(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A checkpoint that was just taken, with the state of its file. The store has it whether or not the file was written.
+/// Returns a checkpoint that was just taken, with the state of its file. The store has it even when the file was not
+/// written.
 fn settled(id: CheckpointId, app: &mut App) -> Result<CheckpointDocument, Refusal> {
     if let Err(refusal) = app.settle_backups() {
         app.ui.warn(refusal.message);

@@ -1,4 +1,4 @@
-//! `fleet config`
+//! `fleet config`: lists, shows and changes settings.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

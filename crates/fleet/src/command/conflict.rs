@@ -1,4 +1,4 @@
-//! `fleet conflicts`: files of the mirrors that were put aside
+//! `fleet conflicts`: lists and settles files of the mirrors that were put aside.
 
 use std::process::ExitCode;
 
@@ -69,7 +69,7 @@ pub fn run(command: &ConflictCommand, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files that were put aside; none where there is no mirror.
+/// Finds the files that were put aside; none where there is no mirror.
 fn found(app: &App) -> Result<Vec<Conflict>, Refusal> {
     match app.mirrors()? {
         Some(mirrors) => conflicts(&mirrors).map_err(Error::into_refusal),
@@ -77,7 +77,7 @@ fn found(app: &App) -> Result<Vec<Conflict>, Refusal> {
     }
 }
 
-/// A line for each with what differs, and one with the commands that settle it.
+/// Prints a line for each file with its differences, and one with the commands that settle it.
 fn list(page: &mut Page, found: &[Conflict]) {
     for conflict in found {
         page.line(conflict.line());

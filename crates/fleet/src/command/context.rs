@@ -1,4 +1,4 @@
-//! `fleet context`
+//! `fleet context`: prints the acting agent's briefing, previews another agent's, and acknowledges one.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! `fleet demo`: the main job in one command. It plays `script.txt` line by line with this very program, kills a real process,
-//! and checks in the store what came of it.
+//! `fleet demo`: the main job in one command. It plays `script.txt` line by line with this very program, kills a real
+//! process, and checks the outcome in the store.
 
 mod check;
 mod stage;
@@ -19,7 +19,7 @@ use super::CommandResult;
 use crate::app::App;
 use crate::ui::{BOLD, Cell, DIM, GREEN, RED, Ui};
 
-/// What happens, in which order.
+/// The script of the demo: its acts, in order.
 const SCRIPT: &str = include_str!("demo/script.txt");
 
 #[derive(Debug, Args)]
@@ -124,7 +124,7 @@ fn tell(act: &DemoStep, ui: &Ui) -> Result<(), Refusal> {
     }
 }
 
-/// Shows the checks, and the way on.
+/// Shows the checks, and the commands to go on with.
 fn conclude(shown: &Shown, app: &App) -> Result<(), Refusal> {
     app.ui.answer(shown, |page| {
         page.line("");
@@ -153,7 +153,7 @@ fn conclude(shown: &Shown, app: &App) -> Result<(), Refusal> {
     })
 }
 
-/// An agent's process: it lives until the demo ends, however that ends.
+/// Runs an agent's process: it lives until the demo ends, however that ends.
 pub fn wait_for_the_end() -> CommandResult {
     let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `fleet import` and `fleet export`: the files of the other systems
+//! `fleet import` and `fleet export`: reads and writes the files of the other systems.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,9 +18,9 @@ use crate::app::App;
 /// The systems whose files are known.
 const DIALECTS: [&str; 4] = ["sitebuilder", "epic", "orchestrator", "recovery"];
 
-/// So many files are taken in at once.
+/// The most files that one import reads.
 const MOST_FILES: usize = 1_000;
-/// And so many bytes of them, once they are unfolded.
+/// The most bytes that one import reads, decompressed.
 const MOST_BYTES: usize = 8 * MAX_BYTES;
 
 #[derive(Debug, Args)]
@@ -76,7 +76,7 @@ pub fn import(args: &DialectImportArgs, app: &mut App) -> CommandResult {
     report(&taken, app)
 }
 
-/// A line for each file: what it is about and what it changed, or why it was not taken in.
+/// Prints a line for each file: its subject and the changes it made, or why it was not imported.
 fn report(taken: &[ImportedDocument], app: &mut App) -> CommandResult {
     app.ui.answer(&taken, |page| {
         for one in taken {
@@ -182,8 +182,8 @@ const fn replacing(args: &DialectExportArgs) -> Replacing {
     }
 }
 
-/// Brings the index of a folder up to date with the files written there. One that is there already is ours to
-/// replace; something else of its name is not.
+/// Brings the index of a folder up to date with the files written there. An index that is there already is replaced;
+/// another file of that name is refused.
 fn write_index(
     given: &GivenOut,
     place: &Dir,
@@ -219,10 +219,10 @@ fn dialect(word: &str) -> Result<Dialect, Refusal> {
         .ok_or_else(|| Refusal::invalid(format!("there is no dialect `{word}`")))
 }
 
-/// A document, or which file could not be read and why.
+/// A document, or the file that could not be read, with the refusal.
 type Read = Result<Incoming, (String, Refusal)>;
 
-/// The documents in a file, or in the files of a folder.
+/// Reads the documents in a file, or in the files of a folder.
 fn read(dialect: Dialect, path: &Path, shown: &Path, app: &App) -> Result<Vec<Read>, Refusal> {
     let unread = |error: &dyn std::fmt::Display| {
         Refusal::new(
@@ -297,7 +297,7 @@ fn read_file(path: &Path, shown: &Path, app: &App) -> Result<Incoming, Refusal> 
     Ok(incoming(&file, unfolded(&bytes, &file)?))
 }
 
-/// The folder that the command line names, made where it is missing.
+/// Makes the folder that the command line names, where it is missing.
 fn make_folder(folder: &Path, app: &App) -> Result<Dir, Refusal> {
     let made = app
         .towards(&app.here.join(folder))

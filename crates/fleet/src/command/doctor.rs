@@ -1,4 +1,4 @@
-//! `fleet doctor`
+//! `fleet doctor`: checks the store, its files and the coding agents' hooks, repairs damage, and rebuilds a lost store.
 
 mod connection;
 mod fire;
@@ -160,7 +160,7 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> CommandResult {
     })
 }
 
-/// Only whether coding agents reach the fleet.
+/// Checks only that coding agents reach the fleet.
 fn agents(app: &mut App) -> CommandResult {
     let found = connection::examine(app);
     let ok = found.iter().all(|it| it.ok) && !found.is_empty();
@@ -182,7 +182,7 @@ fn agents(app: &mut App) -> CommandResult {
     })
 }
 
-/// A coding agent, and whether its hooks reach the fleet.
+/// Shows a coding agent, and whether its hooks reach the fleet.
 fn show_connection(page: &mut Page, connection: &Connection) {
     let mark = match connection.ok {
         true => Cell::styled("✓ ok ", GREEN),
@@ -204,7 +204,7 @@ fn show_connection(page: &mut Page, connection: &Connection) {
     }
 }
 
-/// Tasks that need a decision, where the policy wants them found; and everything else that needs a person.
+/// Finds the tasks that need a decision, where the policy wants them found, and everything else that needs a person.
 fn needs(app: &mut App) -> Result<Needs, Refusal> {
     let sightings = app.sightings()?;
     let status = app.run(&ShowStatus {
@@ -219,7 +219,7 @@ fn needs(app: &mut App) -> Result<Needs, Refusal> {
     Ok(Needs { tasks, attention })
 }
 
-/// Gives free space back, and says so when there was something to say.
+/// Gives free space back, and returns a check when there is something to report.
 fn free_space(app: &mut App) -> Result<Option<DoctorCheck>, Refusal> {
     let finding = match FreedSpace::give_back(app.fleet()?, 0, u64::MAX) {
         FreedSpace::Reusable | FreedSpace::Server => return Ok(None),

@@ -1,4 +1,4 @@
-//! `fleet effect`
+//! `fleet effect`: begins, finishes and lists external actions that must not happen twice.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `fleet events` and `fleet log`
+//! `fleet events` and `fleet log`: shows the journal as a list, as a stream, and as a story.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -133,7 +133,7 @@ pub fn log(args: &LogArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The last events, oldest first, and then new ones as they come.
+/// Prints the last events, oldest first, and then new ones as they come.
 fn follow(request: ListEvents, during: Option<u64>, app: &mut App) -> CommandResult {
     let began = Instant::now();
     let mut list = app.run(&request)?;
@@ -209,7 +209,7 @@ fn since(text: &str, app: &mut App) -> Result<Time, Refusal> {
     }
 }
 
-/// The most events to ask for at once.
+/// The most events of one request.
 const BATCH: u64 = 500;
 
 fn tail(
@@ -269,7 +269,7 @@ fn row(page: &Page, event: &Event) -> Vec<Cell> {
     ]
 }
 
-/// What the actor of an event does, in the words that every story uses.
+/// Tells the act of an event's actor, in the words that every story uses.
 pub fn story(event: &Event, short: &Short, names: &BTreeMap<String, String>) -> String {
     let narrator = Narrator {
         names,

@@ -1,4 +1,4 @@
-//! `fleet help`
+//! `fleet help`: explains a topic or a command.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
-//! `fleet hook CLIENT EVENT`: a coding agent's client tells of an event, with JSON on stdin. The answer is on stdout in that client's own shape.
-//! A hook must never hurt the agent that it serves: it ends in time, and with exit code 0, whatever happens.
+//! `fleet hook CLIENT EVENT`: answers a coding agent's hook. The client tells of an event, with JSON on stdin, and gets
+//! the answer on stdout in that client's own shape. A hook must never hurt the agent that it serves: it ends in time, and
+//! with exit code 0, whatever happens.
 
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,15 +37,15 @@ pub struct HookArgs {
     pub event: String,
 }
 
-/// A hook ends after this long, whatever it is doing: it may be killed at any moment, and loses nothing by it.
+/// The time after which a hook ends, whatever it is doing: it may be killed at any moment, and loses nothing by it.
 const LIMIT: Duration = Duration::from_millis(1_500);
-/// More than this is not read.
+/// The most bytes of stdin that are read.
 const LARGEST: usize = 32 * 1024 * 1024;
-/// So much of a transcript's end is read.
+/// The number of bytes at a transcript's end that are read.
 const TAIL: u64 = 256 * 1024;
-/// And so much at first.
+/// The number of bytes at a transcript's end that are read first.
 const NEAR: u64 = 16 * 1024;
-/// So many characters of the agent's last words are kept.
+/// The number of characters of the agent's last words that are kept.
 const SAID: usize = 200;
 
 /// Runs a hook with a hard limit: a thread beside it watches the time.
@@ -84,7 +85,7 @@ fn print(ui: &Ui, answer: Option<String>) {
     }
 }
 
-/// All of stdin, up to the end of a whole document: some clients do not close it.
+/// Reads all of stdin, up to the end of a whole document: some clients do not close it.
 pub(super) fn read_stdin() -> Option<String> {
     let mut stdin = std::io::stdin().lock();
     let (mut all, mut part) = (Vec::new(), vec![0; 64 * 1024]);
@@ -100,7 +101,7 @@ pub(super) fn read_stdin() -> Option<String> {
     String::from_utf8(all).ok()
 }
 
-/// Whether bytes are a whole document. Bytes that do not end like one are not parsed to find out.
+/// Returns true when bytes are a whole document. Bytes that do not end like one are not parsed to find out.
 fn is_document(bytes: &[u8]) -> bool {
     bytes.trim_ascii_end().last() == Some(&b'}')
         && serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
@@ -114,14 +115,14 @@ struct Hook {
 }
 
 impl Hook {
-    /// The hook that stdin tells of; none where it is none that is known.
+    /// Reads the hook from stdin; none when it is no known hook.
     fn heard(args: &HookArgs, globals: &Globals, ui: &Ui, env: Environment) -> Option<Self> {
         let client = args.client.parse::<Client>().ok()?;
         let heard = wire::read(client, &args.event, &read_stdin()?)?;
         Self::open(heard, args.event.clone(), globals.clone(), ui.clone(), env)
     }
 
-    /// None where there is no fleet: nothing is said or done.
+    /// Opens the fleet; none where there is no fleet: then nothing is said or done.
     fn open(
         heard: HookEvent,
         event: String,
@@ -174,14 +175,14 @@ impl Hook {
         }
     }
 
-    /// Whether the client announces a compaction and will say nothing more of it.
+    /// Returns true when the client announces a compaction and will say nothing more of it.
     fn is_compacted_next(&self) -> bool {
         matches!(self.heard.happening, Happening::BeforeCompaction)
             && wire::compaction_sign(self.heard.client) == CompactionSign::Announcement
     }
 
-    /// Some clients have no event for a compaction: their own records tell of it. How many there were when a record was last looked at is
-    /// kept on this machine.
+    /// Returns true when the client's own record tells of a new compaction: some clients have no event for it. The number
+    /// of compactions at the last look is kept on this machine.
     fn was_compacted(&self) -> bool {
         let (client, heard) = (self.heard.client, &self.heard);
         let looks = wire::compaction_sign(client) == CompactionSign::Record
@@ -197,7 +198,7 @@ impl Hook {
         self.app.sessions().counts_up(&heard.session, now)
     }
 
-    /// The client's own record of the session, where the payload names it or it is known where the client keeps it.
+    /// The client's own record of the session, where the payload names it or its place is known.
     fn record(&self) -> Option<PathBuf> {
         let heard = &self.heard;
         if let Some(named) = &heard.transcript {
@@ -216,8 +217,8 @@ impl Hook {
         Some(folder.join(place.path))
     }
 
-    /// A failure stays inside the hook, except that a fleet is not trusted: that is said when a session begins. A probe
-    /// of the doctor is told everything.
+    /// Keeps a failure inside the hook, except that a fleet is not trusted: that is said when a session begins. A probe of
+    /// the doctor is told everything.
     fn refused(&self, refusal: &Refusal) -> HookReply {
         if self.heard.happening == Happening::Probe {
             return HookReply {
@@ -291,7 +292,7 @@ impl Hook {
         Ok(done)
     }
 
-    /// The upkeep after the answer: files of checkpoints, mirrors.
+    /// Does the upkeep after the answer: files of checkpoints, mirrors.
     fn keep_up(&mut self) {
         if self.wrote {
             let _ = self.app.settle_backups();
@@ -376,7 +377,7 @@ impl Hook {
         paths.filter(|path| !path.is_pattern()).collect()
     }
 
-    /// How full the context is, as the client's own record tells.
+    /// The fill of the context, from the client's own record.
     fn gauge(&self) -> Option<ContextFill> {
         let path = self.record()?;
         let tells = matches!(
@@ -394,7 +395,7 @@ impl Hook {
     }
 }
 
-/// By these the commands of an agent act as it, and are refused once another session has its seat.
+/// The variables by which the commands of an agent act as it, and are refused once another session has its seat.
 fn env_of(agent: &Agent) -> Vec<(String, String)> {
     vec![
         ("FLEET_AGENT".to_owned(), agent.name.to_string()),

@@ -1,4 +1,4 @@
-//! `fleet init`
+//! `fleet init`: creates a store for a repository's fleet.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ struct Created {
 }
 
 impl InitArgs {
-    /// Refuses to make an empty store where files of checkpoints tell of one that is gone: those bring its work back.
+    /// Refuses to make an empty store where files of checkpoints show that one is lost: those files bring its work back.
     fn refuse_files(&self, state: &Path, location: &Location) -> Result<(), Refusal> {
         let left = prospect(state, location);
         if self.empty || left.files == 0 {
@@ -212,8 +212,8 @@ fn here(app: &App) -> Option<Home> {
     (home.state.parent() == Some(app.here.as_path())).then_some(home)
 }
 
-/// Asks before a repository gets a fleet of its own although it lies inside one that has a fleet: its commands would not
-/// see that one any more.
+/// Asks before a repository gets a fleet of its own although it lies inside one that has a fleet: its commands would no
+/// longer see the outer fleet.
 fn ask_if_nested(root: &Path, app: &App) -> Result<(), Refusal> {
     let Some(above) = root.parent() else {
         return Ok(());
@@ -239,7 +239,7 @@ fn ask_if_nested(root: &Path, app: &App) -> Result<(), Refusal> {
     )))
 }
 
-/// Refuses to change the settings of a fleet in passing.
+/// Refuses to change the settings of an existing fleet in passing.
 fn refuse_change(args: &InitArgs, before: &Config, state: &Path) -> Result<(), Refusal> {
     let is = before.policy.preset;
     let Some(wanted) = args.preset().filter(|wanted| *wanted != is) else {
@@ -256,7 +256,7 @@ fn refuse_change(args: &InitArgs, before: &Config, state: &Path) -> Result<(), R
     .details(json!({ "state": state, "preset": is })))
 }
 
-/// The project of a state folder that names none: its making was cut short, or its file was lost.
+/// Finds the project of a state folder that names none: its making was cut short, or its file was lost.
 fn nameless(location: &Location, state: &Path, options: OpenOptions) -> Option<String> {
     // A store elsewhere may belong to other repositories.
     if *location != Location::Folder(state.to_path_buf()) {
@@ -266,7 +266,7 @@ fn nameless(location: &Location, state: &Path, options: OpenOptions) -> Option<S
     <[String; 1]>::try_from(projects).ok().map(|[only]| only)
 }
 
-/// Refuses to make a project beside another one in the repository's own store: its name was changed in the settings.
+/// Refuses to make a project beside another one in the repository's own store: the name was changed in the settings.
 fn refuse_beside(
     location: &Location,
     state: &std::path::Path,
@@ -313,7 +313,7 @@ pub fn make_private(state: &Path) -> Result<(), Refusal> {
     })
 }
 
-/// Nothing in the state folder belongs into the repository.
+/// Has git ignore the whole state folder.
 pub fn ignore_all(state: &Path) -> Result<(), Refusal> {
     let written = Dir::private(state).and_then(|state| match state.entry(".gitignore")? {
         Some(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! `fleet locks`
+//! `fleet locks`: acquires, renews, releases, lists, checks and steals locks.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -157,7 +157,7 @@ fn references(typed: &[String], app: &App) -> Result<Vec<String>, Refusal> {
     typed.iter().map(|text| reference(text, app)).collect()
 }
 
-/// How a lock is named: a path is read where it was typed, an id stays as it is.
+/// Reads the reference to a lock: a path is relative to the folder it was typed in, an id stays as it is.
 pub fn reference(typed: &str, app: &App) -> Result<String, Refusal> {
     match typed.starts_with("lck-") {
         true => Ok(typed.to_owned()),
@@ -180,7 +180,7 @@ fn said(app: &App, locks: &[LockView], verb: &str) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Locks that went with what they were taken for.
+/// Prints the locks that were released with the sortie or mission they were taken for.
 pub fn say_released(page: &mut Page, locks: &[LockView]) {
     for view in locks {
         page.line(format_args!(

@@ -1,4 +1,4 @@
-//! `fleet login` and `fleet logout`
+//! `fleet login` and `fleet logout`: connects this repository to a server, and disconnects it.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use crate::config::Secret;
 use crate::remote::{Address, Known, Sent, TokenOwner};
 use crate::terminal::read_hidden;
 
-/// The longest token there could be.
+/// The most bytes of a token that are read.
 const LONGEST: usize = 4_096;
 
 #[derive(Debug, Args)]
@@ -126,7 +126,7 @@ fn known(app: &App) -> Result<Known, Refusal> {
     })
 }
 
-/// The token, never shown on the terminal.
+/// Reads the token, which is never shown on the terminal.
 fn token(args: &LoginArgs, address: &Address, app: &App) -> Result<Secret, Refusal> {
     let asks = io::stdin().is_terminal() && !args.token_stdin;
     if asks && app.globals.no_input {
@@ -155,7 +155,7 @@ fn token(args: &LoginArgs, address: &Address, app: &App) -> Result<Secret, Refus
     Ok(Secret::new(text.to_owned()))
 }
 
-/// Whether the server accepts the token.
+/// Checks that the server accepts the token.
 fn check(address: &Address, token: &Secret, app: &App) -> Result<(), Refusal> {
     let mut client = app.client(address.clone(), token.clone())?;
     let caller = Caller::default();

@@ -1,4 +1,4 @@
-//! `fleet mail`
+//! `fleet mail`: sends, lists, reads, answers, acknowledges and requeues messages.
 
 use std::process::ExitCode;
 
@@ -202,7 +202,7 @@ fn list(app: &mut App, messages: &[MessageView], empty: &str) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What needs no answer, in short.
+/// Prints the messages that need no answer, in short.
 fn tell_events(page: &mut Page, events: &[&MessageView], short: &Short) {
     if events.is_empty() {
         return;
@@ -221,7 +221,7 @@ fn tell_events(page: &mut Page, events: &[&MessageView], short: &Short) {
     page.table(&[], &rows);
 }
 
-/// How far a message got, and whether that was in time.
+/// The state of a delivery, and whether it is overdue.
 fn way(delivery: &DeliveryView) -> String {
     let late = if delivery.overdue_at.is_some() {
         ", overdue"

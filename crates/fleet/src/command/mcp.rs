@@ -1,4 +1,4 @@
-//! `fleet mcp`: the fleet as tools for a coding agent, on standard input and output.
+//! `fleet mcp`: offers the fleet as tools to a coding agent, on standard input and output.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ pub struct McpArgs {
     tools: ToolSet,
 }
 
-/// Which tools a client is offered.
+/// The set of tools that a client is offered.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ToolSet {
     Core,
@@ -43,8 +43,8 @@ pub fn run(args: &McpArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs an operation as a command of its own would be run: the store, the settings, the trust and the session that this
-/// process belongs to are looked at anew, because all of them change while a client runs.
+/// Runs an operation as a command of its own would run it: the store, the settings, the trust and the session that this
+/// process belongs to are read anew, because all of them change while a client runs.
 fn answer(app: &App, call: Call) -> Called {
     let globals = Globals {
         agent: call.agent.clone().or_else(|| app.globals.agent.clone()),
@@ -102,7 +102,7 @@ const WITH_SIGHTINGS: [&str; 8] = [
 /// The operations whose requests carry the state of the work tree.
 const WITH_TREE: [&str; 4] = ["brief_agent", "deliver_briefing", "peek_briefing", "resume"];
 
-/// A request with the observations of this machine, and with paths as the repository knows them.
+/// Adds the observations of this machine to a request, and turns its paths into paths of the repository.
 fn complete(app: &mut App, operation: &str, mut request: Value) -> Result<Value, Refusal> {
     if WITH_SIGHTINGS.contains(&operation) {
         request["sightings"] = json!(app.sightings()?);
@@ -165,7 +165,7 @@ fn each_text(
     Ok(())
 }
 
-/// An agent that was registered here goes on as the session that this began.
+/// Notes the session of an agent that was registered here, so that this process continues as that session.
 fn note_session(app: &App, operation: &str, outcome: &RawValue) {
     #[derive(Deserialize)]
     struct Registered {

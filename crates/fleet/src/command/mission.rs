@@ -1,4 +1,4 @@
-//! `fleet missions`
+//! `fleet missions`: creates, shows and edits missions, and moves them from state to state.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

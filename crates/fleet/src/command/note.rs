@@ -1,4 +1,4 @@
-//! `fleet note`
+//! `fleet note`: records decisions, lessons, constraints and other notes, and closes, replaces or withdraws them.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What changed, in plain words.
+//! Renders changes in plain words.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 use crate::app::Short;
 use crate::ui::Page;
 
-/// How long a value may be on one line.
+/// The most characters of a value on one line.
 const WIDTH: usize = 100;
 
-/// What things are called.
+/// The names of things: short ids, and the names of agents.
 pub struct Words<'a> {
     pub short: &'a Short,
     pub names: &'a BTreeMap<String, String>,
 }
 
 impl Words<'_> {
-    /// A thing: its id as people read it, with the part of it that is meant.
+    /// Names a thing: its id as people read it, with the part of it that is meant.
     pub fn thing(&self, id: &str) -> String {
         match id.split_once('/') {
             Some((id, part)) => format!("{} {}", self.short.id(id), self.name_or(part)),
@@ -26,7 +26,7 @@ impl Words<'_> {
         }
     }
 
-    /// The fields of a difference, one per line: before → after.
+    /// Prints the fields of a difference, one per line: before → after.
     pub fn fields(&self, page: &mut Page, indent: usize, difference: &Difference) {
         for (field, (was, is)) in &difference.fields {
             page.line(format_args!(
@@ -89,7 +89,7 @@ impl Words<'_> {
     }
 }
 
-/// Whether it is a word of ours, such as `in_progress`.
+/// Returns true for a word of ours, such as `in_progress`.
 fn is_word(text: &str) -> bool {
     text.bytes()
         .all(|byte| byte.is_ascii_lowercase() || byte == b'_')

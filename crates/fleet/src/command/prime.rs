@@ -1,5 +1,5 @@
-//! `fleet prime`: where an agent stands and how it works here, for clients without hooks. `fleet agents-md` prints the part that belongs into
-//! AGENTS.md.
+//! `fleet prime`: prints where an agent stands and how it works here, for clients without hooks. `fleet agents-md` prints
+//! the block for AGENTS.md.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use super::CommandResult;
 use super::setup::{Written, cannot_edit, read};
 use crate::app::App;
 
-/// So many of a list are named.
+/// The most items of a list that are named.
 const NAMED: usize = 8;
 
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ pub fn agents(args: &AgentsMdArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What became of AGENTS.md, for programs.
+/// The change of AGENTS.md, for programs.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Edited {
@@ -70,7 +70,7 @@ pub struct Edited {
     changed: bool,
 }
 
-/// Everything around the block stays as it is.
+/// Writes the block into AGENTS.md, or removes it. Everything around the block stays as it is.
 fn edit_agents(args: &AgentsMdArgs, app: &mut App) -> CommandResult {
     app.will_answer("edited")?;
     let place = setup::places(Client::Codex, SetupScope::Project)
@@ -112,14 +112,14 @@ fn edit_agents(args: &AgentsMdArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How to work, without the markers and without the step that was just done.
+/// The instructions of the block, without its markers and without the step that was just done.
 fn loop_text() -> String {
     let lines = agents_md().lines();
     let ours = lines.filter(|line| !line.starts_with("<!--") && !line.contains("fleet prime"));
     ours.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// Who the agent is, its work, and what waits.
+/// Tells an agent its name, its work, and what waits for it.
 fn standing(agent: Option<&str>, status: &FleetStatus) -> String {
     let mut lines = Vec::new();
     lines.push(match agent {

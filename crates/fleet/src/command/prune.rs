@@ -1,4 +1,4 @@
-//! `fleet checkpoints prune`
+//! `fleet checkpoints prune`: deletes old checkpoints and thins the journal, or shows the plan.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -112,7 +112,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether it is to be done, or was.
+/// The tense of the report: a plan, or a deed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Act {
     Planned,
@@ -120,7 +120,7 @@ enum Act {
 }
 
 impl PruneArgs {
-    /// This command once more, with another flag.
+    /// The typed command once more, with another flag.
     fn again(&self, app: &App, flag: &str) -> String {
         let mut command = "fleet checkpoints prune".to_owned();
         for (name, value) in [
@@ -233,7 +233,7 @@ fn by_rule(plan: &Pruned, age: &str) -> String {
     format!(": {}", rules.collect::<Vec<_>>().join(", "))
 }
 
-/// A span in whole days, where it is some.
+/// Renders a span in days when it is a whole number of days.
 fn span(millis: u64) -> String {
     match (millis / 86_400_000, millis % 86_400_000) {
         (1, 0) => "1 day".to_owned(),
@@ -242,7 +242,7 @@ fn span(millis: u64) -> String {
     }
 }
 
-/// What became of the space in the store, after the fact.
+/// Tells the use of the space that was freed in the store.
 fn space(done: &Pruned) -> Option<String> {
     match &done.space {
         FreedSpace::Reusable if done.journal.values == 0 => None,

@@ -1,4 +1,5 @@
-//! `fleet detect`, `fleet resume` and `fleet undo`
+//! `fleet detect`, `fleet resume` and `fleet undo`: finds missions that need recovery, resumes them or goes back to a
+//! checkpoint, and takes that back.
 
 mod text;
 mod tree;
@@ -139,7 +140,7 @@ pub fn detect(args: &DetectArgs, app: &mut App) -> CommandResult {
     Ok(attention(resumed.len() < missions.len() || any_task))
 }
 
-/// Looks in the files of those that have no sound checkpoint in the store, so that they can be offered.
+/// Looks in the files of missions without a sound checkpoint in the store, so that these can be offered.
 fn mend_candidates(
     args: &DetectArgs,
     sightings: &[Sighting],
@@ -194,7 +195,7 @@ fn resume_all(
     (resumed, refused)
 }
 
-/// One mission that cannot be resumed is in no other's way.
+/// Warns of missions that could not be resumed. A refused mission does not stop the others.
 fn say_refused(app: &App, refused: &[Refusal]) {
     for refusal in refused {
         app.ui.warn(&refusal.message);
@@ -204,7 +205,7 @@ fn say_refused(app: &App, refused: &[Refusal]) {
     }
 }
 
-/// What else was found: tasks, what recoveries have left to do, or nothing at all.
+/// Prints the other findings: tasks, work that recoveries left, or that there is nothing.
 fn say_rest(page: &mut Page, found: &[RecoveryCandidate]) {
     say_tasks(page, found);
     let needs =
@@ -228,7 +229,7 @@ fn say_rest(page: &mut Page, found: &[RecoveryCandidate]) {
     }
 }
 
-/// Tasks that need a decision, and the command to run next for each.
+/// Prints the tasks that need a decision, and the commands to run next for each.
 fn say_tasks(page: &mut Page, found: &[RecoveryCandidate]) {
     for task in found.iter().flat_map(|candidate| &candidate.tasks) {
         page.line(task.line());
@@ -417,12 +418,12 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> CommandResult {
 }
 
 impl ResumeArgs {
-    /// Whether it is asked in seed D's words.
+    /// Returns true when the command uses seed D's words.
     fn speaks_of_states(&self) -> bool {
         self.skip_failed || self.reset_to.is_some()
     }
 
-    /// This command with `-y`.
+    /// The typed command with `-y`.
     fn with_yes(&self, id: &str) -> String {
         let mut command = format!("fleet resume --checkpoint {id}");
         if self.skip_failed {
@@ -441,7 +442,7 @@ impl ResumeArgs {
     }
 }
 
-/// Seed D's answer, beside seed A's.
+/// Outcome of `fleet resume` in seed D's words: the recovery context, with warnings, errors and the restored state.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StatesRestored {
@@ -453,7 +454,7 @@ pub struct StatesRestored {
     restored_state: Option<String>,
 }
 
-/// Seed A's answer is the recovery context; a caller that uses seed D's words gets seed D's answer beside it.
+/// Answers with the recovery context, as seed A does. A caller that uses seed D's words gets seed D's answer beside it.
 fn say_context(args: &ResumeArgs, done: &Resumed, app: &App) -> Result<(), Refusal> {
     let context = &done.recovery_context;
     if !args.speaks_of_states() {

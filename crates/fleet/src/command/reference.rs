@@ -1,4 +1,4 @@
-//! `fleet completions`, `man` and `schema`
+//! `fleet completions`, `man` and `schema`: prints completion scripts, manual pages and JSON schemas.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -94,7 +94,7 @@ pub fn man(args: &ManArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page of a command and those of its commands. Returns how many.
+/// Writes the page of a command and those of its commands. Returns how many it wrote.
 fn write_pages(command: clap::Command, place: &Dir) -> std::io::Result<usize> {
     let mut pages = 1;
     let inner = command

@@ -1,4 +1,4 @@
-//! `fleet replay`
+//! `fleet replay`: steps through a mission's history, with keys on a terminal, else as text or JSON lines.
 
 mod browse;
 
@@ -35,7 +35,7 @@ pub struct ReplayArgs {
     step: Option<String>,
 }
 
-/// How many events to read at once. Far more than a screen holds, far less than a history.
+/// The number of events to read at once. Far more than a screen holds, far less than a history.
 const PAGE: u64 = 200;
 
 /// The most events of one step that are told one by one.
@@ -44,38 +44,38 @@ const TOLD: usize = 40;
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReplayLine {
-    /// What follows: the first line.
+    /// The header of the replay: the first line.
     Replay(Header),
     Step(Box<ReplayStep>),
-    /// How things stood at the end: the last line.
+    /// The state at the end: the last line.
     End(Box<End>),
 }
 
-/// What a replay is of.
+/// Header of a replay: the mission, and the range of revisions.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
-    /// The mission.
+    /// Id of the replayed mission.
     pub mission_id: MissionId,
-    /// What it is called.
+    /// Title of the replayed mission.
     pub title: String,
-    /// The unbroken journal this comes from.
+    /// Id of the unbroken journal that the steps come from.
     pub history: String,
-    /// The first revision that was asked for.
+    /// First revision of the replay.
     pub from: u64,
-    /// The last one.
+    /// Last revision of the replay.
     pub to: u64,
 }
 
-/// How a replay ends.
+/// End of a replay.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct End {
-    /// How many steps there were.
+    /// Number of steps in the replay.
     pub steps: u64,
-    /// How things stood after the last one.
+    /// State of the mission after the last step.
     pub state: Option<StateAt>,
-    /// Why that is not known any more.
+    /// Reason for which that state is not known any more.
     pub no_state: Option<Refusal>,
 }
 
@@ -92,7 +92,7 @@ pub fn run(args: &ReplayArgs, app: &mut App) -> CommandResult {
     open(request, app)
 }
 
-/// Opens the replay of a mission where it was resumed from.
+/// Opens the replay of a mission at the checkpoint it was resumed from.
 pub fn open_at(mission: MissionId, checkpoint: CheckpointId, app: &mut App) -> CommandResult {
     let request = Replay {
         mission: Some(mission.to_string()),
@@ -103,7 +103,7 @@ pub fn open_at(mission: MissionId, checkpoint: CheckpointId, app: &mut App) -> C
     open(request, app)
 }
 
-/// On a terminal with keys, else as text or as JSON lines.
+/// Browses with keys on a terminal, else prints text or JSON lines.
 fn open(request: Replay, app: &mut App) -> CommandResult {
     if app.ui.is_interactive() && !app.globals.no_input {
         browse(request, app)
@@ -122,7 +122,7 @@ fn header(page: &ReplayPage) -> Header {
     }
 }
 
-/// One step, and the state after it.
+/// Prints one step, and the state after it.
 fn alone(step: &str, app: &mut App) -> CommandResult {
     let mut page = app.run(&at(None, step.to_owned()))?;
     let short = shortener(app, &page)?;
@@ -147,7 +147,7 @@ fn at(mission: Option<String>, of: String) -> Replay {
     }
 }
 
-/// Step after step, as text or as JSON lines.
+/// Prints step after step, as text or as JSON lines.
 fn stream(request: Replay, app: &mut App) -> CommandResult {
     let mut page = app.run(&request)?;
     let mut short = shortener(app, &page)?;
@@ -214,7 +214,7 @@ fn stream(request: Replay, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Forwards and back, key by key.
+/// Goes forwards and back through the steps, key by key.
 fn browse(request: Replay, app: &mut App) -> CommandResult {
     // The keys are ours to read.
     app.ui.pager = None;
@@ -350,7 +350,7 @@ fn words<'a>(short: &'a Short, names: &'a BTreeMap<String, String>) -> Words<'a>
     Words { short, names }
 }
 
-/// What a step did: who, when, what, and before → after.
+/// Prints a step: its actor, its time, its commands, and before → after.
 fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
     let timeline = match step.timeline {
         Some(timeline) if timeline > 0 => format!("   timeline {timeline}"),
@@ -433,7 +433,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
     }
 }
 
-/// The changes without fields that only hold times: the step has its own.
+/// Drops the fields of a change that only hold the step's time: the step shows it already.
 fn without_the_time(
     change: &flightline::checkpoint::inspect::Difference,
     step: &ReplayStep,
@@ -444,7 +444,7 @@ fn without_the_time(
     change
 }
 
-/// How things stood after a step.
+/// Prints the state after a step.
 fn say_state(page: &mut Page, step: &ReplayStep, short: &Short) {
     if let Some(refusal) = &step.no_state {
         page.line(format_args!("The state is not known: {}", refusal.message));

@@ -1,4 +1,4 @@
-//! `fleet report`
+//! `fleet report`: compares the time that sorties took with their estimates, and prints the table of `STATUS.md`.
 
 use std::process::ExitCode;
 
@@ -110,7 +110,7 @@ fn row(line: &ReportLine, short: &Short) -> Vec<Cell> {
     ]
 }
 
-/// All together, and of how many it is known.
+/// Prints the totals, and the number of sorties for which they are known.
 fn say_totals(page: &mut Page, totals: &Totals) {
     let all = totals.sorties;
     let mut rows = vec![vec![

@@ -1,5 +1,5 @@
-//! `fleet run -- COMMAND`: any program as an agent of the fleet. It is registered with its process, gives signs of life, and is started again after
-//! a bad end, with its briefing.
+//! `fleet run -- COMMAND`: runs any program as an agent of the fleet. It is registered with its process, gives signs of
+//! life, and is started again after a bad end, with its briefing.
 
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
@@ -35,11 +35,11 @@ pub struct RunArgs {
     command: Vec<String>,
 }
 
-/// The place of the briefing in a command.
+/// The placeholder of the briefing in a command.
 const BRIEFING: &str = "{briefing}";
-/// So often it is looked whether the program has ended.
+/// The time between two checks that the program has ended.
 const POLL: Duration = Duration::from_millis(100);
-/// So often a sign of life is given.
+/// The time between two signs of life.
 const BEAT: Duration = Duration::from_secs(60);
 
 pub fn run(args: &RunArgs, app: &mut App) -> CommandResult {
@@ -139,7 +139,8 @@ impl Program {
         })
     }
 
-    /// Waits for its end, and passes signals on. Says whether a signal to us ended it.
+    /// Waits for the program's end, and passes signals on. Returns with the status true when a signal to this process
+    /// ended it.
     fn watch(
         &mut self,
         signals: &mut Signals,
@@ -179,7 +180,7 @@ impl Program {
         }
     }
 
-    /// Ends its session; after a bad end there is a checkpoint that says so, and a blocker, which is told.
+    /// Ends the agent's session. After a bad end, takes a checkpoint and records a blocker, which is returned.
     fn end(&self, status: ExitStatus, app: &mut App) -> Result<Option<NoteId>, Refusal> {
         let mut blocker = None;
         if !status.success() {
@@ -209,7 +210,7 @@ impl Program {
     }
 }
 
-/// A program that runs again is no blocker. Its briefing has said why it was started again.
+/// Closes the blocker of a program that runs again. Its briefing has said why it was started again.
 fn settle(blocker: NoteId, app: &mut App) -> Result<(), Refusal> {
     let end = EndNote {
         note: blocker.to_string(),
@@ -219,7 +220,7 @@ fn settle(blocker: NoteId, app: &mut App) -> Result<(), Refusal> {
     app.run(&end).map(drop)
 }
 
-/// The briefing, as text for the program; empty where there is no mission.
+/// Reads the briefing as text for the program; empty where there is no mission.
 fn briefing(app: &mut App) -> Result<String, Refusal> {
     let tree = app.look(&ListClaims::default())?;
     let deliver = DeliverBriefing {
@@ -235,13 +236,13 @@ fn briefing(app: &mut App) -> Result<String, Refusal> {
     }
 }
 
-/// The session of the agent is over: whatever comes next is done by a person, and is no sign of its life.
+/// Stops acting as the agent, whose session is over: later acts are a person's, and no sign of its life.
 fn step_back(app: &mut App) {
     (app.env.agent, app.env.epoch, app.env.session) = (None, None, None);
     app.globals.agent = None;
 }
 
-/// Gives the work of an agent back that is not started again.
+/// Gives back the work of an agent that is not started again.
 fn give_back(name: &Name, app: &mut App) -> Result<(), Refusal> {
     let sightings = app.sightings()?;
     let view = app.run(&ShowAgent {

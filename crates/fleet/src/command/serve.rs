@@ -1,4 +1,4 @@
-//! `fleet serve`
+//! `fleet serve`: serves the fleet over HTTP, and checks the health of a server.
 
 mod check;
 mod log;
@@ -115,7 +115,7 @@ pub fn run(args: &ServeArgs, app: &mut App) -> CommandResult {
     }
 }
 
-/// `fleet openapi`
+/// Answers `fleet openapi`: the description of the server's API.
 pub fn describe(app: &mut App) -> CommandResult {
     let described = flightline_server::openapi();
     app.ui.answer(&described, |page| {
@@ -124,7 +124,7 @@ pub fn describe(app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where a server is.
+/// Address and process of a running server.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Serving {

@@ -58,7 +58,7 @@ pub struct SetupArgs {
     yes: bool,
 }
 
-/// What becomes of a file.
+/// The change to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Act {
@@ -80,7 +80,7 @@ struct Edit {
     has_hooks: bool,
 }
 
-/// A plugin of ours in a client that is set up.
+/// An installed plugin of ours, in a client that is being set up.
 struct PluggedIn {
     client: Client,
     plugin: Plugged,
@@ -91,7 +91,7 @@ impl PluggedIn {
         self.client == edit.client
     }
 
-    /// The consequence of having entries as well.
+    /// The warning about a client that has both the plugin and the entries.
     fn twice(&self) -> String {
         let plugin = &self.plugin.plugin;
         format!(
@@ -104,7 +104,7 @@ impl PluggedIn {
     }
 }
 
-/// The plugins of ours in the clients whose files these are.
+/// Finds the plugins of ours in the clients of these edits.
 fn plugged_of(app: &App, edits: &[Edit]) -> Vec<PluggedIn> {
     let files = ClientFiles::new(app);
     let clients: BTreeSet<Client> = edits.iter().map(|edit| edit.client).collect();
@@ -117,7 +117,7 @@ fn plugged_of(app: &App, edits: &[Edit]) -> Vec<PluggedIn> {
     all.collect()
 }
 
-/// A file, for programs.
+/// A file and its change, for programs.
 #[derive(Serialize)]
 struct Answer {
     client: &'static str,
@@ -247,7 +247,7 @@ pub fn run(args: &SetupArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says which clients are on this machine.
+/// Lists the clients that are on this machine.
 fn offer(app: &mut App) -> CommandResult {
     let path = app.env.surroundings.path.clone().unwrap_or_default();
     let is_there = |client: &Client| {
@@ -271,7 +271,7 @@ fn offer(app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program of a client.
+/// The name of a client's program.
 const fn program(client: Client) -> &'static str {
     match client {
         Client::Cursor => "cursor-agent",
@@ -323,10 +323,10 @@ struct Setup {
     root: PathBuf,
     binary: String,
     variables: Vec<(&'static str, PathBuf)>,
-    /// The user's own folder, where it is kept how files are given back.
+    /// The user's own folder with the records of how files are given back.
     kept: Option<PathBuf>,
     remove: bool,
-    /// Whether Codex's trust is looked at: it was consented to, is taken back, or is checked.
+    /// True when Codex's trust is looked at: it was consented to, is taken back, or is checked.
     with_trust: bool,
     home: Option<PathBuf>,
     steps: CrashPoints,
@@ -435,7 +435,7 @@ impl Setup {
         })
     }
 
-    /// The consent to Codex's hooks, in its `config.toml`.
+    /// Edits the consent to Codex's hooks, in its `config.toml`.
     fn trust(&self, edits: &[Edit]) -> Result<Option<Edit>, Refusal> {
         let hooks = edits.iter().find(|edit| edit.path.ends_with("hooks.json"));
         let (Some(hooks), Some(home)) = (hooks.filter(|_| self.with_trust), &self.home) else {
@@ -495,8 +495,8 @@ impl Setup {
         }))
     }
 
-    /// A user's own settings may be links, into a folder of dotfiles for example: the file that they lead to is edited. In a repository
-    /// no link is followed.
+    /// Resolves links of a user's own settings, which may lead into a folder of dotfiles: the file that they lead to is
+    /// edited. In a repository no link is followed.
     fn real(&self, path: &Path) -> PathBuf {
         match self.scope {
             SetupScope::User => path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
@@ -529,8 +529,8 @@ impl Setup {
     }
 }
 
-/// Whether a file gets entries. A user's own instructions do not: they would be told in repositories without a fleet, too; there and
-/// here the hooks say enough.
+/// Returns true for a file that gets entries. A user's own instructions do not: they would be told in repositories without
+/// a fleet, too; there and here the hooks say enough.
 fn connected(place: &SetupFile) -> bool {
     place.kind != SettingsFormat::Markdown || place.scope == SetupScope::Project
 }

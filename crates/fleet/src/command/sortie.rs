@@ -1,4 +1,4 @@
-//! `fleet sorties`
+//! `fleet sorties`: adds, shows and edits sorties, and moves them from claim to completion.
 
 mod arguments;
 mod show;
@@ -191,7 +191,7 @@ fn next(lock: bool, wait: Option<u64>, app: &mut App) -> Result<SortieView, Refu
     Ok(view)
 }
 
-/// The context that the owner before left, in seed A's words.
+/// Prints the context that the previous owner left, in seed A's words.
 fn take_up(page: &mut Page, view: &SortieView, context: &RecoveryContext) {
     let or_none = |items: &[String], between: &str| {
         if items.is_empty() {
@@ -308,7 +308,7 @@ fn ready(app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every sortie below the one that it waits for last, with the others that it waits for named.
+/// Shows every sortie below the last one that it waits for, and names the others that it waits for.
 fn tree(app: &mut App) -> CommandResult {
     let sorties = app.run(&ListQueue::default())?;
     let short = app.short(&[Kind::Sortie], &sorties)?;
@@ -337,7 +337,7 @@ fn tree(app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sorties with how deep each stands: below the last one, in the mission's order, of those that it waits for.
+/// Orders sorties with their depth: each below the last one, in the mission's order, of those that it waits for.
 fn branches(sorties: &[QueuedSortie]) -> Vec<(usize, &QueuedSortie)> {
     let place = |id| sorties.iter().position(|other| other.id == id);
     let parent = |sortie: &QueuedSortie| {
@@ -441,7 +441,7 @@ fn resume(id: String, subtasks: bool, app: &mut App) -> CommandResult {
     })
 }
 
-/// Where to go on with a sortie: what was done last, what comes next, and what is left of its subtasks.
+/// Prints where to continue a sortie: the last step, the next step, and the open subtasks.
 fn go_on(page: &mut Page, view: &SortieView, point: &ResumePoint, subtasks: bool) {
     for (name, value) in [
         ("Last", &point.last_processed),

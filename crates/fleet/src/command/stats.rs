@@ -1,4 +1,4 @@
-//! `fleet stats`
+//! `fleet stats`: shows counts of all records, and the space they use.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

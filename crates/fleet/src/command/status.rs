@@ -1,4 +1,4 @@
-//! `fleet status`
+//! `fleet status`: shows the fleet at a glance, and work that needs attention.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use super::CommandResult;
 use crate::app::{App, Short};
 use crate::ui::{BOLD, Cell, Page, bar, state};
 
-/// How many sorties a glance shows at most.
+/// The most sorties that a glance shows.
 const SHOWN: usize = 30;
 
 pub fn run(app: &mut App) -> CommandResult {
@@ -49,12 +49,12 @@ pub fn run(app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What lies in the mirrors of this work tree and needs a person.
+/// The files in the mirrors of this work tree that need a person.
 pub fn conflicts(app: &App) -> Result<Vec<Attention>, Refusal> {
     Ok(app.mirrors()?.iter().flat_map(mirror::attention).collect())
 }
 
-/// The server, and what could not be brought there.
+/// The state of the connection to the server, with the requests that could not be delivered.
 fn synced(app: &App) -> Option<SyncReport> {
     let server = app.server()?;
     let spool = app.spool();
@@ -123,8 +123,8 @@ fn show_synced(page: &Page, synced: &SyncReport, rows: &mut Vec<Vec<Cell>>) {
     }
 }
 
-/// The sorties that a glance at a mission shows, in their order: of many those that agents are at and that failed, then
-/// those that come next.
+/// Picks the sorties that a glance at a mission shows, in their order. Of many, those in work and those that failed come
+/// first, then the next ones.
 fn shown(sorties: &[SortieSummary]) -> Vec<&SortieSummary> {
     let urgency = |sortie: &SortieSummary| match sortie.status {
         SortieStatus::Assigned | SortieStatus::InProgress => 0,
@@ -218,7 +218,7 @@ fn agent_named<'a>(status: &'a FleetStatus, name: &str) -> Option<&'a AgentView>
         .find(|view| view.agent.name.as_str() == name)
 }
 
-/// Whether an agent really got its briefing.
+/// Tells the state of an agent's briefing: offered, acknowledged, expired unread.
 fn briefing(view: &AgentView) -> Option<String> {
     let briefing = view.briefing.as_ref()?;
     let name = &view.agent.name;
@@ -234,7 +234,7 @@ fn briefing(view: &AgentView) -> Option<String> {
     })
 }
 
-/// The commands that settle something.
+/// The commands that settle an open matter.
 pub fn settles(page: &Page, attention: &Attention) -> String {
     let command = page.command(&attention.command);
     match &attention.otherwise {

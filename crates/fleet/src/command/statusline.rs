@@ -1,4 +1,4 @@
-//! `fleet statusline`: one line for a client's status bar. The client gives its JSON on stdin.
+//! `fleet statusline`: prints one line for a client's status bar. The client gives its JSON on stdin.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use super::hook::read_stdin;
 use super::{CommandResult, status};
 use crate::app::App;
 
-/// The part of a client's JSON that says where it is.
+/// The part of a client's JSON that names its folders and session.
 #[derive(Deserialize)]
 struct Where {
     cwd: Option<PathBuf>,

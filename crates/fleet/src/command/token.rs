@@ -1,4 +1,4 @@
-//! `fleet token`
+//! `fleet token`: creates, lists and revokes tokens.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `fleet checkpoints export` and `import`
+//! `fleet checkpoints export` and `import`: writes a whole checkpoint to a file, and reads one.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

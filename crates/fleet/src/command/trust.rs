@@ -1,4 +1,4 @@
-//! `fleet trust`
+//! `fleet trust`: trusts this repository's fleet, or revokes the trust.
 
 use std::process::ExitCode;
 
@@ -87,7 +87,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The content of a fleet that is not trusted yet, as far as it can be read before.
+/// Describes the content of a fleet that is not trusted yet, as far as it can be read.
 fn describe(app: &mut App) -> String {
     let kinds = [Kind::Mission, Kind::Agent, Kind::Note, Kind::Token];
     let ids = match app.run(&ListIds {

@@ -1,4 +1,4 @@
-//! What people type, as requests want it.
+//! Parses typed texts into the types of requests.
 
 use std::io::Read;
 
@@ -6,7 +6,7 @@ use flightline::core::text::{NoteText, Text};
 use flightline::core::time::{Millis, parse_span};
 use flightline::core::{Body, Code, Name, Refusal, Title};
 
-/// A text of at most `MAX` bytes; `-` reads it from stdin.
+/// Parses a text of at most `MAX` bytes; `-` reads it from stdin.
 pub fn text<const MAX: usize>(what: &str, typed: &str) -> Result<Text<MAX>, Refusal> {
     if typed == "-" {
         Text::parse(what, &stdin(what, MAX)?)
@@ -23,17 +23,17 @@ pub fn titles(what: &str, typed: &[String]) -> Result<Vec<Title>, Refusal> {
     typed.iter().map(|one| title(what, one)).collect()
 }
 
-/// A note; `-` reads it from stdin.
+/// Parses a note; `-` reads it from stdin.
 pub fn note(what: &str, typed: &str) -> Result<NoteText, Refusal> {
     text(what, typed)
 }
 
-/// The body of a message; `-` reads it from stdin.
+/// Parses the body of a message; `-` reads it from stdin.
 pub fn body(typed: &str) -> Result<Body, Refusal> {
     text("body", typed)
 }
 
-/// A name, or the name that stands for a free text, and that text.
+/// Parses a name; or makes the name that stands for a free text, and returns that text too.
 pub fn labelled(what: &str, typed: &str) -> Result<(Name, Option<Title>), Refusal> {
     match Name::parse(what, typed) {
         Ok(name) => Ok((name, None)),
@@ -48,7 +48,7 @@ pub fn name(what: &str, typed: &str) -> Result<Name, Refusal> {
     Name::parse(what, typed)
 }
 
-/// Something that may be left out.
+/// Parses a value that may be left out.
 pub fn maybe<T>(
     typed: Option<&String>,
     read: impl FnOnce(&str) -> Result<T, Refusal>,
@@ -56,12 +56,12 @@ pub fn maybe<T>(
     typed.map(|typed| read(typed)).transpose()
 }
 
-/// A duration such as `15m`.
+/// Parses a duration such as `15m`.
 pub fn span(typed: &str) -> Result<Millis, String> {
     parse_span(typed, "s")
 }
 
-/// All of stdin, as UTF-8, and not more than a field can hold.
+/// Reads all of stdin as UTF-8, and not more than a field can hold.
 pub fn stdin(what: &str, max: usize) -> Result<String, Refusal> {
     String::from_utf8(stdin_bytes(what, max)?).map_err(|_| {
         Refusal::invalid(format!("the {what} on stdin is not UTF-8"))
@@ -69,7 +69,7 @@ pub fn stdin(what: &str, max: usize) -> Result<String, Refusal> {
     })
 }
 
-/// Bytes from stdin, with the same limit.
+/// Reads bytes from stdin, with the same limit.
 pub fn stdin_bytes(what: &str, max: usize) -> Result<Vec<u8>, Refusal> {
     let mut bytes = Vec::new();
     let limit = (max as u64).saturating_mul(2) + 1;

@@ -1,4 +1,4 @@
-//! Changing settings: one at a time, in its file, with everything else there left as it is.
+//! Changes settings: one at a time, in its file, with everything else there left as it is.
 
 use std::path::Path;
 
@@ -18,8 +18,8 @@ pub struct SettingChange<'a> {
     pub level: Level,
 }
 
-/// Changes one setting in its file, keeping everything else there as it is. What would not make sense
-/// together with the other settings, in either file, is not written.
+/// Changes one setting in its file, and keeps everything else there as it is. A value that would make no sense together
+/// with the other settings, in either file, is not written.
 pub fn set(
     change: &SettingChange<'_>,
     state: Option<&Path>,
@@ -136,7 +136,7 @@ fn insert(
     Ok(())
 }
 
-/// Whose file a setting goes to.
+/// The file that a setting goes to: the project's or the user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Project,
@@ -152,7 +152,7 @@ impl Level {
     }
 }
 
-/// Writes the project's id into its file; what else the file says stays.
+/// Writes the project's id into its file; everything else in the file stays.
 pub fn write_project(state: &Path, project: &str, preset: Option<Preset>) -> Result<(), Refusal> {
     let path = state.join(FILE);
     let mut document = read(&path, project_text(state))?.unwrap_or_default();

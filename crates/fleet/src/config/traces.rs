@@ -1,5 +1,5 @@
-//! Where traces go, by the standard variables of OpenTelemetry. A value that cannot be understood is reported, and taken for
-//! not set, as its specification wants it: no server stays down for the sake of its traces.
+//! Reads where traces go from the standard variables of OpenTelemetry. A value that cannot be understood is reported, and
+//! taken for not set, as its specification wants it: no server stays down for the sake of its traces.
 
 #[cfg(feature = "otel")]
 mod variables;
@@ -11,20 +11,20 @@ pub use self::variables::traces;
 
 #[derive(Debug, Default)]
 pub struct TraceSettings {
-    /// Where traces go; none when no variable asks for them.
+    /// The collector of the traces; none when no variable asks for them.
     pub traces: Option<Traces>,
     /// The collector's address for people.
     pub to: Option<String>,
     pub warnings: Vec<String>,
 }
 
-/// Those that say where to; the first goes before the second.
+/// The variables that name the collector; the first goes before the second.
 const ENDPOINTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
 
-/// Understands them; `get` gives the value of one that is set.
+/// Reads the variables; `get` gives the value of one that is set.
 #[cfg(not(feature = "otel"))]
 pub fn traces(get: impl Fn(&str) -> Option<String>) -> TraceSettings {
     let set = ENDPOINTS.into_iter().find(|name| get(name).is_some());

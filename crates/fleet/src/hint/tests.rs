@@ -163,7 +163,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The commands in the lines of a source that are no comments; values that are filled in are words.
+/// Finds the commands in the lines of a source that are no comments; values that are filled in are words.
 fn commands(source: &str) -> Vec<String> {
     let lines = source.lines().map(str::trim_start);
     // What stands in a file that we write is read, not pasted.
@@ -184,7 +184,7 @@ fn commands(source: &str) -> Vec<String> {
     found
 }
 
-/// A command of a format string with something in each place.
+/// Fills each place of a command in a format string.
 fn filled(command: &str) -> String {
     let mut text = String::new();
     let mut rest = command;
@@ -204,7 +204,7 @@ fn filled(command: &str) -> String {
     text.replace("\\\"", "\"")
 }
 
-/// The words of a command as a shell reads them, without what goes to files.
+/// Splits a command into words as a shell does, without redirections to files.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for c in command.chars() {

@@ -1,4 +1,4 @@
-//! Where a server is.
+//! The address of a server.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use flightline::core::redact::shown;
 pub struct Address(String);
 
 impl Address {
-    /// Reads one. Refuses anything that does not belong there, such as a password.
+    /// Parses an address. Refuses anything that does not belong there, such as a password.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let wrong = |why: &str| {
             Refusal::invalid(format!(
@@ -47,7 +47,7 @@ impl Address {
         )))
     }
 
-    /// Whether requests can be read on the way: they leave this machine without encryption.
+    /// Returns true when requests can be read on the way: they leave this machine without encryption.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.starts_with("http://") && !self.is_loopback()

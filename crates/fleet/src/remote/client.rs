@@ -1,5 +1,5 @@
-//! How a server is asked: one operation at a time, over HTTP. A write has a key, so that one whose answer
-//! was lost is asked for again and done once.
+//! The client of a server: sends one operation at a time, over HTTP. A write has a key, so that a write whose answer was
+//! lost is sent again and done once.
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,13 @@ use super::trust::{distrust, trusted};
 use super::unreachable::Unreachable;
 use crate::config::Secret;
 
-/// How long a connection may take to come about.
+/// The time that making a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long an answer may take: longer than a server waits for its store.
+/// The time that an answer may take: longer than a server waits for its store.
 const SLOWEST: Duration = Duration::from_secs(30);
-/// The largest answer. Read and understood, it takes a few times as much memory.
+/// The most bytes of an answer. Read and understood, it takes a few times as much memory.
 const LARGEST: u64 = 32 * 1024 * 1024;
-/// How long to wait before asking again, unless the server says.
+/// The pause before a request is sent again, unless the server names one.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -34,11 +34,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub struct ClientConfig {
     pub address: Address,
     pub token: Secret,
-    /// How long is asked again in all.
+    /// The time for which a request is sent again in all.
     pub patience: Duration,
-    /// What this end speaks.
+    /// The protocol version of this end.
     pub api: u32,
-    /// Whether the user says whom to trust, instead of this machine.
+    /// True when the user says which authorities to trust, instead of this machine.
     pub authorities_named: bool,
     /// In tests: the time, and the number of the next id.
     pub test_now: Option<String>,
@@ -54,16 +54,16 @@ pub enum Sent {
     Answered(ServerAnswer),
     Unreachable {
         unreachable: Unreachable,
-        /// Whether it may have been done all the same: the same key will tell.
+        /// True when the request may have been done all the same: the same key will tell.
         perhaps: bool,
     },
 }
 
 enum Attempt {
     Answered(ServerAnswer),
-    /// It may have been done or not, and is worth asking again, after so long if the server said.
+    /// The request may have been done or not, and is worth sending again, after this time if the server named one.
     Again(String, Option<Duration>),
-    /// The server says that it was not done, and may be later.
+    /// The server says that the request was not done, and may be later.
     Declined(Unreachable, Option<Duration>),
     /// Nothing was sent: no server is there.
     Nobody(String),
@@ -99,7 +99,7 @@ struct Problem {
 }
 
 impl ServerClient {
-    /// Sets up; asks nothing yet. Fails when it is not known whom to trust.
+    /// Sets up a client; sends nothing yet. Fails when the trusted authorities cannot be read.
     pub fn new(client_config: ClientConfig) -> Result<Self, Refusal> {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -120,7 +120,7 @@ impl ServerClient {
         })
     }
 
-    /// Asks until there is an answer, no server is there, or patience ends.
+    /// Sends a request again and again until there is an answer, no server is there, or patience ends.
     pub fn send(&mut self, call: &RemoteCall<'_>, key: Option<&str>) -> Sent {
         let began = Instant::now();
         let mut pause = PAUSE;
@@ -278,7 +278,7 @@ impl ServerClient {
         }
     }
 
-    /// The refusal is the operation's own: it reads as it would here.
+    /// Reads a problem as the operation's own refusal: it reads as it would here.
     fn problem(&self, status: u16, body: &str) -> ServerAnswer {
         let Ok(problem) = serde_json::from_str::<Problem>(body) else {
             return self.stranger(status).into();
@@ -341,7 +341,7 @@ impl ServerClient {
         .hint("check the address of the server: `fleet serve` prints it when it starts")
     }
 
-    /// A token is for the server it was made for: only a person may name another.
+    /// Refuses a redirect. A token is for the server it was made for: only a person may name another.
     fn moved(&self, to: Option<&str>) -> Refusal {
         let to = to.and_then(|to| Address::parse(to.split("/api/v1/").next()?).ok());
         let (there, name) = match &to {
@@ -372,7 +372,7 @@ impl ServerClient {
     }
 }
 
-/// Whether a server was there.
+/// Sorts a failed attempt by whether a server was there.
 fn failed(error: &ureq::Error) -> Attempt {
     use std::io::ErrorKind::{
         AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable,

@@ -1,5 +1,5 @@
-//! The server that each repository talks to, and the token for it, which selects the project. It is the user's own
-//! file, which no other user can read; nothing of it is ever in a repository.
+//! Remembers the server that each repository talks to, and the token for it, which selects the project. The file is the
+//! user's own, which no other user can read; nothing of it is ever in a repository.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Reads the file beside the user's settings; one that is not there says nothing.
+    /// Reads the file beside the user's settings; a file that is not there names no server.
     pub fn read(user_config: Option<&Path>) -> Result<Option<Self>, Refusal> {
         let Some(folder) = user_config.and_then(Path::parent) else {
             return Ok(None);
@@ -50,8 +50,8 @@ impl Known {
         of.as_str().or_else(|| of.get("server")?.as_str())
     }
 
-    /// The token with which a repository talks to a server: a token is for one project, so no other repository's
-    /// will do.
+    /// The token with which a repository talks to a server. A token is for one project, so another repository's will not
+    /// do.
     pub fn token_for(&self, root: &Path, server: &Address) -> Option<Secret> {
         if self.server_of(root)? != server.as_str() {
             return None;
@@ -87,7 +87,7 @@ impl Known {
         self.write()
     }
 
-    /// Forgets that a repository talks to a server, and its token. Says whether the token is gone: in the first
+    /// Forgets that a repository talks to a server, and its token. Returns true when the token is gone: in the first
     /// files, other repositories may share it.
     pub fn forget(&mut self, root: &Path) -> Result<bool, Refusal> {
         let repositories = self.table("repositories")?;
@@ -98,8 +98,8 @@ impl Known {
         Ok(!shared.is_some_and(|server| kept.iter().any(|kept| kept == server)))
     }
 
-    /// Drops the tokens that the first files had for each server, when no repository needs them any more. Gives
-    /// the servers whose tokens stay.
+    /// Drops the tokens that the first files had for each server, when no repository needs them any more. Returns the
+    /// servers whose tokens stay.
     fn tidy(&mut self) -> Result<Vec<String>, Refusal> {
         let repositories = self.table("repositories")?.iter();
         let needed: Vec<String> = repositories

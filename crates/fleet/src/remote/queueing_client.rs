@@ -1,4 +1,4 @@
-//! Brings requests to the server, queued ones before new ones; and queues those that may wait while the server cannot be
+//! Delivers requests to the server, queued ones before new ones, and queues those that may wait while the server cannot be
 //! reached.
 
 use std::collections::BTreeMap;
@@ -24,34 +24,34 @@ use super::client::{Sent, ServerClient};
 use super::spool::{Kept, Spool, SpoolQueue, SpooledRequest};
 use super::unreachable::Unreachable;
 
-/// How much of a late request's text is quoted.
+/// The most bytes of a late request's text that are quoted.
 const TOLD: usize = 4_000;
 const TOLD_WHY: usize = 1_000;
 
-/// A way to a server that remembers what could not be brought.
+/// The client of a server that also delivers queues, and remembers what could not be delivered.
 pub struct QueueingClient {
     client: ServerClient,
-    /// Whose token it asks with.
+    /// The public part of the token that requests are sent with.
     token_owner: Option<TokenOwner>,
     spool: Spool,
     clock: Clock,
-    /// In test builds: where this process ends.
+    /// In test builds, the steps at which this process ends.
     steps: CrashPoints,
     begun: bool,
-    /// Why the server cannot be reached, when that is known.
+    /// The reason for which the server cannot be reached, when it is known.
     down: Option<Unreachable>,
-    /// Why what waits in a queue cannot be brought, though the server is there.
+    /// The reasons for which queues cannot be delivered though the server is there, by queue.
     stuck: BTreeMap<String, Refusal>,
 }
 
 enum Brought {
-    /// All of it, or as much as this server takes.
+    /// The whole queue, or as much as this server takes.
     Enough,
     Down(Unreachable),
 }
 
 impl QueueingClient {
-    /// One for this server and token, with these queues.
+    /// Makes a client for this server and token, with these queues.
     pub fn new(
         (client, token_owner): (ServerClient, Option<TokenOwner>),
         spool: Spool,
@@ -217,7 +217,7 @@ impl QueueingClient {
         Ok(Brought::Enough)
     }
 
-    /// The next line is of another version: it stays for the program that wrote it.
+    /// Stops at a line of another version: it stays for the program that wrote it.
     fn stop_at(&mut self, name: &str, queue: &SpoolQueue, count: usize, said: &mut Vec<String>) {
         let refusal = Refusal::new(
             Code::OtherVersion,
@@ -245,7 +245,7 @@ impl QueueingClient {
         self.client.send(&call, Some(&entry.key))
     }
 
-    /// Records a line that came too late, once, however often this is asked for.
+    /// Records a line that came too late, once, however often this is called.
     fn record_late(&mut self, entry: &SpooledRequest, refusal: &Refusal) -> Sent {
         let of = |field: &str| entry.request[field].as_str().map(str::to_owned);
         let request = || {
@@ -276,7 +276,7 @@ impl QueueingClient {
         self.client.send(&call, Some(&key))
     }
 
-    /// What becomes of a request that cannot be brought now.
+    /// Queues, drops or refuses a request that cannot be delivered now.
     fn set_aside(
         &mut self,
         call: &RemoteCall<'_>,
@@ -432,7 +432,7 @@ impl Remote for QueueingClient {
 }
 
 impl QueueingClient {
-    /// Adds to a refusal what to do about requests that wait for an expired token.
+    /// Adds to a refusal the advice about requests that wait for an expired token.
     fn advise(&self, refusal: &mut Refusal) {
         let queues = self.spool.waiting(self.token_owner.as_ref());
         let count: usize = queues.iter().map(|of| of.count).sum();
@@ -446,7 +446,7 @@ impl QueueingClient {
         }
     }
 
-    /// The refusal of a new request of an agent whose earlier requests still wait.
+    /// Refuses a new request of an agent whose earlier requests still wait.
     fn behind(&self, own: &str, older: &str) -> Refusal {
         let why = self.stuck.get(own).or_else(|| self.stuck.get(older));
         Refusal::new(
@@ -463,7 +463,7 @@ impl QueueingClient {
     }
 }
 
-/// The key of a write: the caller's own, or one that is drawn, so that one whose answer is lost is done once.
+/// The key of a write: the caller's own, or a new one, so that a write whose answer is lost is done once.
 fn key_of(call: &RemoteCall<'_>) -> Option<String> {
     match (&call.caller.idempotency_key, call.access) {
         _ if call.rehearse => None,
@@ -473,7 +473,7 @@ fn key_of(call: &RemoteCall<'_>) -> Option<String> {
     }
 }
 
-/// A key as it can be sent and kept: one with other characters, or with a secret, is replaced by its hash.
+/// Returns a key as it can be sent and kept: one with other characters, or with a secret, is replaced by its hash.
 fn wire_key(key: &str) -> String {
     let plain = key
         .bytes()
@@ -484,7 +484,7 @@ fn wire_key(key: &str) -> String {
     }
 }
 
-/// Whether the reason of a refusal lies with this machine or the server, and not with the request.
+/// Returns true when the reason of a refusal lies with this machine or the server, and not with the request.
 fn is_ours(code: Code) -> bool {
     matches!(
         code,
@@ -555,10 +555,10 @@ fn waiting(count: usize) -> String {
     format!("{} {wait}", requests(count))
 }
 
-/// What good news begins with.
+/// The beginning of a message that a queue was delivered.
 pub const DELIVERED: &str = "delivered the queue of this machine";
 
-/// The delivered requests, in one line.
+/// Tells the delivered requests, in one line.
 fn told(delivery: &QueueDelivery) -> String {
     let done = format!(
         "{DELIVERED}: {}",

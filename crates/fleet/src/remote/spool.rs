@@ -1,6 +1,6 @@
-//! Writes that wait on this machine while the server cannot be reached: for each server one queue per agent and project, or
-//! per token. They are in the user's own folder, never in the repository: a stranger who can write there must not be able to
-//! write with the user's token.
+//! The queue of writes that wait on this machine while the server cannot be reached: for each server one queue per agent
+//! and project, or per token. The queues are in the user's own folder, never in the repository: a stranger who can write
+//! there must not be able to write with the user's token.
 //!
 //! An entry is on the disk before the caller is told that it is queued, and it goes only after the server has answered it; a
 //! process that dies in between asks again with the same key.
@@ -28,25 +28,25 @@ mod tests;
 
 /// The version of an entry's format.
 const VERSION: u32 = 2;
-/// The largest queue. A server that cannot be reached for so long needs a person to look.
+/// The most bytes of a queue. A server that cannot be reached for so long needs a person to look.
 const LARGEST: usize = 64 * 1024 * 1024;
-/// How long another command's turn is waited for.
+/// The time for which another command's turn is waited for.
 const PATIENCE: Duration = Duration::from_secs(15);
 const PRIVATE: u32 = 0o600;
 
-/// The longest name of an agent that is the name of a file.
+/// The longest name of an agent that names its file.
 const LONGEST: usize = 120;
 
 #[derive(Clone, Debug)]
 pub struct Spool {
-    /// None where the user has no folder.
+    /// The folder of the queues; none where the user has no folder.
     folder: Option<PathBuf>,
     largest: usize,
 }
 
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// What can be brought, oldest first.
+    /// The entries that can be delivered, oldest first.
     pub entries: Vec<SpooledRequest>,
     /// The lines from the first one on that another version wrote, unchanged.
     pub rest: Vec<String>,
@@ -57,13 +57,13 @@ pub struct Kept {
 #[serde(deny_unknown_fields)]
 pub struct SpooledRequest {
     v: u32,
-    /// The key that makes it happen once.
+    /// The key by which the write happens once.
     pub key: String,
     pub server: String,
     /// The project that the token opened, and the token's id.
     pub project: String,
     pub token: String,
-    /// When it was asked for, by this machine's clock.
+    /// The time of the request, by this machine's clock.
     pub at: Time,
     pub operation: String,
     /// The request, without secrets.
@@ -102,8 +102,8 @@ impl SpooledRequest {
         }
     }
 
-    /// Whether it is the same when it is asked for with this token. Who acts is the agent that was named; else
-    /// it depends on the token.
+    /// Returns true when the request means the same with this token. The named agent acts; without one, the actor depends
+    /// on the token.
     pub fn fits(&self, token_owner: &TokenOwner) -> bool {
         self.project == token_owner.project && self.is_own(token_owner)
     }
@@ -112,7 +112,7 @@ impl SpooledRequest {
         self.agent.is_some() || self.token == token_owner.token
     }
 
-    /// The token that this one would speak for, which the server allows once that is over.
+    /// The token of this entry, when it is another than the caller's: the server allows speaking for it once it is over.
     pub fn on_behalf_of_token(&self, token_owner: &TokenOwner) -> Option<TokenId> {
         match self.is_own(token_owner) {
             true => None,
@@ -120,7 +120,7 @@ impl SpooledRequest {
         }
     }
 
-    /// The id of the note that it becomes, should it come too late: made of the entry, so that there is one note.
+    /// The id of the note about this entry, should it come too late. It is made of the entry, so that there is one note.
     pub fn note(&self) -> NoteId {
         let Self {
             key,
@@ -149,7 +149,7 @@ impl SpooledRequest {
     }
 }
 
-/// One queue, locked by this process.
+/// A queue that this process has locked.
 pub struct SpoolQueue {
     file: PathBuf,
     largest: usize,
@@ -157,8 +157,8 @@ pub struct SpoolQueue {
 }
 
 impl Spool {
-    /// The queues of the repository at `root`, in the user's state folder. Nothing is made until something is
-    /// kept.
+    /// Opens the queues of the repository at `root`, in the user's state folder. No folder is made until a request is
+    /// queued.
     pub fn of(user_state: Option<&Path>, root: &Path) -> Self {
         let name = sha256_hex(&format!("{root:?}"));
         Self {
@@ -167,7 +167,7 @@ impl Spool {
         }
     }
 
-    /// Refuses a folder that is not the user's own, and theirs alone. One that is not there yet is well.
+    /// Refuses a folder that is not the user's own, and theirs alone. A folder that is not there yet passes.
     pub fn check(&self) -> Result<(), Refusal> {
         let Some(folder) = &self.folder else {
             return Ok(());
@@ -196,32 +196,32 @@ impl Spool {
         Ok(())
     }
 
-    /// The folder, when there can be one and it can be trusted.
+    /// The folder of the queues, when there can be one and it can be trusted.
     fn folder(&self) -> Option<&Path> {
         self.check().ok()?;
         self.folder.as_deref()
     }
 
-    /// Whose queues there are: the names of their files.
+    /// The names of all queues: those of their files, without the ending.
     pub fn queues(&self) -> Vec<String> {
         let files = self.files().into_iter();
         let names = files.filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned));
         names.filter(|name| !name.ends_with(".damaged")).collect()
     }
 
-    /// The names in the folder, in order.
+    /// The names of the files in the folder, in order.
     fn files(&self) -> Vec<String> {
         let folder = self.folder().map(Dir::private);
         let names = folder.map(|folder| folder.and_then(|folder| folder.names_in("")));
         names.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// The queue for a server: an agent's in a project, or a token's.
+    /// The name of the queue for a server: an agent's in a project, or a token's.
     pub fn name_of(agent: Option<&str>, token_owner: Option<&TokenOwner>, server: &str) -> String {
         at_server(&Self::name_at_any(agent, token_owner), server)
     }
 
-    /// The queue's name in older versions, in which one queue was for all servers.
+    /// The name of a queue in older versions, in which one queue was for all servers.
     pub fn name_at_any(agent: Option<&str>, token_owner: Option<&TokenOwner>) -> String {
         let Some(agent) = agent else {
             return format!(
@@ -247,7 +247,7 @@ impl Spool {
         )
     }
 
-    /// Puts every request into the queue of the server it is for: in older versions, one queue was for all. Those of `asking`
+    /// Puts every request into the queue of its server: in older versions, one queue was for all. The queues of `asking`
     /// are waited for.
     pub fn sort(&self, asking: &str) -> Result<(), Refusal> {
         let Some(folder) = self.folder() else {
@@ -294,12 +294,12 @@ impl Spool {
         folder.is_some_and(|folder| !matches!(seen(&file_of(folder, name)), Ok(None)))
     }
 
-    /// Takes a queue, when it is this command's turn.
+    /// Locks a queue, when it is this command's turn.
     pub fn take(&self, name: &str) -> Result<SpoolQueue, Refusal> {
         self.take_within(name, PATIENCE)
     }
 
-    /// Like [`Spool::take`], waiting so long for the lock.
+    /// Locks a queue like [`Spool::take`], with this patience.
     pub fn take_within(&self, name: &str, patience: Duration) -> Result<SpoolQueue, Refusal> {
         let folder = self.make()?;
         let lock = folder.join(format!("{name}.lock"));
@@ -345,7 +345,8 @@ impl Spool {
         Ok(folder)
     }
 
-    /// How many requests wait in all queues, and how many of them not for this token. Looks, and waits for no lock.
+    /// Counts the requests that wait in all queues, and those of them that are not for this token. Reads only, and waits
+    /// for no lock.
     pub fn waiting(&self, at_hand: Option<&TokenOwner>) -> Vec<Waiting> {
         let mut waiting = Vec::new();
         let Some(folder) = self.folder() else {
@@ -376,7 +377,7 @@ impl Spool {
         waiting
     }
 
-    /// The lines that could not be read, and are kept aside: in which files.
+    /// The files with lines that could not be read, or could not be delivered, and are kept aside.
     pub fn damaged(&self) -> Vec<PathBuf> {
         let folder = self.folder().unwrap_or(Path::new(""));
         let files = self.files().into_iter();
@@ -384,13 +385,13 @@ impl Spool {
         damaged.map(|name| folder.join(name)).collect()
     }
 
-    /// What became of what waited, the last time.
+    /// The outcome of the last delivery.
     pub fn last_delivery(&self) -> Option<QueueDelivery> {
         let bytes = bytes_of(&self.folder()?.join("last-delivery.json"), LARGEST).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Remembers what became of what waited.
+    /// Remembers the outcome of a delivery.
     pub fn remember(&self, delivery: &QueueDelivery) -> io::Result<()> {
         let text = serde_json::to_string(delivery).map_err(io::Error::other)?;
         let folder = self.folder().ok_or(ErrorKind::NotFound)?;
@@ -404,7 +405,7 @@ impl SpoolQueue {
         &self.file
     }
 
-    /// What waits. Lines that cannot be read are put aside first: the name of their file is given with it.
+    /// Reads the queue. Lines that cannot be read are put aside first: the name of their file is given with the rest.
     pub fn kept(&self) -> io::Result<(Kept, Option<PathBuf>)> {
         let kept = read(&self.file, self.largest)?;
         if kept.damaged.is_empty() {
@@ -425,7 +426,8 @@ impl SpoolQueue {
         Ok(aside)
     }
 
-    /// Keeps one more. When this returns, it is on the disk. Refuses a queue that would become too large to be read again.
+    /// Queues a request. When this returns, it is on the disk. Refuses a queue that would become too large to be read
+    /// again.
     pub fn push(&self, entry: &SpooledRequest) -> io::Result<usize> {
         let (kept, _) = self.kept()?;
         let line = serde_json::to_string(entry).map_err(io::Error::other)?;
@@ -442,8 +444,8 @@ impl SpoolQueue {
         Ok(kept.entries.len() + kept.rest.len() + 1)
     }
 
-    /// Keeps these and no others: those before them were answered. When this fails, the requests are sent again with the
-    /// same keys.
+    /// Replaces the queue by these entries and lines: the ones before them were answered. When this fails, the requests
+    /// are sent again with the same keys.
     pub fn replace(&self, entries: &[SpooledRequest], rest: &[String]) -> io::Result<()> {
         if entries.is_empty() && rest.is_empty() {
             let (folder, name) = place(&self.file)?;
@@ -475,7 +477,8 @@ fn at_server(whose: &str, server: &str) -> String {
     format!("{whose}@{}", &sha256_hex(server)[..12])
 }
 
-/// Whether a queue is of an older version, for all servers: an agent's or a person's name and where it is one hold no `@`.
+/// Returns true for a queue of an older version, for all servers. The name of an agent or a person, and the place, hold no
+/// `@`.
 fn is_for_any(name: &str) -> bool {
     name.matches('@').count() < 2
 }
@@ -490,7 +493,7 @@ fn place(file: &Path) -> io::Result<(Dir, &OsStr)> {
     Ok((Dir::private(file.parent().unwrap_or(file))?, name))
 }
 
-/// The bytes of a plain file of the user's own.
+/// Reads the bytes of a plain file of the user's own.
 fn bytes_of(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     let (folder, name) = place(file)?;
     folder.read(name, most)
@@ -527,7 +530,7 @@ fn read(file: &Path, most: usize) -> io::Result<Kept> {
     Ok(kept)
 }
 
-/// Whether a line that is no entry of ours is whole, and of another version.
+/// Returns true when a line that is no entry of ours is whole, and of another version.
 fn is_of_another_version(line: &[u8]) -> bool {
     let whole = serde_json::from_slice::<Value>(line);
     whole.is_ok_and(|whole| whole["v"].is_number())

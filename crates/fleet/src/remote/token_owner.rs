@@ -1,4 +1,4 @@
-//! Whose token it is that a server is asked with, without its secret.
+//! The public part of the token that requests are sent with, without its secret.
 
 use flightline::core::token::Presented;
 
@@ -12,7 +12,7 @@ pub struct TokenOwner {
 }
 
 impl TokenOwner {
-    /// Of this token; none when it is no token of ours, which opens nothing.
+    /// Reads the public part of this token; none when it is no token of ours, which opens nothing.
     pub fn of(token: &Secret) -> Option<Self> {
         let presented = Presented::parse(token.reveal()).ok()?;
         Some(Self {

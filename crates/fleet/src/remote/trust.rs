@@ -1,4 +1,4 @@
-//! Whom this machine trusts to be the server, and what to say of one that is not.
+//! Decides which authorities this machine trusts for servers, and explains the refusal of a server.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::unreachable::Unreachable;
 const ROOTS_HINT: &str = "have this machine trust the server's authority, or name the file with its certificate in SSL_CERT_FILE: \
     `export SSL_CERT_FILE=/path/ca.pem`";
 
-/// The authorities to trust: this machine's, or those that the user named. When the user named authorities and none is
-/// there, no other is trusted in their place.
+/// The authorities to trust: this machine's, or those that the user named. When the user named authorities and there is
+/// none, no other is trusted in their place.
 pub fn trusted(address: &Address, user_named: bool) -> Result<TlsConfig, Refusal> {
     let config = TlsConfig::builder();
     if !address.as_str().starts_with("https://") {
@@ -45,8 +45,8 @@ pub fn trusted(address: &Address, user_named: bool) -> Result<TlsConfig, Refusal
     }
 }
 
-/// Why there is no safe way to a server, when that is the fault. Nothing was asked of it then: a
-/// request goes out only after all of this is found good.
+/// Explains why there is no safe way to a server, when that is the fault. No request was sent then: a request goes out
+/// only after all of this is found good.
 pub fn distrust(error: &ureq::Error) -> Option<Unreachable> {
     let error = match error {
         ureq::Error::Io(io) => io.get_ref()?.downcast_ref::<TlsError>()?,

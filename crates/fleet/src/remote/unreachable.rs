@@ -1,8 +1,8 @@
-//! A server that gave no answer, and why.
+//! A server that gave no answer, and the reason.
 
 #[derive(Clone, Debug)]
 pub struct Unreachable {
-    /// As it follows the server's name.
+    /// The reason, as it follows the server's name.
     pub what: String,
     then: Then,
 }
@@ -10,14 +10,14 @@ pub struct Unreachable {
 #[derive(Clone, Debug)]
 enum Then {
     Wait,
-    /// Waiting does not help, and this does.
+    /// Waiting does not help, and this action does.
     Do(&'static str),
-    /// In the server's own words.
+    /// The advice in the server's own words.
     Said(String),
 }
 
 impl Unreachable {
-    /// No answer, or none of a trusted server; with a hint, unless waiting helps.
+    /// A server that gave no answer, or is not trusted; with a hint, unless waiting helps.
     pub fn unreached(why: &str, hint: Option<&'static str>) -> Self {
         Self {
             what: format!("cannot be reached: {why}"),
@@ -25,7 +25,7 @@ impl Unreachable {
         }
     }
 
-    /// It is there, and takes nothing now: nothing was done.
+    /// A server that is there, and accepts nothing now: nothing was done.
     pub fn declined(why: &str, hint: Option<String>) -> Self {
         Self {
             what: format!("cannot accept it now: {why}"),

@@ -1,4 +1,4 @@
-//! Pages: lines, tables and times, as people read them.
+//! Lays out pages: lines, tables and times, as people read them.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
@@ -17,11 +17,11 @@ pub struct Page {
     terminal: bool,
     now: Option<Time>,
     repeated: Repeated,
-    /// How wide the terminal is; nothing where there is none.
+    /// The width of the terminal in columns; none where there is no terminal.
     width: Option<usize>,
 }
 
-/// What becomes of a last column that is too long.
+/// The treatment of a last column that is too long.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overlong {
     Wrapped,
@@ -39,19 +39,19 @@ impl Page {
         }
     }
 
-    /// A command that the reader may paste as it stands.
+    /// Completes a command, so that the reader may paste it as it stands.
     pub fn command(&self, command: impl AsRef<str>) -> String {
         self.repeated.command(command.as_ref())
     }
 
-    /// A line of ours with commands in backticks, which can be pasted as they stand.
+    /// Adds a line of ours with commands in backticks, which can be pasted as they stand.
     pub fn hint(&mut self, text: impl Display) {
         let text = text.to_string();
         let text = self.repeated.complete(&text).into_owned();
         self.line(text);
     }
 
-    /// A text of ours of several lines, with commands in backticks.
+    /// Adds a text of ours of several lines, with commands in backticks.
     pub fn hints(&mut self, text: &str) {
         text.lines().for_each(|line| self.hint(line));
     }
@@ -60,12 +60,12 @@ impl Page {
         self.text.trim_end_matches('\n')
     }
 
-    /// Times are shown relative to this one on a terminal.
+    /// Sets the present time, relative to which a terminal shows times.
     pub fn at(&mut self, now: Time) {
         self.now = Some(now);
     }
 
-    /// A line: line breaks in what agents wrote do not make another.
+    /// Adds a line: line breaks in what agents wrote do not make another.
     pub fn line(&mut self, text: impl Display) {
         self.line_of(&text.to_string());
     }
@@ -80,7 +80,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A text of several lines, each moved to the right.
+    /// Adds a text of several lines, each moved to the right.
     pub fn block(&mut self, indent: usize, text: impl Display) {
         for line in text.to_string().lines() {
             let line = format!("{:indent$}{line}", "");
@@ -88,7 +88,7 @@ impl Page {
         }
     }
 
-    /// A table without lines between its cells. The last column is not padded.
+    /// Adds a table without lines between its cells. The last column is not padded.
     pub fn table(&mut self, header: &[&str], rows: &[Vec<Cell>]) {
         let header: Vec<Cell> = header.iter().map(|text| Cell::dim(*text)).collect();
         let (first, overlong) = match header.is_empty() {
@@ -99,8 +99,8 @@ impl Page {
         self.lay_out(&[], &all, overlong);
     }
 
-    /// Rows in columns with so many blanks after each; two where nothing else is said. They are made to fit the terminal:
-    /// the last column goes on below itself in a table without titles, and is shortened in one with titles.
+    /// Adds rows in columns with this number of blanks after each; two where no number is given. They are made to fit the
+    /// terminal: the last column goes on below itself in a table without titles, and is shortened in one with titles.
     pub fn columns(&mut self, gaps: &[usize], all: &[Vec<Cell>]) {
         let all: Vec<&[Cell]> = all.iter().map(Vec::as_slice).collect();
         self.lay_out(gaps, &all, Overlong::Wrapped);
@@ -149,7 +149,7 @@ impl Page {
         }
     }
 
-    /// A point in time: how long ago on a terminal, in full elsewhere.
+    /// Renders a point in time: how long ago on a terminal, in full elsewhere.
     pub fn time(&self, time: Time) -> String {
         match self.now {
             Some(now) if self.terminal => format!("{} ago", human_span(now.since(time))),
@@ -166,7 +166,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Plain text, on one line.
+    /// Makes a cell of plain text, on one line.
     pub fn new(text: impl Display) -> Self {
         let mut text = text.to_string();
         // Made visible here already, so that its width is right and colours in quoted text are none.
@@ -192,7 +192,7 @@ impl Cell {
         Self::styled(text, BOLD)
     }
 
-    /// Text that matters less.
+    /// Makes a cell of text that matters less.
     pub fn dim(text: impl Display) -> Self {
         Self::styled(text, DIM)
     }
@@ -214,7 +214,7 @@ impl Cell {
         }
     }
 
-    /// In at most so many columns, with `…` where something is left out.
+    /// Shortens the cell to `width` columns, with `…` where something is left out.
     fn shortened(&self, width: usize) -> Cow<'_, Self> {
         let room = width.saturating_sub(self.indent);
         if self.text_width() <= room {
@@ -231,8 +231,8 @@ impl Cell {
         })
     }
 
-    /// As lines of at most so many columns, broken between words. A word that is longer than a line stays whole: a command or
-    /// a path must be copied as it is.
+    /// Breaks the cell between words into lines of at most `width` columns. A word that is longer than a line stays whole:
+    /// a command or a path must be copied as it is.
     fn wrapped(&self, width: usize) -> Vec<Cow<'_, Self>> {
         let room = width.saturating_sub(self.indent);
         if self.text_width() <= room {
@@ -288,7 +288,7 @@ impl Display for Cell {
     }
 }
 
-/// The words of a text; a command after an arrow is one, so that it can be copied from one line.
+/// Splits a text into words; a command after an arrow is one, so that it can be copied from one line.
 fn pieces(text: &str) -> Vec<&str> {
     let (prose, command) = match text.split_once(" → ") {
         Some((prose, _)) => {
@@ -300,7 +300,7 @@ fn pieces(text: &str) -> Vec<&str> {
     prose.split_whitespace().chain(command).collect()
 }
 
-/// As much of a text as fits into so many columns.
+/// The beginning of a text that fits into `room` columns.
 fn beginning(text: &str, room: usize) -> &str {
     let mut used = 0;
     for (at, c) in text.char_indices() {
@@ -312,7 +312,7 @@ fn beginning(text: &str, room: usize) -> &str {
     text
 }
 
-/// How wide columns are in so much room: the widest give way first, and none below what can be read.
+/// Computes the widths of columns that fit into `room`: the widest give way first, and none below what can be read.
 fn fitted(natural: &[usize], room: Option<usize>, overlong: Overlong) -> Vec<usize> {
     const NARROWEST: usize = 12;
     let mut widths = natural.to_vec();

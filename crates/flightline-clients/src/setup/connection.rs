@@ -1,5 +1,5 @@
-//! Whether a client really runs the hooks that stand in its settings: which hooks of ours a file has, and what keeps the client from
-//! running them.
+//! Finds out whether a client really runs the hooks that stand in its settings: which hooks of ours a file has, and the
+//! obstacles to running them.
 
 use std::path::Path;
 
@@ -60,18 +60,19 @@ pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, 
     })
 }
 
-/// What keeps a client from running its hooks.
+/// An obstacle that keeps a client from running its hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookObstacle {
     pub what: String,
-    /// What a person does about it.
+    /// The remedy that a person can apply.
     pub remedy: String,
-    /// Whether the hooks certainly do not run. Otherwise it depends on how the client is started.
+    /// True when the hooks certainly do not run. Otherwise it depends on how the client is started.
     pub certain: bool,
 }
 
-/// What keeps a client from running the hooks of a scope in a folder, as far as its own files say. `read` gives the text of a file.
-/// What a file that cannot be read would say is not known, and is not told.
+/// Returns the obstacles that keep a client from running the hooks of a scope in a folder, as far as its own files say.
+/// `read` gives the text of a file. The settings in a file that cannot be read are not known, and no obstacle is told
+/// of them.
 #[must_use]
 pub fn obstacles(
     client: Client,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::lines::{LineChange, changes, lines};
 
-/// So many lines that stay are shown around a change.
+/// The number of lines that stay and are shown around a change.
 const AROUND: usize = 3;
 
 /// The change of a file as a unified diff with three lines of context; empty when nothing changes. `None` stands for no file.
@@ -65,7 +65,8 @@ fn hunk_text(text: &mut String, hunk: &[LineChange], old: &[&str], new: &[&str])
     say(text, ' ', &old[at..from.end]);
 }
 
-/// Which lines: the number of the first, counted from one, and how many; of none, the number of the line before.
+/// Returns the place of lines: the number of the first, counted from one, and how many; of none, the number of the line
+/// before.
 fn place(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),

@@ -8,7 +8,8 @@ pub struct Hook {
     pub event: &'static str,
     /// The tools, or the sources, that it is for; all of them where there is none.
     pub matcher: Option<&'static str>,
-    /// How long the client waits for it, in the client's unit: milliseconds for Gemini CLI, seconds for the others.
+    /// The time for which the client waits for the hook, in the client's unit: milliseconds for Gemini CLI, seconds for
+    /// the others.
     pub timeout: u32,
 }
 

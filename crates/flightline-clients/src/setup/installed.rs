@@ -1,4 +1,4 @@
-//! Our plugin, as a client keeps it: by which of the client's own files it is known that the plugin is installed and switched on.
+//! Finds our plugin in a client: the client's own files that tell that it is installed and switched on.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const HOOKS: &str = "hooks/hooks.json";
 /// Our plugin in a client that has it installed and switched on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledPlugin {
-    /// Its id, such as `flightline@flightline`: the name, and the marketplace that it came from.
+    /// The plugin's id, such as `flightline@flightline`: the name, and the marketplace that it came from.
     pub id: String,
     pub files: PluginFolder,
 }
@@ -25,12 +25,12 @@ pub struct InstalledPlugin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginFolder {
     At(PathBuf),
-    /// In a folder of this one that is called by the version: [`newest_version`] says which.
+    /// The plugin is in a folder of this one that is called by the version: [`newest_version`] says which.
     Versions(SetupFile),
 }
 
 impl InstalledPlugin {
-    /// How its hooks are read.
+    /// Returns the file of the plugin's hooks, to be read like a settings file, and its path.
     #[must_use]
     pub fn hooks(&self, client: Client, folder: &Path) -> (SetupFile, PathBuf) {
         let place = SetupFile {
@@ -40,13 +40,13 @@ impl InstalledPlugin {
         (place, folder.join(HOOKS))
     }
 
-    /// How Codex names the file of its hooks, where it keeps which hooks are trusted.
+    /// Returns Codex's name for the file of the plugin's hooks, where Codex keeps which hooks are trusted.
     #[must_use]
     pub fn hooks_key(&self) -> String {
         format!("{}:{HOOKS}", self.id)
     }
 
-    /// The command that takes it out of its client again.
+    /// Returns the command that takes the plugin out of its client again.
     #[must_use]
     pub fn removal(&self, client: Client) -> String {
         let act = if client == Client::Codex {

@@ -118,7 +118,7 @@ pub(super) fn commands(client: Client, text: &str) -> Result<Vec<(String, String
     Ok(found)
 }
 
-/// What a text says; none when it is no JSON object.
+/// Returns the value of a JSON text; none when it is no JSON object.
 pub(super) fn value(text: &str) -> Option<Value> {
     let sheet = Sheet::open(text).ok()?;
     sheet.value()

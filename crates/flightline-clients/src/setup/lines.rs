@@ -1,4 +1,4 @@
-//! Where two texts differ, line by line.
+//! Compares two texts line by line.
 
 use std::ops::Range;
 

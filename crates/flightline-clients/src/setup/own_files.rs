@@ -49,7 +49,7 @@ pub(super) fn install(own: Own, before: Option<&str>, binary: &str) -> Result<St
     })
 }
 
-/// Nothing, unless the file is not ours.
+/// Returns the text that is left: none, unless the file is not ours.
 pub(super) fn remove(now: &str) -> Option<String> {
     (!now.contains(MARK)).then(|| now.to_owned())
 }

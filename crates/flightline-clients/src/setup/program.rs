@@ -17,7 +17,7 @@ pub(super) fn check(binary: &str) -> Result<(), SetupError> {
     })
 }
 
-/// Whether a path is that of `fleet`: a suffix such as `.exe` or `-dev` is let pass.
+/// Returns true when a path is that of `fleet`: a suffix such as `.exe` or `-dev` is let pass.
 pub(super) fn is_fleet(path: &str) -> bool {
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
     name.strip_prefix("fleet")

@@ -1,6 +1,6 @@
-//! Why a settings file is left as it is.
+//! The reasons why a settings file is left as it is.
 
-/// Why a settings file is left as it is.
+/// The reason why a settings file is left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
     #[error("line {line}, column {column}: {reason}")]
@@ -26,9 +26,9 @@ pub enum SetupError {
     /// A key is there more than once, and clients differ in which one they read.
     #[error("line {line}, column {column}: `{key}` is there more than once")]
     Twice {
-        /// The line of the last one, from 1.
+        /// The line of the last entry with the key, from 1.
         line: usize,
-        /// Its column, from 1.
+        /// The column of that entry, from 1.
         column: usize,
         key: String,
     },

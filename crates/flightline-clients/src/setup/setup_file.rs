@@ -8,9 +8,9 @@ use super::hooks;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetupScope {
-    /// One person, in all projects.
+    /// The settings are those of one person, in all projects.
     User,
-    /// Everyone, in one project.
+    /// The settings are those of every person, in one project.
     Project,
 }
 
@@ -18,17 +18,17 @@ pub enum SetupScope {
 pub struct SetupFile {
     pub client: Client,
     pub scope: SetupScope,
-    /// Its path below the home folder, or below the repository.
+    /// The file's path below the home folder, or below the repository.
     pub path: String,
     /// A path beside it that the client reads as well. It takes the place of `path` when a file is there already.
     pub instead: Option<&'static str>,
-    /// Where it is when a variable of the environment moves it.
+    /// The path of the file when a variable of the environment moves it.
     pub moved: Option<Moved>,
     pub kind: SettingsFormat,
     pub executable: bool,
 }
 
-/// A variable of the environment that names a folder, and where a file is below that.
+/// A variable of the environment that names a folder, and the path of a file below that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     pub variable: &'static str,
@@ -65,8 +65,8 @@ pub enum Own {
 }
 
 impl SetupFile {
-    /// Where the file is. `root` is the home folder, or the repository. `variable` looks up a variable of the environment, and
-    /// `exists` says whether there is a file.
+    /// Returns the path of the file. `root` is the home folder, or the repository. `variable` looks up a variable of
+    /// the environment, and `exists` says whether there is a file.
     #[must_use]
     pub fn resolve(
         &self,
@@ -104,7 +104,7 @@ impl SetupFile {
     }
 }
 
-/// Every file that the setup of a client touches, for one person or for one project.
+/// Returns every file that the setup of a client touches, for one person or for one project.
 #[must_use]
 pub fn places(client: Client, scope: SetupScope) -> Vec<SetupFile> {
     match scope {

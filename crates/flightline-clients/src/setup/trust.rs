@@ -1,5 +1,5 @@
-//! The trust that Codex asks for. Codex runs a hook of a person only when `config.toml` has the hook's hash: writing that is a consent,
-//! so that it is done only for someone who gave it.
+//! The trust that Codex asks for. Codex runs a hook of a person only when `config.toml` has the hook's hash: writing
+//! that is a consent, so that it is done only for a user who gave it.
 
 use std::collections::BTreeMap;
 
@@ -88,12 +88,12 @@ fn snake(event: &str) -> String {
     label
 }
 
-/// Why Codex skips a hook.
+/// The reason why Codex skips a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untrusted {
-    /// The user has not trusted it.
+    /// The user has not trusted the hook.
     Never,
-    /// It was trusted, and has changed since.
+    /// The hook was trusted, and has changed since.
     Changed,
 }
 
@@ -116,8 +116,8 @@ pub fn codex_untrusted(
     Ok(found)
 }
 
-/// How `config.toml` reads with the trust in these hooks, and the way back. [`codex_trust`] gives the hooks, and `undo` is the way back
-/// that the last consent gave, if one was kept. Refuses when a key that is needed holds something else.
+/// Returns `config.toml` with the trust in these hooks, and the way back. [`codex_trust`] gives the hooks, and `undo`
+/// is the way back that the last consent gave, if one was kept. Refuses when a key that is needed holds something else.
 pub fn trust_hooks(
     before: Option<&str>,
     undo: Option<&SetupUndo>,
@@ -152,7 +152,7 @@ pub struct Left {
     pub undo: Option<SetupUndo>,
 }
 
-/// How `config.toml` reads without the trust in these hooks.
+/// Returns `config.toml` without the trust in these hooks.
 pub fn distrust_hooks(
     now: &str,
     undo: Option<&SetupUndo>,
@@ -181,8 +181,9 @@ pub fn distrust_hooks(
     }
 }
 
-/// How `config.toml` reads without the connection of its user: as before that, with the trust that has been given to other hooks since.
-/// Its hooks are those in the file at `hooks_json_path`. `None` when `undo` does not lead back from `now`.
+/// Returns `config.toml` without the connection of its user: as before that, with the trust that has been given to
+/// other hooks since. The user's own hooks are those in the file at `hooks_json_path`. `None` when `undo` does not lead
+/// back from `now`.
 pub fn disconnect(
     now: &str,
     undo: &SetupUndo,
@@ -209,7 +210,7 @@ pub fn disconnect(
     }))
 }
 
-/// Every trusted hook in a `config.toml`, with its hash.
+/// Returns every trusted hook in a `config.toml`, with its hash.
 fn trusted(config: &str) -> Result<Vec<(String, String)>, SetupError> {
     let document = tables::parse(config)?;
     let state = tables::find(document.as_table(), &STATE).and_then(Item::as_table_like);
@@ -221,7 +222,7 @@ fn trusted(config: &str) -> Result<Vec<(String, String)>, SetupError> {
     Ok(hashes.collect())
 }
 
-/// What a text says, however its lines are spaced.
+/// Returns the lines of a text that are not empty, however they are spaced.
 fn lines(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim);
     lines.filter(|line| !line.is_empty()).collect()

@@ -14,7 +14,7 @@ pub struct SetupUndo {
     version: u32,
     /// The SHA-256 of the text that it leads back from.
     after: String,
-    /// Whether there was no file.
+    /// True when there was no file.
     created: bool,
     /// The keys that our entries needed and that were there before us.
     kept: Vec<String>,

@@ -1,4 +1,4 @@
-//! Which commands are hard to undo, and which only run others.
+//! Recognises commands that are hard to undo, and commands that only run others.
 
 use super::{Destructive, base_name};
 
@@ -268,7 +268,7 @@ pub fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
 }
 
-/// Whether it runs a command in a container or on another machine.
+/// Returns true when the program runs a command in a container or on another machine.
 pub fn runs_elsewhere(program: &str, arguments: &[&str]) -> bool {
     let says = |words: &[&str]| arguments.iter().take(6).any(|it| words.contains(it));
     match program {
@@ -280,7 +280,7 @@ pub fn runs_elsewhere(program: &str, arguments: &[&str]) -> bool {
     }
 }
 
-/// What the command does, if that is hard to undo.
+/// Returns the act of the command, if that is hard to undo.
 pub fn judge(program: &str, arguments: &[&str], stdin: Option<&str>) -> Option<Destructive> {
     let dry = |it: &&str| match it.strip_prefix("--dry-run") {
         Some("") => true,
@@ -395,7 +395,7 @@ fn positionals<'a>(
     })
 }
 
-/// Whether the words fit the pattern. They are used up as far as they do.
+/// Returns true when the words fit the pattern. The words are used up as far as they do.
 fn follows<'a>(pattern: &str, program: &str, words: &mut impl Iterator<Item = &'a str>) -> bool {
     let mut parts = pattern.split(' ').filter(|it| !it.starts_with('-'));
     if !parts

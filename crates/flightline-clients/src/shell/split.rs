@@ -10,7 +10,7 @@ pub struct Simple {
     pub stdin: Option<String>,
 }
 
-/// How deep substitutions are followed. Deeper ones count as text.
+/// The largest depth to which substitutions are followed. Deeper ones count as text.
 const DEEPEST: usize = 16;
 
 /// The commands of a command line, those inside of substitutions and subshells as well, in no particular order.

@@ -1,4 +1,4 @@
-//! Claude Code.
+//! The wire format of Claude Code's hooks.
 
 use serde_json::{Map, Value, json};
 

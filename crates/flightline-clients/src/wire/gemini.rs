@@ -1,4 +1,4 @@
-//! Gemini CLI.
+//! The wire format of Gemini CLI's hooks.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! Trying a hook: an event in the client's own spelling of which nothing comes but an answer, and the reading of that answer as the client
-//! reads it.
+//! Tries a hook: an event in the client's own spelling of which nothing comes but an answer, and the reading of that
+//! answer as the client reads it.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const MARK: &str = "fleet-doctor-";
 pub struct Probe {
     /// The event, in the client's word: one whose answer reaches the model.
     pub event: &'static str,
-    /// What the hook gets on standard input.
+    /// The text that the hook gets on standard input.
     pub stdin: String,
     /// The session that does not exist. The answer names it.
     pub session: String,

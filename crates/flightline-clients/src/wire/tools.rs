@@ -1,4 +1,4 @@
-//! What a tool does, read from its input. The clients share a few shapes and differ in names, so every name is tried.
+//! Reads the act of a tool from its input. The clients share a few shapes and differ in names, so every name is tried.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use crate::{ClientTask, ClientTaskStatus, ToolUse};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
-    /// It changes the files that its input names.
+    /// The tool changes the files that its input names.
     Edit,
     Shell,
-    /// It replaces the client's own task list.
+    /// The tool replaces the client's own task list.
     Tasks,
 }
 
-/// What a tool of this kind does with this input. An input that does not say is `Other`.
+/// Returns the act of a tool of this kind with this input. An input that does not say is `Other`.
 pub fn tool_use(act: ToolKind, input: &Value) -> ToolUse {
     let input = &*unwrapped(input);
     let known = match act {
@@ -48,7 +48,7 @@ pub fn reason(why: &str) -> String {
     }
 }
 
-/// How a shell command failed, from its exit code and its output. The end of an output says why.
+/// Describes the failure of a shell command, from its exit code and its output. The end of an output gives the reason.
 pub fn exit_reason(code: i64, output: &str) -> Option<String> {
     if code == 0 {
         return None;
@@ -85,7 +85,7 @@ pub fn patched_files(patch: &str) -> Vec<String> {
     files
 }
 
-/// Why a result says that the tool failed: an error in it, or an exit code.
+/// Returns the reason why a result says that the tool failed: an error in it, or an exit code.
 pub fn failure_in(result: &Value) -> Option<String> {
     let result = &*unwrapped(result);
     if let Some(error) = first(result, &["error"]) {
@@ -161,7 +161,7 @@ fn shell(input: &Value) -> Option<ToolUse> {
     Some(ToolUse::Shell { command })
 }
 
-/// One command line for commands that run one after the other.
+/// Joins commands that run one after the other into one command line.
 fn sequence(commands: &Value) -> Option<String> {
     let one = |command: &Value| match command {
         Value::String(line) => Some(line.clone()),

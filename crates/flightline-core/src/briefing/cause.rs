@@ -1,4 +1,4 @@
-//! Why an agent is briefed, and who had its work before.
+//! The reason for which an agent is briefed, and the agent that had its work before.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use super::Quote;
 use crate::text::Name;
 use crate::time::Time;
 
-/// Why an agent is briefed: how its present context began, or what happened to its work since.
+/// The reason for which an agent is briefed: how its present context began, or what happened to its work since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Cause {
-    /// It has just begun, and had no context before.
+    /// The agent has just begun, and had no context before.
     FirstStart,
     /// The agent's client compacted its context. A reader that is no agent gets this sentence, too.
     #[default]
     Compaction,
-    /// A new session has its name.
+    /// A new session has the agent's name.
     NewSession,
-    /// It has work that another agent began.
+    /// The agent has work that another agent began.
     Takeover,
-    /// Its work was taken back, and it begins from scratch.
+    /// The agent's work was taken back, and it begins from scratch.
     Restart,
     /// The mission went back to a checkpoint.
     Rewind {
@@ -71,36 +71,36 @@ impl Cause {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Predecessor {
-    /// Its name; the briefed agent's own when it had the sortie in an earlier session.
+    /// The predecessor's name; the briefed agent's own when it had the sortie in an earlier session.
     pub name: Name,
-    /// How it lost the sortie.
+    /// The way in which the predecessor lost the sortie.
     pub ending: Ending,
-    /// When the predecessor's work ended.
+    /// Time at which the predecessor's work ended.
     pub at: Time,
-    /// Why, as far as a person, an agent or evidence says so.
+    /// The reason for the end, as far as a person, an agent or evidence gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Quote>,
 }
 
-/// How an agent lost a sortie.
+/// The way in which an agent lost a sortie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It was dead or silent, and a recovery freed its work.
+    /// The agent was dead or silent, and a recovery freed its work.
     Gone,
-    /// Another agent took over from it.
+    /// Another agent took over from the agent.
     TakenOver,
     /// A person or dispatch gave the sortie to another agent.
     Reassigned,
-    /// It gave the sortie back.
+    /// The agent gave the sortie back.
     Released,
     /// The sortie failed.
     Failed,
 }
 
 impl Ending {
-    /// What happened to the agent, in words.
+    /// The agent's fate, in words.
     pub(super) const fn told(self) -> &'static str {
         match self {
             Self::Gone => "found gone",

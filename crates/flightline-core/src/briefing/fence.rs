@@ -3,7 +3,7 @@
 use super::share::{Size, cut};
 use crate::error::Refusal;
 
-/// What stands for a line break inside data, so that every line of a briefing is begun by us.
+/// The mark that stands for a line break inside data, so that every line of a briefing is begun by us.
 const LINE_BREAK: &str = " ⏎ ";
 /// Asks for the picture of a symbol.
 const EMOJI_STYLE: char = '\u{fe0f}';
@@ -27,8 +27,9 @@ pub fn strip_data(text: &str, nonce: &str) -> String {
     bare + rest
 }
 
-/// Whether a constraint can be put into a briefing word for word. The operation that writes a constraint asks, so that no
-/// briefing fails later. Refuses a character that cannot be seen, unless that makes an emoji of its neighbours.
+/// Checks that a constraint can be put into a briefing word for word. The operation that writes a constraint calls it,
+/// so that no briefing fails later. Refuses a character that cannot be seen, unless that makes an emoji of its
+/// neighbours.
 pub fn check_constraint(text: &str) -> Result<(), Refusal> {
     let mut before = None;
     let mut chars = text.chars().enumerate().peekable();
@@ -64,12 +65,12 @@ fn is_part_of_emoji(before: Option<char>, found: char, after: Option<char>) -> b
     }
 }
 
-/// What a fence around a list costs.
+/// Returns the room that a fence around a list takes.
 pub(super) fn fence_size(nonce: &str, label: &str) -> Size {
     Size::of(&format!("<{nonce} {label}>\n</{nonce}>\n"))
 }
 
-/// Whether a fence of this nonce begins or ends in `text`.
+/// Returns true when a fence of this nonce begins or ends in `text`.
 pub(super) fn breaks_out(text: &str, nonce: &str) -> bool {
     text.contains(&format!("<{nonce}")) || text.contains(&format!("</{nonce}"))
 }
@@ -130,7 +131,7 @@ pub(super) fn label(author: &str, nonce: &str) -> String {
     cut(&word, LABEL).unwrap_or(word)
 }
 
-/// What a character does to a line.
+/// The effect of a character on a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Seen,

@@ -9,7 +9,7 @@ use super::{FileFact, FileMark};
 /// The author that a list of files is fenced with: no single one.
 pub(super) const FILES: &str = "files";
 
-/// With more lines than this, folders are rolled up.
+/// The number of lines above which folders are rolled up.
 const MOST_LINES: usize = 24;
 /// A folder with fewer files is not worth hiding their names.
 const FEWEST_IN_FOLDER: usize = 4;

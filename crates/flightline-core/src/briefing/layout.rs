@@ -1,4 +1,4 @@
-//! Where everything stands in a briefing, and its fixed words.
+//! Lays out a briefing: the order of its parts, and its fixed words.
 
 use super::fence::{clean, label};
 use super::list::{BLOCKERS, BriefingSection, FILES_MODIFIED, NEXT_STEPS, ShownSection, shortened};
@@ -13,11 +13,11 @@ use crate::time::human_span;
 
 const FIRST_LINE: &str = "## Recovery Context";
 const LAST_LINE: &str = "\nPlease review the current state and continue the mission.";
-/// Said before constraints of which not everything is shown.
+/// The words before constraints of which not everything is shown.
 pub(super) const PARTLY: &str =
     "Not all of them have room here. All bind you: read the rest before you begin.\n";
 
-/// A title, or what was done last, is cut to this.
+/// The most room of a title, or of the last action.
 const TITLE: Size = Size::new(100, 150);
 
 pub(super) struct Draft<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Draft<'a> {
     pub text: String,
     /// The text without the fenced data.
     pub template: String,
-    /// Where the next steps end.
+    /// The place where the next steps end, in characters.
     pub head_chars: usize,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Draft<'a> {
         self.say("\n");
     }
 
-    /// Data, in its fence. Everything else is [`Draft::say`].
+    /// Adds data in its fence. Everything else is [`Draft::say`].
     fn quote(&mut self, label: &str, data: &str) {
         let nonce = self.nonce;
         for part in ["<", nonce, " ", label, ">", data, "</", nonce, ">"] {
@@ -70,13 +70,13 @@ pub(super) struct Commands {
     agent: String,
     mission_id: String,
     pub context: String,
-    /// What the briefing was made of, uncut.
+    /// The command that shows the facts of the briefing, uncut.
     pub facts: String,
-    /// The constraints, uncut.
+    /// The command that shows the constraints, uncut.
     pub constraints: String,
-    /// The sortie, or the mission when there is none.
+    /// The command that shows the sortie, or the mission when there is none.
     work: String,
-    /// The agent's mail.
+    /// The command that shows the agent's mail.
     pub inbox: String,
 }
 
@@ -119,8 +119,8 @@ pub(super) fn context_command(agent: Option<&Name>, mission_id: &str) -> String 
     format!("fleet context --full{agent} --mission {mission_id}")
 }
 
-/// Writes the briefing: `rules` of the constraints, `sections`, and of each what is `shown`; `left_out` are the
-/// sections that are not among them.
+/// Writes the briefing: `rules` of the constraints, then `sections` with the part of each that is `shown`; `left_out`
+/// are the sections that are not among them.
 pub(super) fn write<'a>(
     facts: &Facts,
     nonce: &'a str,
@@ -152,7 +152,8 @@ pub(super) fn write<'a>(
     draft
 }
 
-/// Where to read the briefing, for which there is no room; as much of why it is given as there is room for.
+/// Writes the command that shows the briefing, for which there is no room; and as much of the reason for the briefing
+/// as there is room for.
 pub(super) fn write_least<'a>(facts: &Facts, nonce: &'a str, room: Size) -> Draft<'a> {
     let commands = Commands::new(facts);
     let mut draft = Draft::new(nonce);
@@ -256,7 +257,7 @@ fn who(draft: &mut Draft, facts: &Facts, commands: &Commands) {
     }
 }
 
-/// Who had the sortie before, and how that ended.
+/// Names the agent that had the sortie before, and how it lost the sortie.
 fn before_you(draft: &mut Draft, facts: &Facts) {
     let Some(before) = &facts.predecessor else {
         return;
@@ -279,7 +280,7 @@ fn before_you(draft: &mut Draft, facts: &Facts) {
     draft.say("\n");
 }
 
-/// What to load now and what later, for a session that goes on where a full context ended.
+/// Lists the things to load now and later, for a session that goes on where a full context ended.
 fn loading(draft: &mut Draft, facts: &Facts, commands: &Commands) {
     let Some(ModeFacts {
         mode: ContextMode::Recovery,

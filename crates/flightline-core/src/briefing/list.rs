@@ -8,21 +8,21 @@ use super::layout::Commands;
 use super::share::{Size, SizeRequest, cut, fair, level};
 use super::{Facts, Quote};
 
-/// One entry is cut to this, however much room there is.
+/// The most room of one entry, however much there is.
 const ENTRY: Size = Size::new(400, 600);
-/// An entry is not cut to less than this; it is left out instead.
+/// The least room of an entry that is cut. One with less is left out instead.
 const ENTRY_LEAST: Size = Size::new(60, 100);
 
-/// More entries of a list than this are not looked at: no reader needs a hundred, and a list of thousands must not make a
+/// The most entries of a list that are looked at: no reader needs a hundred, and a list of thousands must not make a
 /// hook slow.
 const MOST_ENTRIES: usize = 100;
 
-/// Which room a section is given from.
+/// The room that a section is given from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Zone {
-    /// Within the first characters, which no client cuts.
+    /// The part within the first characters, which no client cuts.
     Head,
-    /// Required, after them.
+    /// The required part after the head.
     Blockers,
     /// The parts that share the remaining room.
     Rest,
@@ -31,13 +31,13 @@ pub(super) enum Zone {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Heading {
     pub zone: Zone,
-    /// Printed once for neighbours that share it.
+    /// The title of the list, printed once for neighbours that share it.
     pub title: &'static str,
     /// A line of our own before the list.
     pub intro: Option<&'static str>,
     /// The sentence for an empty list; none when an empty list is left out.
     pub empty: Option<&'static str>,
-    /// What the list is called where all of it is left out.
+    /// The name of the list where all of it is left out.
     pub noun: &'static str,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct BriefingSection {
     /// The most room that the sentence about omitted entries takes.
     footer: Size,
     need: Size,
-    /// What it takes to say anything.
+    /// The least room in which the section can say anything.
     floor: Size,
 }
 
@@ -97,25 +97,25 @@ pub(super) enum Content {
 
 pub(super) struct Voice {
     label: String,
-    /// What the fence around it costs.
+    /// The room that the fence around the list takes.
     fence: Size,
     entries: Vec<Entry>,
 }
 
 impl Voice {
-    /// What it takes to hear this author at all.
+    /// Returns the least room in which this author is heard at all.
     fn least(&self) -> Size {
         self.fence + self.entries.iter().take(1).map(|it| it.ask().least()).sum()
     }
 
-    /// Where in the list the author first speaks.
+    /// Returns the place in the list where the author first speaks.
     fn first(&self) -> usize {
         self.entries.first().map_or(0, |entry| entry.place)
     }
 }
 
 struct Entry {
-    /// Where in the list it stands.
+    /// The entry's place in the list.
     place: usize,
     line: String,
     cut: bool,
@@ -144,7 +144,7 @@ pub(super) struct Block {
 
 #[derive(Default)]
 struct Loss {
-    /// How many files there are, when folders stand for them.
+    /// The number of files, when folders stand for them.
     rolled_up: Option<usize>,
     left_out: usize,
     shortened: usize,
@@ -270,7 +270,7 @@ impl BriefingSection {
         section
     }
 
-    /// What the first entry takes in a required list, which is never only counted.
+    /// Returns the least room of the first entry of a required list, which is never only counted.
     fn first(&self) -> Size {
         match (&self.content, self.heading.zone) {
             (Content::Quotes { voices, .. }, Zone::Head | Zone::Blockers) => {
@@ -298,7 +298,7 @@ impl BriefingSection {
         }
     }
 
-    /// As much as costs no more than `room`, which is not less than the floor.
+    /// Shows as much as costs no more than `room`, which is not less than the floor.
     pub fn show(&self, room: Size) -> ShownSection {
         if self.need.fits(room) {
             self.part(Size::ENDLESS)
@@ -307,7 +307,7 @@ impl BriefingSection {
         }
     }
 
-    /// As much as has lines that cost no more than `room`. The sentence about the rest comes on top.
+    /// Shows as much as has lines that cost no more than `room`. The sentence about the rest comes on top.
     fn part(&self, room: Size) -> ShownSection {
         let (blocks, lines, loss) = match &self.content {
             Content::Quotes { voices, count } => show_voices(voices, *count, room),

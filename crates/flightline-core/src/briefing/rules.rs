@@ -6,7 +6,7 @@ use super::share::Size;
 use super::{Facts, Quote};
 use crate::error::{Code, Refusal};
 
-/// What constraints may take of a briefing, so that the rest of its required part has room.
+/// The most room for constraints, so that the rest of the required part has room.
 const RULES: Size = Size::new(3_200, 3 * RULES_TOKENS);
 const RULES_TOKENS: usize = 800;
 
@@ -15,13 +15,13 @@ const SOME_NONCE: &str = "00000000";
 
 const CONSTRAINTS: Heading = heading(Zone::Head, "Constraints", "constraints");
 
-/// How much of the room for constraints is used, in tokens.
+/// The use of the room for constraints, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConstraintRoom {
     pub limit: usize,
-    /// What the constraints that hold already take.
+    /// The tokens that the constraints that hold already take.
     pub used: usize,
-    /// What one more would take.
+    /// The tokens that one more constraint would take.
     pub needed: usize,
 }
 

@@ -15,8 +15,8 @@ pub fn estimate_tokens(text: &str) -> usize {
     Size::of(text).tokens()
 }
 
-/// What a text costs, in both currencies that clients count in. The parts of a text cost exactly what
-/// the whole does, so that room can be shared out piece by piece.
+/// The cost of a text, in both currencies that clients count in. The parts of a text cost exactly as much as the whole,
+/// so that room can be shared out piece by piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub chars: usize,
@@ -97,12 +97,12 @@ impl std::iter::Sum for Size {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SizeRequest {
     pub need: Size,
-    /// With less than this, nothing can be said.
+    /// The least room in which the part can say anything.
     pub floor: Size,
 }
 
 impl SizeRequest {
-    /// What it takes to serve this one at all.
+    /// Returns the least room in which this part is served at all.
     pub fn least(&self) -> Size {
         self.need.least(self.floor)
     }
@@ -175,7 +175,7 @@ pub(super) fn cut_front(text: &str, room: Size) -> Option<String> {
     Some(std::iter::once('…').chain(tail.chars().rev()).collect())
 }
 
-/// As many characters as fit, with one `…` more.
+/// Returns as many characters as fit, with one `…` more.
 fn prefix(chars: impl Iterator<Item = char>, room: Size) -> String {
     let mut left = room - Size::of_char('…');
     chars

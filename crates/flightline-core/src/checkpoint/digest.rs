@@ -1,4 +1,4 @@
-//! How the values that a checkpoint names are hashed: each by a line `kind id rev sha`, the lines into sections.
+//! Hashes the values that a checkpoint names: each by a line `kind id rev sha`, the lines into sections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 use crate::event::Hasher;
 use crate::subject::Kind;
 
-/// A section of the state: what it hashes to, and how much is in it.
+/// A section of the state: its hash, and the number of its values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SectionDigest {
-    /// SHA-256 over its lines `kind id rev sha`, as the cut's `digest` says.
+    /// The SHA-256 over the section's lines `kind id rev sha`, as the cut's `digest` says.
     pub sha256: String,
-    /// How many values it has.
+    /// The number of values in the section.
     pub count: u64,
 }
 
-/// How the lines of a section are put together.
+/// The way in which the lines of a section are put together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Digest {
-    /// One after the other, by kind and id. So were the first ones.
+    /// The lines follow one another, by kind and id, as in the first checkpoints.
     #[default]
     Lines,
-    /// Those of each kind in 256 buckets by their ids, so that a change touches one bucket: a bucket hashes its lines by id, a
-    /// kind its buckets by number, a section its kinds by name.
+    /// The lines of each kind are in 256 buckets by their ids, so that a change touches one bucket: a bucket hashes its
+    /// lines by id, a kind its buckets by number, a section its kinds by name.
     Buckets,
 }
 
 impl Digest {
     pub const NEW: Self = Self::Buckets;
 
-    /// As serde asks: that of the first ones is not written.
+    /// Returns true for the way of the first checkpoints, which serde does not write.
     #[must_use]
     pub fn is_first(&self) -> bool {
         *self == Self::Lines
@@ -63,7 +63,7 @@ pub const fn section_of(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// One line of a section: a value, named by its revision and hash.
+/// A line of a section: a value, named by its revision and hash.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DigestLine {
     pub kind: Kind,
@@ -163,12 +163,12 @@ pub struct KindDigest {
 #[derive(Clone, Debug, Default)]
 struct Bucket {
     ids: BTreeSet<String>,
-    /// None since something in it changed.
+    /// The hash of the bucket; none since something in the bucket changed.
     sha256: Option<String>,
 }
 
 impl KindDigest {
-    /// A value has changed, has come or is gone.
+    /// Records that a value has changed, has come or is gone.
     pub fn touch(&mut self, id: &str, presence: Presence) {
         let bucket = self.buckets.entry(bucket_of(id)).or_default();
         bucket.sha256 = None;

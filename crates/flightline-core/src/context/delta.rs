@@ -1,4 +1,4 @@
-//! What changed on a mission since the checkpoint before, in the words of seed E's task board.
+//! Lists the changes on a mission since the checkpoint before, in the words of seed E's task board.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const COMPLETED: &str = "metrics.currentSprint.completed";
 /// A figure's name has at most so many parts.
 const MAX_PARTS: usize = 32;
 
-/// A change, written as the seed writes it.
+/// A change on a mission, written as seed E writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "operation")]
@@ -26,23 +26,23 @@ pub enum DeltaChange {
         /// The task: its own id, or its sortie's where it has none.
         #[serde(rename = "taskId")]
         task: String,
-        /// From this column.
+        /// The column that the task leaves.
         from: String,
-        /// To this one.
+        /// The column that the task enters.
         to: String,
     },
-    /// A figure changed.
+    /// A figure of the progress changed.
     Update {
-        /// Where it stands.
+        /// The file that holds the figure.
         file: DeltaFile,
         /// The name of the figure.
         field: String,
-        /// What it is now.
+        /// The new value of the figure.
         value: u64,
     },
 }
 
-/// What a change was made to.
+/// The file that a change was made to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -83,7 +83,7 @@ fn column(sortie: &Sortie) -> &'static str {
     }
 }
 
-/// What the seed calls a sortie: its task's id, or its own.
+/// Returns the seed's name for a sortie: its task's id, or its own.
 #[must_use]
 pub fn task_label(sortie: &Sortie) -> String {
     match &sortie.task_id {
@@ -131,7 +131,7 @@ pub enum DeltaDecision<'a> {
         to: SortieStatus,
     },
     Already,
-    /// Nothing: the change is kept as it is.
+    /// The change is kept as it is, and nothing is done about it.
     Kept {
         why: String,
     },

@@ -85,7 +85,7 @@ pub fn recovery_document(
     document
 }
 
-/// How to go on: what the sortie says of it, else what the seed's example does.
+/// Returns instructions for going on: those of the sortie, else those of the seed's example.
 fn instructions(sortie: &Sortie) -> String {
     match &sortie.resume_instructions {
         Some(instructions) => instructions.to_string(),

@@ -1,7 +1,8 @@
-//! When a document was written, and what that means for the stored state: one rule for all dialects.
+//! Judges a document that arrives by the time at which it was written: one rule for all dialects.
 //!
-//! What a document says happened when it says, never later than now. It takes nothing back that is newer than
-//! itself: the copy that a stale agent or `git checkout` puts into its place is an older one, and is refused.
+//! A change that a document tells of happened at the time that the document says, never later than now. A document
+//! takes nothing back that is newer than itself: the copy that a stale agent or `git checkout` puts into its place is
+//! an older one, and is refused.
 
 use super::document::{Dialect, DialectDocument};
 use super::json::Json;
@@ -11,15 +12,15 @@ use crate::time::{Millis, Time};
 /// Files tell whole seconds: what lies less than one apart may be of the same moment.
 const SECOND: Millis = 1_000;
 
-/// How a document that arrives stands to the stored state of the same thing.
+/// The relation of a document that arrives to the stored state of the same thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentArrival {
-    /// Nothing newer is known: it has the last word.
+    /// Nothing newer is known: the document has the last word.
     Newest,
     /// Something newer is known, but its writer had the file as it was last seen: what it changed there is news,
     /// where nothing newer is known of the same.
     Alongside,
-    /// It was written before the file was as it was last seen, or before the last stored change.
+    /// The document was written before the file was as it was last seen, or before the last stored change.
     Older,
 }
 
@@ -51,8 +52,8 @@ impl DialectDocument {
         }
     }
 
-    /// Nothing that it tells of happened later than `now`: else a clock that is ahead would make an agent look alive
-    /// for as long, and every later document look old. One of seed D stays as it is, because it is sealed.
+    /// Limits the times in the document to `now`: else a clock that is ahead would make an agent look alive for as
+    /// long, and every later document look old. A document of seed D stays as it is, because it is sealed.
     pub fn not_after(&mut self, now: Time) {
         match self.dialect() {
             Dialect::Sitebuilder => {

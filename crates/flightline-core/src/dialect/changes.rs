@@ -1,13 +1,13 @@
-//! What differs between two documents, in a few words each.
+//! Tells the differences between two documents, in a few words each.
 
 use super::json::Json;
 use crate::redact::shown;
 
-/// So many differences are named; the rest is counted.
+/// The number of differences that are named; the rest is counted.
 const MOST: usize = 4;
-/// So much of a text is shown.
+/// The number of characters of a text that are shown.
 const LONGEST: usize = 40;
-/// What says only when something was written.
+/// Fields that say only when a document was written.
 const TIMES: [&str; 8] = [
     "last_checkpoint",
     "next_checkpoint_expected",
@@ -19,7 +19,7 @@ const TIMES: [&str; 8] = [
     "version",
 ];
 
-/// Whether two documents say the same, but for when.
+/// Returns true when two documents say the same, but for the times of writing.
 #[must_use]
 pub fn says_the_same(before: &Json, after: &Json) -> bool {
     let mut found = Vec::new();
@@ -27,7 +27,8 @@ pub fn says_the_same(before: &Json, after: &Json) -> bool {
     found.is_empty()
 }
 
-/// What became of a document, the most telling first. Only its times: a sign of life.
+/// Returns the changes of a document, the most telling first. A document of which only the times changed is a sign of
+/// life.
 #[must_use]
 pub fn changes(before: &Json, after: &Json) -> Vec<String> {
     let mut found = Vec::new();
@@ -78,7 +79,7 @@ fn joined(name: &str, key: &str) -> String {
     }
 }
 
-/// How many items a list has gained, lost and changed. Items with an `id` are known by it.
+/// Counts the items that a list has gained, lost and changed. Items with an `id` are known by it.
 fn counted(name: &str, was: &[Json], is: &[Json]) -> Option<String> {
     let id = |item: &Json| item.get("id").unwrap_or(item).stringify();
     let (mut gained, mut changed) = (0, 0);

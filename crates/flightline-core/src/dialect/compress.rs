@@ -1,5 +1,5 @@
-//! Compression of files, from bytes to bytes. What comes out is bounded: a small file that would unfold
-//! into a very large one is refused.
+//! Compresses and unfolds files, from bytes to bytes. The output is bounded: a small file that would unfold into a very
+//! large one is refused.
 
 use std::io::{self, Read, Write};
 
@@ -15,19 +15,19 @@ use crate::redact::shown;
 const ZSTD_WINDOW_LOG: u32 = 23;
 const ZSTD_LEVEL: i32 = 3;
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
-    /// Not at all.
+    /// The file is not compressed.
     #[default]
     None,
-    /// gzip, as seed D's store does.
+    /// The file is a gzip file, as seed D's store writes it.
     Gzip,
-    /// LZ4 frames.
+    /// The file consists of LZ4 frames.
     Lz4,
-    /// Zstandard frames, at level 3.
+    /// The file consists of Zstandard frames, written at level 3.
     Zstd,
 }
 
@@ -36,7 +36,7 @@ pub enum Compression {
 pub enum CompressError {
     #[error("it unfolds into more than {max} bytes")]
     TooLarge { max: usize },
-    /// They are not what they claim to be, or not all of it.
+    /// The bytes are not in the format that they claim, or not all of them.
     #[error("its {} data is damaged: {cause}", .compression.as_str())]
     Damaged {
         compression: Compression,
@@ -58,7 +58,7 @@ impl Compression {
         }
     }
 
-    /// What a file's name ends with.
+    /// Returns the end of a compressed file's name.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Compression {
         Self::ALL.into_iter().find(|it| it.as_str() == word)
     }
 
-    /// How a file is compressed, by how its name ends.
+    /// Returns the compression of a file, by the end of its name.
     #[must_use]
     pub fn named(file: &str) -> Self {
         let all = Self::ALL.into_iter().filter(|it| *it != Self::None);
@@ -82,7 +82,7 @@ impl Compression {
         found.unwrap_or(Self::None)
     }
 
-    /// How these bytes are compressed, by how they begin. No JSON text begins so.
+    /// Returns the compression of these bytes, by their beginning. No JSON text begins so.
     #[must_use]
     pub fn detect(bytes: &[u8]) -> Self {
         match bytes {
@@ -215,7 +215,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Everything the reader has, if it is not more than `max`; no more than that is ever held.
+/// Reads everything that the reader has, if it is not more than `max`; no more than that is ever held.
 fn all_of(reader: impl Read, max: usize) -> Result<Vec<u8>, Stop> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);

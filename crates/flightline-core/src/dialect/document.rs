@@ -14,13 +14,13 @@ use super::{epic, orchestrator, recovery, sitebuilder};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
-    /// Seed B.
+    /// The format of seed B.
     Sitebuilder,
-    /// Seed C.
+    /// The format of seed C.
     Epic,
-    /// Seed D.
+    /// The format of seed D.
     Orchestrator,
-    /// Seed E.
+    /// The format of seed E.
     Recovery,
 }
 
@@ -32,7 +32,7 @@ impl Dialect {
         Self::Recovery,
     ];
 
-    /// The word for it: the preset's.
+    /// Returns the dialect's word: that of its preset.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,8 +60,8 @@ impl Dialect {
 
 /// A document: JSON that has the shape of its dialect, exactly as it was read.
 ///
-/// Its fields are read and set as those of its [`Json`]. Two are equal when they hold the same fields: the order of
-/// keys is kept, and does not count.
+/// Fields are read and set as those of the document's [`Json`]. Two documents are equal when they hold the same fields:
+/// the order of keys is kept, and does not count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DialectDocument {
     dialect: Dialect,
@@ -108,7 +108,7 @@ impl DialectDocument {
         *self.dialect.shape().slot(&mut self.json, key) = value.into();
     }
 
-    /// What it is about, for people.
+    /// Returns the name of the document's subject, for people.
     #[must_use]
     pub fn name(&self) -> String {
         match self.dialect {

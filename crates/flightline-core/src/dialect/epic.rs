@@ -44,7 +44,7 @@ pub(super) const CHECKPOINT: FieldForm = Object(&[
     ("coordination_state", Out, COORDINATION),
 ]);
 
-/// When an agent last looked at what it shares with others.
+/// The times at which an agent last looked at the things it shares with others.
 const COORDINATION: FieldForm = Object(&[
     ("last_inbox_check", Out, Time),
     ("unread_messages", Out, Whole),

@@ -49,7 +49,7 @@ impl Json {
         parse::document(text)
     }
 
-    /// What kind of value it is, for messages.
+    /// Returns the kind of the value, for messages.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Json {
         found.map(|(_, value)| value)
     }
 
-    /// This value with every text in it cleaned and without secrets, keys included, as [`crate::text`] does it.
+    /// Returns this value with every text in it cleaned and without secrets, keys included, as [`crate::text`] does it.
     #[must_use]
     pub fn cleaned(self) -> Self {
         match self {
@@ -121,7 +121,7 @@ impl PartialEq for Json {
     }
 }
 
-/// Whether two objects' fields are the same, in any order.
+/// Returns true when two objects' fields are the same, in any order.
 pub(super) fn same_fields<T: PartialEq>(one: &[(String, T)], two: &[(String, T)]) -> bool {
     let sorted = |fields: &[(String, T)]| {
         let mut order: Vec<usize> = (0..fields.len()).collect();
@@ -152,7 +152,7 @@ impl Number {
         Self(Repr::Whole(value))
     }
 
-    /// Its value as a double, which is what JavaScript makes of it.
+    /// Returns the number as a double, which is what JavaScript makes of it.
     #[must_use]
     pub fn as_f64(&self) -> f64 {
         match &self.0 {
@@ -162,7 +162,7 @@ impl Number {
         }
     }
 
-    /// Its value, if it is a whole number that is not negative; `65.0` is.
+    /// Returns the number, if it is a whole number that is not negative; `65.0` is.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match &self.0 {

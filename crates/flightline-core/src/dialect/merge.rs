@@ -3,7 +3,7 @@
 
 use super::json::Json;
 
-/// What `ours` changed since `base`, on top of `theirs`. Where both changed the same, ours counts.
+/// Merges the changes of `ours` since `base` into `theirs`. Where both changed the same, ours counts.
 ///
 /// Objects are merged key by key. Lists are merged item by item, known by their `id` or by what they are;
 /// a list that has an item twice counts as one value.

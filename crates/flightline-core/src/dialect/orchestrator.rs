@@ -145,7 +145,7 @@ const CHECKSUMS: FieldForm = Object(&[
     ("overall", Must, Text),
 ]);
 
-/// Whether work can go on from a checkpoint, with which agent and in which state.
+/// The answer to whether work can go on from a checkpoint, with which agent and in which state.
 const RECOVERY: FieldForm = Object(&[
     ("canResume", Must, Bool),
     ("resumeFromAgent", May, Text),

@@ -6,30 +6,30 @@ use super::document::Dialect;
 use crate::subject::{Keys, Kind, Subject};
 use crate::time::Time;
 
-/// A document as it last came in, so that what it says and we have no place for goes out again.
+/// A document as it last came in, so that the parts of it that we have no place for go out again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Original {
-    /// Whose format it is.
+    /// The system whose format it is.
     pub dialect: Dialect,
-    /// What it is about: the id of an agent, a sortie or a checkpoint.
+    /// The subject of the document: the id of an agent, a sortie or a checkpoint.
     pub of: String,
     /// The document's name for people.
     #[serde(default)]
     pub name: String,
     /// The file it came from.
     pub file: String,
-    /// Its text, cleaned like every text from outside.
+    /// The text of the document, cleaned like every text from outside.
     pub text: String,
-    /// What we would have written of the same, at the moment it came in. What has changed since then is
-    /// what goes into the text.
+    /// The text that we would have written of the same, at the moment the document came in. Changes since then go into
+    /// the document's text.
     pub ours: String,
-    /// When it came in.
+    /// Time at which the document came in.
     pub at: Time,
 }
 
 impl Original {
-    /// The id of the one of this dialect about `of`.
+    /// Returns the id of the document of this dialect about `of`.
     #[must_use]
     pub fn id(dialect: Dialect, of: &str) -> String {
         format!("{}/{of}", dialect.as_str())

@@ -19,7 +19,7 @@ pub use self::files::{
 pub use self::start::{Expected, Invalid, Start, start};
 
 pub const VERSION: &str = "1.0";
-/// So many tasks of the backlog are named.
+/// The number of tasks of the backlog that are named.
 pub const BACKLOG: usize = 5;
 /// The seed's word for the completion of a task.
 const TASK_COMPLETION: &str = "task_completion";
@@ -46,14 +46,14 @@ pub(super) const CHECKPOINT: FieldForm = Object(&[
     ("resumeInstructions", Out, Text),
 ]);
 
-/// How full the context was, and which mode this led to.
+/// The fill level of the context, and the mode that this led to.
 const TOKEN_USAGE: FieldForm = Object(&[
     ("total", Out, Number),
     ("percentage", Out, Number),
     ("mode", Out, Text),
 ]);
 
-/// Where the work stood. Of tasks in progress the seed's text has a list, its example one task.
+/// The state of the work. Of tasks in progress the seed's text has a list, its example one task.
 const STATE: FieldForm = Object(&[
     ("completedTasks", Out, List(&Text)),
     ("inProgress", Out, Tasks),
@@ -71,7 +71,7 @@ const CONTEXT: FieldForm = Object(&[
     ("activeObjective", Out, Text),
 ]);
 
-/// What a person is told when a session is interrupted, to the letter.
+/// Returns the instructions for a person when a session is interrupted, to the letter.
 #[must_use]
 pub fn resume_instructions(task: Option<&str>) -> String {
     let at = task.map_or_else(String::new, |task| format!(" at {}", one_line(task)));

@@ -15,11 +15,11 @@ pub(super) type FieldReader = &'static [(&'static str, Need, FieldForm)];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Must,
-    /// It may be left out, but is never `null`: seed D.
+    /// The field may be left out, but is never `null`: seed D.
     May,
-    /// It may be left out or be `null`; documents that we make have `null` there: seed B.
+    /// The field may be left out or be `null`; documents that we make have `null` there: seed B.
     Null,
-    /// It may be left out or be `null`; documents that we make leave it out: seeds C and E.
+    /// The field may be left out or be `null`; documents that we make leave it out: seeds C and E.
     Out,
 }
 
@@ -189,7 +189,7 @@ fn check_field(
     }
 }
 
-/// Whether this is a UUID with hyphens and nothing around it, so that it can be a file's name.
+/// Returns true when the text is a UUID with hyphens and nothing around it, so that it can be a file's name.
 pub(super) fn is_uuid(text: &str) -> bool {
     text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
 }

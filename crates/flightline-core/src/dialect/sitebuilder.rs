@@ -23,9 +23,9 @@ pub use self::rules::{
 };
 pub use self::status::{BEGIN, END, StatusRow, place_in_status, status_block};
 
-/// Where the checkpoints are, from the repository's root.
+/// The folder of the checkpoints, from the repository's root.
 pub const FOLDER: &str = "progress/checkpoints";
-/// Where the table of them is, from the repository's root.
+/// The file with the table of the checkpoints, from the repository's root.
 pub const STATUS_FILE: &str = "progress/STATUS.md";
 
 const ARCHIVED: &str = "-complete";
@@ -65,7 +65,7 @@ const SUBTASKS: FieldForm = Object(&[
     ("items", Null, List(&ITEM)),
 ]);
 
-/// One part of a task: `pending`, `in_progress`, `complete` or `failed`, with its result, often a path.
+/// A part of a task: `pending`, `in_progress`, `complete` or `failed`, with its result, often a path.
 const ITEM: FieldForm = Object(&[
     ("id", Must, Text),
     ("status", Null, Text),

@@ -1,4 +1,4 @@
-//! Why a file of another system cannot be read, and where in it the trouble stands.
+//! Describes a file of another system that cannot be read: the fault, and its place in the file.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use crate::error::{Code, Refusal};
 use crate::redact::shown;
 
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
-/// How deep lists and objects may stand in each other.
+/// The largest depth to which lists and objects may stand in each other.
 pub const MAX_DEPTH: usize = 64;
 
-/// A document that cannot be read: why, and where.
+/// A document that cannot be read: the fault and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}{place}")]
 pub struct Unreadable {
@@ -22,10 +22,10 @@ pub struct Unreadable {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentFault {
-    /// It is larger than [`MAX_BYTES`].
+    /// The document is larger than [`MAX_BYTES`].
     #[error("it has {bytes} bytes, and at most {MAX_BYTES} are read")]
     TooLarge { bytes: usize },
-    /// It is nested deeper than [`MAX_DEPTH`].
+    /// The document is nested deeper than [`MAX_DEPTH`].
     #[error("it is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
     #[error("it is not UTF-8")]
@@ -60,7 +60,7 @@ pub enum DocumentFault {
         text: String,
         expected: &'static str,
     },
-    /// It was written by a newer version of its system.
+    /// The document was written by a newer version of its system.
     #[error("its version is `{}`, and only {known} is understood", shown(.version))]
     Newer {
         version: String,
@@ -77,7 +77,7 @@ pub enum SourcePosition {
         /// The character in it, from 1.
         column: usize,
     },
-    /// At a value, such as `$.subtasks.items[3].status`.
+    /// The position of a value, such as `$.subtasks.items[3].status`.
     Path(String),
 }
 

@@ -183,8 +183,8 @@ impl EventType {
         place.ok().map(|place| Self::ALL[place])
     }
 
-    /// Whether the type is among those that can be asked for before there is an event of it: the API's description and
-    /// the hints name these alone.
+    /// Returns true when the type can be asked for before there is an event of it: the API's description and the hints
+    /// name these types alone.
     #[must_use]
     pub const fn is_listed(self) -> bool {
         !matches!(

@@ -1,4 +1,4 @@
-//! Whether the reports about files are still true.
+//! Checks whether the reports about files are still true.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::briefing::FileMark;
 use crate::path::RepoPath;
 use crate::time::Time;
 
-/// Something that was said of a file.
+/// A report about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub path: RepoPath,
@@ -28,22 +28,22 @@ pub enum ReportedFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeCheck {
-    /// That HEAD is not where it was.
+    /// The move of HEAD, when it is no longer where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_moved: Option<HeadMove>,
     /// The files, in byte order of their paths.
     pub files: Vec<CheckedFile>,
-    /// How many could not be looked at.
+    /// The number of files that could not be looked at.
     pub left_out: u64,
 }
 
-/// A HEAD that moved.
+/// A move of HEAD since a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeadMove {
-    /// Where it was when the checkpoint was taken.
+    /// The position of HEAD when the checkpoint was taken.
     pub from: Head,
-    /// Where it is.
+    /// The present position of HEAD.
     pub to: Head,
 }
 
@@ -53,12 +53,12 @@ pub struct HeadMove {
 pub struct CheckedFile {
     /// The file that was checked.
     pub path: RepoPath,
-    /// Whether what was said or recorded of it is true.
+    /// The mark that says whether the reports and records of the file are true.
     pub mark: FileMark,
 }
 
 impl TreeCheck {
-    /// The mark of a file; none when nothing is known of it.
+    /// Returns the mark of a file; none when nothing is known of it.
     #[must_use]
     pub fn mark(&self, path: &str) -> Option<FileMark> {
         let found = self
@@ -72,7 +72,7 @@ impl TreeCheck {
         self.files.iter().filter(|file| file.mark == mark).count()
     }
 
-    /// Whether it says more than was said before.
+    /// Returns true when the check says more than the reports before.
     #[must_use]
     pub fn is_telling(&self) -> bool {
         let known = self.files.iter().any(|it| it.mark != FileMark::Claimed);
@@ -81,7 +81,7 @@ impl TreeCheck {
 }
 
 impl HeadMove {
-    /// As people read it.
+    /// Returns a text for people: `HEAD moved: main at 1a2b3c4d → …`.
     #[must_use]
     pub fn told(&self) -> String {
         format!(
@@ -150,7 +150,7 @@ pub fn check(claims: &[Claim], then: Option<&RecordedFiles>, now: &TreeNow) -> T
     }
 }
 
-/// The mark of a file; none when no report and no look says anything that could be wrong.
+/// Returns the mark of a file; none when no report and no look says anything that could be wrong.
 fn mark(
     known: &Known<'_>,
     looked: Option<Time>,

@@ -10,7 +10,7 @@ use crate::text::counted;
 const LONGEST: usize = 120;
 
 impl Narrator<'_> {
-    /// What the actor of an event does, as a sentence without its subject: `claims "Auth", attempt 2`.
+    /// Returns the act of an event's actor as a sentence without its subject: `claims "Auth", attempt 2`.
     #[must_use]
     pub fn tell(&self, event: &Event) -> String {
         let (id, part) = event
@@ -418,7 +418,7 @@ impl Told<'_> {
         self.event.data[field].as_u64().unwrap_or_default()
     }
 
-    /// What follows a colon, when it is said.
+    /// Returns a colon and the text of a field; nothing when the field is empty.
     fn because(&self, field: &str) -> String {
         match self.text(field) {
             "" => String::new(),

@@ -1,28 +1,29 @@
-//! Patterns of paths: whether two of them, or a pattern and a path, have a path in common.
+//! Compares patterns of paths: whether two of them, or a pattern and a path, have a path in common.
 //!
 //! `*` stands for any part of a name, `?` for one character, `[a-z]` for one of those, `[!a-z]` for one of the others, and `**`
 //! as a whole name for any number of folders. A backslash takes the next character as it is.
 //!
-//! What lies below a path belongs to it. But a name with an ending, such as `*.rs` or `a.md`, is taken for a file's, below which
-//! there is nothing: else `**/*.rs` would overlap everything there is, because everything might be a folder. A folder with
-//! such a name is `conf.d/**`.
+//! A pattern also covers everything below the paths that it stands for. But a name with an ending, such as `*.rs` or
+//! `a.md`, is taken for a file's, below which there is nothing: else `**/*.rs` would overlap everything there is,
+//! because everything might be a folder. A folder with such a name is `conf.d/**`.
 //!
 //! A file may really be called `[id].ts`. So what looks like a list of characters stands for its own text as well, and a
 //! backslash also for itself: a lock covers too much rather than too little.
 
-/// Whether this text holds a character that means something in a pattern.
+/// Returns true when this text holds a character that means something in a pattern.
 pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '\\'])
 }
 
-/// Whether something both stand for is the same, or lies below the other. Both are texts of paths from the same root.
+/// Returns true when a path that one text stands for and a path that the other stands for are the same, or one of them
+/// lies below the other. Both are texts of paths from the same root.
 pub(super) fn overlap(one: &str, other: &str) -> bool {
     let holds_more = [!names_a_file(one), !names_a_file(other)];
     let (one, other) = (parts(one, Part::read), parts(other, Part::read));
     have_common(&one, &other, holds_more)
 }
 
-/// Whether the last name of a path is that of a file, by its ending.
+/// Returns true when the last name of a path is that of a file, by its ending.
 pub(super) fn names_a_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.rsplit_once('.').is_some_and(|(stem, ending)| {
@@ -34,7 +35,7 @@ pub(super) fn names_a_file(path: &str) -> bool {
     })
 }
 
-/// Whether a pattern stands for exactly this path, or for a folder above it.
+/// Returns true when a pattern stands for exactly this path, or for a folder above it.
 pub(super) fn covers(pattern: &str, path: &str) -> bool {
     let holds_more = !names_a_file(pattern);
     let (pattern, path) = (parts(pattern, Part::read), parts(path, Part::plain));
@@ -208,7 +209,7 @@ impl Automaton {
         self.step(here, Some(letters), next);
     }
 
-    /// One of `letters`, or the whole of `text`, which has at least two characters.
+    /// Adds a step over one of `letters`, or over the whole of `text`, which has at least two characters.
     fn either(&mut self, letters: Letters, text: &[char]) {
         let start = self.end();
         for letter in text {
@@ -218,7 +219,7 @@ impl Automaton {
         self.step(start, Some(letters), end);
     }
 
-    /// Whether there is a name that both accept.
+    /// Returns true when there is a name that both accept.
     fn meets(&self, other: &Self) -> bool {
         let width = other.states.len();
         let mut seen = Seen::new(self.states.len(), width);
@@ -320,7 +321,7 @@ impl Letters {
     }
 }
 
-/// Whether something of a range is left when these are taken out of it.
+/// Returns true when a part of a range is left when these are taken out of it.
 fn is_left((low, high): (char, char), taken_out: &[(char, char)]) -> bool {
     let (mut next, high) = (u32::from(low), u32::from(high));
     for (from, to) in taken_out {
@@ -332,7 +333,7 @@ fn is_left((low, high): (char, char), taken_out: &[(char, char)]) -> bool {
     next <= high
 }
 
-/// Which pairs of places were looked at.
+/// The pairs of places that were looked at.
 struct Seen(Vec<bool>);
 
 impl Seen {
@@ -503,7 +504,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// Nothing both can match is overlooked, and a path is covered exactly when it is matched.
+        /// Checks that no path that both can match is overlooked, and that a path is covered exactly when it is
+        /// matched.
         #[test]
         fn what_enumeration_finds_is_found(one in some_pattern(), other in some_pattern()) {
             let (left, right): (Vec<&str>, Vec<&str>) = (one.split('/').collect(), other.split('/').collect());
@@ -519,7 +521,7 @@ mod tests {
             prop_assert_eq!(overlap(&one, &other), overlap(&other, &one));
         }
 
-        /// Where names are so short that enumeration finds everything, nothing else is found either.
+        /// Checks that nothing else is found where names are so short that enumeration finds everything.
         #[test]
         fn what_enumeration_does_not_find_is_not_found(
             one in prop::collection::vec(prop::sample::select(vec!["a", "b", "*", "?", "[a]", "[!a]"]), 1..3),

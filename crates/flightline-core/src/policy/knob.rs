@@ -273,7 +273,7 @@ const STACK_ID: Knob = Knob {
     },
 };
 
-/// What stands where a project has no stack.
+/// The text of the setting where a project has no stack.
 const NO_STACK: &str = "none";
 
 const RECOVERY_MODE: Knob = Knob {

@@ -1,4 +1,4 @@
-//! Each seed's numbers.
+//! Presets: the numbers of each seed.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::time::Millis;
 const MINUTE: Millis = 60_000;
 const DAY: Millis = 24 * 60 * MINUTE;
 
-/// Whose numbers a fleet is run by.
+/// The settings and files for one way of working.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -1,5 +1,5 @@
-//! Whether work can go on, from where, which obstacles there are, and what to do about them. The rule is seed D's;
-//! its own words for it are in [`crate::dialect::orchestrator`].
+//! Analyses whether work can go on, from where, which obstacles there are, and how to remove them. The rule is seed
+//! D's; its own words for it are in [`crate::dialect::orchestrator`].
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub struct Unit<'a> {
 pub enum UnitStanding {
     Running,
     Failed,
-    /// It waits, it is done, or it is left out.
+    /// The unit waits, is done, or is left out.
     Settled,
 }
 
@@ -40,7 +40,7 @@ pub struct InTheWay<'a> {
 }
 
 impl InTheWay<'_> {
-    /// Whether work can go on without a decision.
+    /// Returns true when work can go on without a decision.
     #[must_use]
     pub fn can_resume(&self) -> bool {
         self.exhausted.is_empty() && self.dead_end.is_none()
@@ -70,19 +70,19 @@ pub fn in_the_way<'a>(
     found
 }
 
-/// Whether a mission can be resumed: from where, what is in the way, and what to do about it.
+/// The analysis of a resume: whether the mission can be resumed, from where, the obstacles, and suggestions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Analysis {
-    /// Whether work can go on without a decision.
+    /// True when work can go on without a decision.
     pub can_resume: bool,
     /// The agent whose work was under way.
     pub resume_from_agent: Option<String>,
-    /// The state its workflow is in.
+    /// The state that the mission's workflow is in.
     pub resume_from_state: Option<String>,
     /// The blockers of a resume.
     pub blockers: Vec<String>,
-    /// What to do about it.
+    /// The things to do about the blockers, with commands.
     pub suggestions: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ pub fn analyze(at: &Analyzed<'_>) -> Analysis {
 }
 
 impl Analyzed<'_> {
-    /// What still stops the work, in words: nothing when it can go on.
+    /// Returns the obstacles that still stop the work, in words: none when it can go on.
     #[must_use]
     pub fn stops(&self) -> Vec<String> {
         let limit = self.retry_limit;
@@ -212,7 +212,7 @@ fn suggestions(at: &Analyzed<'_>, found: &InTheWay<'_>, exhausted: &[&Sortie]) -
     suggestions
 }
 
-/// Where a sortie stands, as far as the rule looks at it.
+/// Returns the standing of a sortie, as far as the rule looks at it.
 const fn standing(status: SortieStatus) -> UnitStanding {
     match status {
         SortieStatus::InProgress => UnitStanding::Running,
@@ -235,8 +235,8 @@ fn owner(sortie: &Sortie, agents: &[&Agent]) -> Option<String> {
     owner.map(|owner| owner.name.to_string())
 }
 
-/// What seed D would call the agent of each sortie: the id that other tools know it by, else its owner
-/// where that has no other, else its own id. No two are the same.
+/// Returns seed D's name for the agent of each sortie: the id that other tools know the sortie by, else its owner where
+/// the owner has no other sortie, else its own id. No two names are the same.
 #[must_use]
 pub fn agents_of(sorties: &[Sortie], agents: &[Agent]) -> Vec<String> {
     let agents: Vec<&Agent> = agents.iter().collect();

@@ -5,12 +5,12 @@ use crate::briefing::Quote;
 use crate::note::{Note, NoteKind};
 use crate::sortie::{FileChange, Sortie, SortieError, SortieFile, SortieStatus};
 
-/// Everything an agent's own context is computed from.
+/// The state that an agent's own context is computed from.
 #[derive(Clone, Debug)]
 pub struct OwnWork<'a> {
     /// The agent; none when a person looks.
     pub agent: Option<&'a Agent>,
-    /// Its sorties, the one it is at first.
+    /// The agent's sorties, the present one first.
     pub sorties: &'a [Sortie],
     pub errors: &'a [SortieError],
     /// Files changed in the first of them.
@@ -123,7 +123,7 @@ fn blockers(work: &OwnWork<'_>) -> Vec<Quote> {
     found
 }
 
-/// Whether a note names something that is in the agent's way: in its work, or in everybody's.
+/// Returns true when a note names an obstacle in the agent's way: in its own work, or in that of every agent.
 fn is_in_the_way(work: &OwnWork<'_>, note: &Note) -> bool {
     let own = |agent: &Agent| note.author_id == Some(agent.id);
     note.kind == NoteKind::Blocker

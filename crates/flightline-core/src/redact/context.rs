@@ -258,7 +258,7 @@ const SCHEMES: [&str; 16] = [
     "discogs",
 ];
 
-/// How sure what stands before makes us that credentials follow.
+/// The certainty, from the text before, that credentials follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lead {
     Header,
@@ -402,7 +402,7 @@ pub(super) fn command(hit: &Hit<'_>, found: &mut Vec<Found>) {
     }
 }
 
-/// Whether `login` is a command: many programs have one, and prose uses the word.
+/// Returns true when `login` is a command: many programs have one, and prose uses the word.
 fn is_program(hit: &Hit<'_>) -> bool {
     let of = [
         "docker", "podman", "nerdctl", "buildah", "skopeo", "registry", "oras", "az", "oc", "cf",
@@ -444,7 +444,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// How many bytes at the beginning fit.
+/// Returns the number of bytes at the beginning that fit.
 pub(super) fn run(text: &str, fits: impl Fn(u8) -> bool) -> usize {
     text.bytes().take_while(|byte| fits(*byte)).count()
 }

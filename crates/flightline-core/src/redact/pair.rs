@@ -20,7 +20,7 @@ enum Promise {
     /// The secret half of a pair of keys at Amazon.
     AccessKey,
     Header,
-    /// Something that is called a key, or authenticates: only a value that looks drawn by lot is one.
+    /// The name is called a key, or authenticates: only a value that looks drawn by lot is a secret.
     Perhaps,
 }
 
@@ -107,7 +107,7 @@ fn holds_word(text: &str) -> bool {
     })
 }
 
-/// What makes a key a secret one: `api_key`, `privateKey`.
+/// Words that make a key a secret one: `api_key`, `privateKey`.
 const OF_SECRETS: [&str; 17] = [
     "api",
     "secret",
@@ -127,7 +127,7 @@ const OF_SECRETS: [&str; 17] = [
     "storage",
     "hmac",
 ];
-/// What makes a key a harmless one: `primary_key`, `cacheKey`.
+/// Words that make a key a harmless one: `primary_key`, `cacheKey`.
 const OF_THINGS: [&str; 44] = [
     "public",
     "pub",
@@ -174,7 +174,7 @@ const OF_THINGS: [&str; 44] = [
     "lock",
     "websocket",
 ];
-/// What may stand after the telling word: `SECRET_KEY_BASE`, `token_prod`, `password2`.
+/// Words that may stand after the telling word: `SECRET_KEY_BASE`, `token_prod`, `password2`.
 const TAILS: [&str; 24] = [
     "base",
     "base64",
@@ -290,9 +290,9 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// What stands between a name and its value.
+/// The text between a name and its value.
 struct Follows {
-    /// Where the value begins, or its quote.
+    /// The place where the value begins, or its quote.
     value: usize,
     operator: Operator,
     /// The name was quoted.
@@ -316,7 +316,7 @@ enum Operator {
 }
 
 impl Follows {
-    /// Whether the value stands in quotes.
+    /// Returns true when the value stands in quotes.
     fn quotes(&self, text: &str) -> bool {
         quoted(text, self.value).is_some()
     }
@@ -483,7 +483,8 @@ fn is_graphic(c: char) -> bool {
     c.is_ascii_graphic() && !"\"'`,;)]}".contains(c)
 }
 
-/// What stands in quotes at `at`, without them. Language prefixes (`b'…'`, `Some(…`) would otherwise pass for the value.
+/// Returns the text in quotes at `at`, without them, and its place. Language prefixes (`b'…'`, `Some(…`) would
+/// otherwise pass for the value.
 fn quoted(text: &str, at: usize) -> Option<(usize, &str)> {
     let rest = &text[at..];
     let prefix = match rest.strip_prefix("Some(") {
@@ -503,7 +504,7 @@ fn quoted(text: &str, at: usize) -> Option<(usize, &str)> {
     Some((start, &text[start..start + length]))
 }
 
-/// How long a string is in which a backslash escapes what follows.
+/// Returns the length of a string in which a backslash escapes the character after it.
 fn until_quote(text: &str, quote: u8) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -521,7 +522,7 @@ fn until_quote(text: &str, quote: u8) -> usize {
     at
 }
 
-/// How long a string inside a string is: an escaped quote ends it.
+/// Returns the length of a string inside a string: an escaped quote ends it.
 fn until_escaped_quote(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

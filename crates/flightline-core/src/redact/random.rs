@@ -1,7 +1,8 @@
 //! Tells random text from text that a person named: keys and tokens from words, versions and paths.
 
-/// Whether `value` looks like a key: it, or one unbroken part of it, is long, mixes letters and digits, and repeats itself
-/// little. Paths, versions, UUIDs and names in any case convention are made of shorter parts, or of letters alone.
+/// Returns true when `value` looks like a key: it, or one unbroken part of it, is long, mixes letters and digits, and
+/// repeats itself little. Paths, versions, UUIDs and names in any case convention are made of shorter parts, or of
+/// letters alone.
 pub(super) fn looks_random(value: &str) -> bool {
     if value.len() < 16 || value.len() > 4_096 || !value.bytes().all(is_of_keys) {
         return false;
@@ -23,15 +24,15 @@ fn is_of_keys(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/=_.~:-".contains(&byte)
 }
 
-/// Whether letters and digits take turns, as in `f3Kq9`, or in hexadecimal; `version20260104` does not.
+/// Returns true when letters and digits take turns, as in `f3Kq9`, or in hexadecimal; `version20260104` does not.
 fn is_mixed(part: &str) -> bool {
     let letters = part.bytes().any(|byte| byte.is_ascii_alphabetic());
     let changes = |pair: &&[u8]| pair[0].is_ascii_digit() != pair[1].is_ascii_digit();
     letters && part.as_bytes().windows(2).filter(changes).count() >= 3 || is_shuffled(part)
 }
 
-/// Whether upper case, lower case and digits follow each other as they do not in words: `camelCaseOfWords2` has no two
-/// capitals in a row and no small letter alone; random text is full of them.
+/// Returns true when upper case, lower case and digits follow each other as they do not in words: `camelCaseOfWords2`
+/// has no two capitals in a row and no small letter alone; random text is full of them.
 fn is_shuffled(text: &str) -> bool {
     let has = |is: fn(&u8) -> bool| text.as_bytes().iter().any(is);
     let all = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit);

@@ -16,13 +16,13 @@ use super::{Found, scan::Hit};
 
 /// A word to look for, and what its presence may mean.
 pub(super) struct WordRule {
-    /// At least three bytes; in any case (upper, lower) where `fold` says so.
+    /// A word of at least three bytes; in any case (upper, lower) where `fold` says so.
     pub word: &'static str,
     pub fold: bool,
     pub rule: RedactRule,
 }
 
-/// What to do where a word was found.
+/// The act where a word was found.
 pub(super) enum RedactRule {
     /// The word is the beginning of a token.
     Token(TokenPattern),
@@ -32,20 +32,20 @@ pub(super) enum RedactRule {
     Named(fn(&Hit<'_>, &mut Vec<Found>)),
 }
 
-/// A token: its prefix is the row's word, and this is what follows.
+/// A token: its prefix is the row's word, and the fields describe the text that follows.
 pub(super) struct TokenPattern {
     pub kind: &'static str,
     pub alphabet: fn(u8) -> bool,
-    /// How many characters follow at least.
+    /// The least number of characters that follow.
     pub least: usize,
-    /// How many follow at most: with more, it is something else.
+    /// The largest number of characters that follow: with more, the text is something else.
     pub most: usize,
     /// The prefix is so short that it must begin a word. Others need no boundary: logs hold JSON inside JSON, where
     /// `\n` puts an `n` right before them.
     pub edge: bool,
-    /// One of them must be a digit: the prefix occurs in words, too.
+    /// True when one of the characters must be a digit: the prefix occurs in words, too.
     pub digit: bool,
-    /// They must look drawn by lot: names of things begin with the prefix, too.
+    /// True when the characters must look drawn by lot: names of things begin with the prefix, too.
     pub random: bool,
     /// The prefix is part of an address and stays readable.
     pub keep: bool,
@@ -182,7 +182,7 @@ fn crypt(byte: u8) -> bool {
     alnum(byte) || b"./$=,+".contains(&byte)
 }
 
-/// All rows. Of several that fit at one place the first decides.
+/// The rows of the rule set. Of several that fit at one place the first decides.
 pub(super) static ROWS: [WordRule; 202] = [
     // Ours, and keys in files.
     shape("fleet_", context::fleet_token),

@@ -8,13 +8,13 @@ use super::rules::{ROWS, WordRule};
 /// A place where a row's word stands.
 pub(super) struct Hit<'t> {
     pub text: &'t str,
-    /// Where the word begins, and where it ends.
+    /// The place where the word begins.
     pub at: usize,
     pub end: usize,
 }
 
 impl<'t> Hit<'t> {
-    /// What follows the word.
+    /// Returns the text after the word.
     pub fn rest(&self) -> &'t str {
         &self.text[self.end..]
     }
@@ -23,7 +23,8 @@ impl<'t> Hit<'t> {
         &self.text[..self.at]
     }
 
-    /// Whether a word begins here; `\n` in JSON inside JSON ends the one before.
+    /// Returns true when a word begins here; `
+    /// ` in JSON inside JSON ends the one before.
     pub fn begins_word(&self) -> bool {
         match self.before().as_bytes() {
             [.., b'\\', b'n' | b'r' | b't'] => true,
@@ -58,7 +59,7 @@ pub(super) fn visit<'t>(
 const SLOTS: usize = 4_096;
 const NONE: u16 = u16::MAX;
 
-/// Where a word is listed, by its first three bytes in any case.
+/// Returns the slot in which a word is listed, by its first three bytes in any case.
 const fn slot(a: u8, b: u8, c: u8) -> usize {
     let key = ((a | 0x20) as u32) << 16 | ((b | 0x20) as u32) << 8 | (c | 0x20) as u32;
     (key.wrapping_mul(0x9E37_79B1) >> 20) as usize

@@ -1,18 +1,19 @@
-//! Which time it is at least. A clock may be years ahead for one command, and the checkpoints that it deletes are gone; a fleet may also rest for
-//! weeks, and then grows old all the same. Nothing that one clock says tells the two apart, so that further evidence is asked for.
+//! Works out the time that it is at least. A clock may be years ahead for one command, and the checkpoints that it
+//! deletes are gone; a fleet may also rest for weeks, and then grows old all the same. One clock alone cannot tell the
+//! two apart, so that further evidence is asked for.
 
 use crate::setting::LastPrune;
 use crate::time::{Millis, Time, Uptime};
 
 const DAY: Millis = 86_400_000;
 
-/// What shows which time it is, apart from the clock.
+/// The evidence of the present time, apart from the clock.
 #[derive(Clone, Debug)]
 pub struct ClockEvidence<'a> {
     pub created: Time,
     /// The notes of the last retention.
     pub last: Option<&'a LastPrune>,
-    /// Whether there was work in the time that [`ClockEvidence::work_that_confirms`] names.
+    /// True when there was work in the time that [`ClockEvidence::work_that_confirms`] names.
     pub work_went_on: bool,
     pub uptime: Option<&'a Uptime>,
     pub now: Time,

@@ -1,4 +1,4 @@
-//! Which old values of the journal a checkpoint that stays still needs.
+//! Tells which old values of the journal a checkpoint that stays still needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,9 @@ impl KeptCuts {
         self.of.entry(mission).or_default().insert(rev);
     }
 
-    /// Whether one of them needs the value: it was its subject's when that checkpoint was taken, and the
-    /// checkpoint includes the subject. What belongs to the project is in the checkpoints of every mission.
+    /// Returns true when a checkpoint that stays needs the value: it was its subject's when that checkpoint was taken,
+    /// and the checkpoint includes the subject. Values that belong to the project are in the checkpoints of every
+    /// mission.
     #[must_use]
     pub fn need(&self, value: &Superseded) -> bool {
         let cuts = match (value.mission, value.kind) {

@@ -9,15 +9,15 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text::{Name, NoteText, Title};
 use crate::time::Time;
 
-/// Counts an owner declares without listing every subtask.
+/// The counts that an owner declares without listing every subtask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Declared {
     /// The number of subtasks.
     pub total: u64,
-    /// Number of completed ones.
+    /// The number of completed subtasks.
     pub completed: u64,
-    /// Number of failed ones.
+    /// The number of failed subtasks.
     pub failed: u64,
 }
 
@@ -50,19 +50,19 @@ pub struct Subtask {
     pub sortie_id: SortieId,
     /// The mission of that sortie.
     pub mission_id: MissionId,
-    /// Its name within the sortie.
+    /// The subtask's name within the sortie.
     pub name: Name,
-    /// What it is about.
+    /// The title of the subtask.
     pub title: Option<Title>,
-    /// Where it stands.
+    /// The status of the subtask.
     pub status: SubtaskStatus,
-    /// What it produced, often a path.
+    /// The result of the subtask, often a path.
     pub output: Option<Title>,
-    /// When it last changed.
+    /// Time of the subtask's last change.
     pub updated_at: Time,
 }
 
-/// Where a subtask stands.
+/// The status of a subtask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -73,7 +73,7 @@ pub enum SubtaskStatus {
     InProgress,
     /// The subtask is done.
     Complete,
-    /// Not done, given up.
+    /// The subtask is not done, and was given up.
     Failed,
 }
 
@@ -89,7 +89,7 @@ impl SubtaskStatus {
     }
 }
 
-/// How far a sortie is, counted in subtasks.
+/// The progress of a sortie, counted in subtasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubtaskProgress {
@@ -104,8 +104,8 @@ pub struct SubtaskProgress {
 }
 
 impl SubtaskProgress {
-    /// From the listed subtasks, or from what the owner declared when that says more; a completed
-    /// sortie is at 100, whatever was counted.
+    /// Counts from the listed subtasks, or from those that the owner declared when they are more; a completed sortie is
+    /// at 100, whatever was counted.
     #[must_use]
     pub fn of(status: SortieStatus, listed: Declared, declared: Option<Declared>) -> Self {
         let declared = declared.unwrap_or_default();
@@ -141,9 +141,9 @@ pub struct SortieFile {
     pub path: RepoPath,
     /// The change that was made to it.
     pub change: FileChange,
-    /// Who said so.
+    /// The actor that reported the change: an agent's name, `user:NAME`, or `flightline`.
     pub by: String,
-    /// When it was last reported.
+    /// Time of the last report.
     pub at: Time,
 }
 
@@ -152,11 +152,11 @@ pub struct SortieFile {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileChange {
-    /// It is new.
+    /// The file is new.
     Created,
-    /// It was changed.
+    /// The file was changed.
     Modified,
-    /// It is gone.
+    /// The file is gone.
     Deleted,
 }
 
@@ -179,20 +179,20 @@ pub struct SortieError {
     pub sortie_id: SortieId,
     /// The mission of that sortie.
     pub mission_id: MissionId,
-    /// Which error of this sortie: 1, 2, 3 …
+    /// The number of the error among those of this sortie: 1, 2, 3 …
     pub number: u64,
-    /// What kind of error: `api_error`, `dependency_missing` …
+    /// The type of the error: `api_error`, `dependency_missing` …
     #[serde(rename = "type")]
     pub kind: Name,
-    /// The status code, when it came from an API.
+    /// The HTTP status code, when the error came from an API.
     pub status: Option<u16>,
     /// The text of the error.
     pub message: NoteText,
-    /// Whether work cannot go on.
+    /// True when work cannot go on.
     pub blocking: bool,
-    /// When it was reported.
+    /// Time at which the error was reported.
     pub timestamp: Time,
-    /// When it was reported as dealt with.
+    /// Time at which the error was reported as dealt with.
     pub cleared_at: Option<Time>,
 }
 
@@ -204,13 +204,13 @@ pub struct Review {
     pub sortie_id: SortieId,
     /// The mission of that sortie.
     pub mission_id: MissionId,
-    /// Who reviewed it.
+    /// The reviewer of the sortie.
     pub reviewer: Name,
     /// The score; none while the review is asked for and not given.
     pub score: Option<i64>,
-    /// What the reviewer said.
+    /// The reviewer's words about the score.
     pub note: Option<NoteText>,
-    /// When it was reviewed.
+    /// Time of the review.
     pub at: Time,
 }
 

@@ -1,4 +1,4 @@
-//! The others: agents, locks, mail.
+//! Tools for working beside others: agents, locks, mail.
 
 use flightline::agent::takeover::ShowHandoff;
 use flightline::agent::{Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent};
@@ -210,7 +210,7 @@ struct MailArgs {
     agent: Option<String>,
 }
 
-/// So many letters of an inbox are opened at once: to open one is to read it.
+/// The number of letters of an inbox that one call opens: to open one is to read it.
 const OPENED: u64 = 20;
 
 fn mail(arguments: &str) -> Result<PlannedCall, Refusal> {

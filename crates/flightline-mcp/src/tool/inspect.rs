@@ -1,4 +1,4 @@
-//! What the fleet is doing, and what happened.
+//! Tools that look: the fleet's status, its events, a replay.
 
 use flightline::core::Refusal;
 use flightline::event::ListEvents;
@@ -116,14 +116,14 @@ pub(super) fn sortie_line(sortie: &Value) -> String {
 #[serde(deny_unknown_fields)]
 struct EventsArgs {
     mission: Option<String>,
-    /// Such as `sortie_completed`.
+    /// Type of the events, such as `sortie_completed`.
     r#type: Option<String>,
-    /// Full id of the thing they are about.
+    /// Full id of the subject that the events are about.
     about: Option<String>,
     cursor: Option<String>,
 }
 
-/// So many events are asked for at once.
+/// The number of events that one call asks for.
 const EVENTS: u64 = 50;
 
 fn events(arguments: &str) -> Result<PlannedCall, Refusal> {
@@ -181,7 +181,7 @@ struct ReplayArgs {
     mission: Option<String>,
     /// First step: a revision or a checkpoint.
     from: Option<String>,
-    /// Last step.
+    /// Last step: a revision or a checkpoint.
     to: Option<String>,
     cursor: Option<String>,
 }

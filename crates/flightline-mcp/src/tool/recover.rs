@@ -1,4 +1,4 @@
-//! What survives a lost context: briefings, checkpoints, recovery.
+//! Tools for what survives a lost context: briefings, checkpoints, recovery.
 
 use flightline::checkpoint::inspect::{
     DiffCheckpoints, ListCheckpoints, MarkCheckpoint, ShowCheckpoint, VerifyCheckpoints,
@@ -93,7 +93,7 @@ struct ContextArgs {
     agent: Option<String>,
 }
 
-/// A briefing that takes more does not fit into a result.
+/// The most tokens of a briefing: a longer one does not fit into a result.
 const LONGEST_BRIEFING: usize = 3_000;
 
 fn context(arguments: &str) -> Result<PlannedCall, Refusal> {
@@ -124,7 +124,7 @@ fn context(arguments: &str) -> Result<PlannedCall, Refusal> {
     }))
 }
 
-/// A briefing, which is read whole. What it was made from is in its text.
+/// A briefing, which is read whole. The text alone is given, without the facts that it was made from.
 fn briefing(mut outcome: Value, own: bool) -> ToolOutput {
     if let Value::Object(fields) = &mut outcome {
         fields.remove("facts");
@@ -189,9 +189,9 @@ enum CheckpointsAction {
 #[serde(deny_unknown_fields)]
 struct CheckpointsArgs {
     action: CheckpointsAction,
-    /// Id or @latest.
+    /// Id of a checkpoint, or `@latest`.
     checkpoint: Option<String>,
-    /// The later one of a diff; without it, now.
+    /// The later checkpoint of a diff; without it, the present.
     with: Option<String>,
     text: Option<String>,
     mission: Option<String>,
@@ -289,15 +289,15 @@ enum ResumeAction {
 struct ResumeArgs {
     action: ResumeAction,
     mission: Option<String>,
-    /// Go back to exactly this one.
+    /// Checkpoint to go back to exactly.
     checkpoint: Option<String>,
     /// Also take back finished work of living agents.
     #[serde(default)]
     force: bool,
-    /// Go on without failed work.
+    /// Continue without failed work.
     #[serde(default)]
     skip_failed: bool,
-    /// Take up a mission that has ended.
+    /// Resume a mission that has ended.
     #[serde(default)]
     reopen: bool,
     cursor: Option<String>,

@@ -1,4 +1,4 @@
-//! The work: missions, sorties, notes, effects.
+//! Tools for work: missions, sorties, notes, effects.
 
 #[cfg(test)]
 use std::borrow::Cow;
@@ -115,7 +115,7 @@ struct SortieArgs {
     next: Option<String>,
     #[serde(default)]
     files: Vec<String>,
-    /// Name to status.
+    /// Status by name.
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "BTreeMap<String, String>"))]
     subtasks: BTreeMap<String, SubtaskStatus>,
@@ -337,7 +337,7 @@ struct MissionArgs {
     mission: Option<String>,
     title: Option<String>,
     objective: Option<String>,
-    /// Titles, for create and add.
+    /// Titles of sorties, for create and add.
     #[serde(default)]
     sorties: Vec<String>,
     reason: Option<String>,
@@ -428,14 +428,14 @@ enum EffectVerb {
 #[serde(deny_unknown_fields)]
 struct EffectArgs {
     action: EffectVerb,
-    /// Its name, one per mission.
+    /// Name of the effect, unique in its mission.
     key: Option<String>,
     what: Option<String>,
     result: Option<String>,
-    /// Begin again, after you checked that it did not happen.
+    /// Begin the effect again, after you checked that it did not happen.
     #[serde(default)]
     again: bool,
-    /// List only those that may or may not have happened.
+    /// List only effects that may or may not have happened.
     #[serde(default)]
     in_doubt: bool,
     sortie: Option<String>,

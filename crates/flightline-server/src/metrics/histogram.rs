@@ -1,10 +1,10 @@
-//! How many were how large.
+//! Histograms: counts of observed values by their size.
 
 use super::page::{Label, MetricsPage, seconds};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
-    /// Time: kept in millionths of a second.
+    /// A time, kept in millionths of a second.
     Time,
     Bytes,
     Count,
@@ -58,7 +58,7 @@ impl Histogram {
         }
     }
 
-    /// Writes its figures; the family is begun already.
+    /// Writes the figures of the histogram. The head of its family is written already.
     pub(super) fn write(&self, page: &mut MetricsPage, name: &str, labels: &[Label<'_>]) {
         let bucket = format!("{name}_bucket");
         let mut figure = |most: &str, within: u64| {

@@ -7,7 +7,7 @@ use flightline::metrics_snapshot::{Counted, MetricsSnapshot};
 use super::histogram::{Histogram, Scale};
 use super::page::{MetricType, MetricsPage, seconds};
 
-/// What happened since this node began to count.
+/// The events counted since this node began to count.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     pub(super) counted: Option<Counted>,

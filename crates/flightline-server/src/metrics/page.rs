@@ -6,7 +6,7 @@ use std::fmt::{Display, Write as _};
 #[derive(Debug, Default)]
 pub(super) struct MetricsPage(String);
 
-/// What kind of figures a family holds.
+/// The kind of figures that a family holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum MetricType {
     Counter,
@@ -47,13 +47,13 @@ impl MetricsPage {
         let _ = writeln!(self.0, " {value}");
     }
 
-    /// A family of one figure.
+    /// Writes a family of one figure.
     pub(super) fn single(&mut self, name: &str, kind: MetricType, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.figure(name, &[], value);
     }
 
-    /// A family of figures that differ in one label.
+    /// Writes a family of figures that differ in one label.
     pub(super) fn by<'a, V: Display>(
         &mut self,
         (name, label): (&str, &str),
@@ -72,7 +72,7 @@ impl MetricsPage {
     }
 }
 
-/// Millionths as a number of whole ones.
+/// Writes millionths of a second as seconds.
 pub(super) fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }

@@ -1,4 +1,4 @@
-//! What this process takes of its machine.
+//! Figures of this process: its memory and its open files.
 #![expect(clippy::disallowed_methods, reason = "the system's own files: /proc")]
 
 use super::page::{MetricType, MetricsPage};
@@ -22,7 +22,7 @@ pub(super) fn write(page: &mut MetricsPage) {
     }
 }
 
-/// As Linux tells it; elsewhere nothing is said.
+/// Reads the memory in use, in bytes, from Linux's `/proc`; elsewhere it is unknown.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

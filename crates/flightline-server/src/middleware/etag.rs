@@ -1,11 +1,11 @@
-//! Tags: since when a thing stands as it does, so that it is not sent twice, and not changed unseen.
+//! Entity tags: they say since when a thing stands as it does, so that it is not sent twice, and not changed unseen.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use flightline::IfUnchanged;
 use flightline::core::event::sha256_hex;
 use flightline::event::Cursor;
 
-/// How much of the hash of an answer is in its tag.
+/// The number of characters of an answer's hash in its tag.
 const SUM: usize = 12;
 
 /// The tag of an answer: the place in the journal, and the answer read there. Not everything that is told is in

@@ -18,13 +18,13 @@ use crate::problem::Problem;
 use crate::route::Shared;
 
 const MIB: usize = 1024 * 1024;
-/// How much of a body that is too large is read and dropped.
+/// The most bytes of a body that is too large that are read and dropped.
 const MOST_DROPPED: usize = 64 * MIB;
-/// A client that sends nothing for so long is done, or waits for the answer.
+/// The silence after which a client counts as done, or as waiting for the answer.
 const SILENCE: Duration = Duration::from_millis(500);
 
 pub(crate) struct JsonBody {
-    /// Its text; `{}` when there is none.
+    /// The text of the body; `{}` when there is none.
     pub(crate) text: String,
     is_there: bool,
 }
@@ -34,7 +34,7 @@ impl JsonBody {
         misfit::read("the body", &self.text)
     }
 
-    /// Reads the body as this type where it decides what is done: a missing body is refused.
+    /// Reads the body of a route where it decides what is done: a missing body is refused.
     pub(crate) fn read_there<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         if !self.is_there {
             return Err(
@@ -55,7 +55,7 @@ impl FromRequest<Arc<Shared>> for JsonBody {
 }
 
 impl JsonBody {
-    /// Reads the body of a request, if it is not larger than that, and comes in time.
+    /// Reads the body of a request, if it has at most `largest` bytes and comes in time.
     pub(crate) async fn within(
         request: Request,
         largest: usize,
@@ -130,7 +130,7 @@ async fn next(body: &mut RawBody) -> Option<Result<Bytes, Unread>> {
     }
 }
 
-/// Reads a body to its end, if it is not larger than that.
+/// Reads a body to its end, if it has at most `largest` bytes.
 async fn collect(body: &mut RawBody, largest: usize) -> Result<Vec<u8>, Unread> {
     let mut bytes = Vec::new();
     while let Some(piece) = next(body).await {
@@ -143,8 +143,8 @@ async fn collect(body: &mut RawBody, largest: usize) -> Result<Vec<u8>, Unread> 
     Ok(bytes)
 }
 
-/// Reads on for a while, and keeps nothing: a client that sends everything before it reads the answer would else see no more
-/// than a connection that breaks.
+/// Reads on for a while, and keeps nothing. Without this, a client that sends everything before it reads the answer would
+/// see only a broken connection.
 async fn drop_rest(body: &mut RawBody) {
     let mut dropped = 0;
     while dropped < MOST_DROPPED
@@ -154,7 +154,8 @@ async fn drop_rest(body: &mut RawBody) {
     }
 }
 
-/// What a browser sends without asking us first can never pass for JSON.
+/// Returns true when the body says that it is JSON. A type that a browser sends without asking the server first never
+/// passes.
 fn is_json(headers: &HeaderMap) -> bool {
     let named = headers
         .get(header::CONTENT_TYPE)

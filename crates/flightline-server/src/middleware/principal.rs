@@ -24,7 +24,7 @@ use crate::request_log;
 #[derive(Clone, Debug)]
 pub(crate) struct Principal {
     token: Arc<TokenView>,
-    /// None for a token of tests that is in no store.
+    /// The presented token; none for a token of tests that is in no store.
     presented: Option<Presented>,
     project: Arc<ServedProject>,
 }
@@ -42,7 +42,7 @@ impl Principal {
         }
     }
 
-    /// The project that its token opens, and no other.
+    /// The project that the token opens, and no other.
     pub(crate) fn project(&self) -> &Arc<ServedProject> {
         &self.project
     }
@@ -54,7 +54,7 @@ impl Principal {
         Err(too_narrow(&self.token.name, self.token.scope, scope))
     }
 
-    /// The operation of this name, unless the token is too narrow for it. The request is told of by it.
+    /// Returns the operation of this name, unless the token is too narrow for it, and notes it in the request's log.
     pub(crate) fn may_call(&self, name: &str) -> Result<OperationEntry, Refusal> {
         let entry = registry::find(name)?;
         request_log::operation(entry.name);
@@ -125,8 +125,8 @@ impl Principal {
         })
     }
 
-    /// The caller, acting as the agent or person that a body of seed A or an address names; and about this thing, which
-    /// must not have changed if the caller says so.
+    /// Returns the caller, acting as the agent or person that a body of seed A or an address names. `target` is the
+    /// subject that must not have changed, if the caller says so.
     pub(crate) fn caller_of(
         &self,
         headers: &HeaderMap,

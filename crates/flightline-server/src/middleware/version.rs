@@ -1,4 +1,4 @@
-//! Whether this end and the other understand one another.
+//! Compares the protocol versions of the two ends.
 
 use axum::http::{HeaderMap, HeaderValue};
 use flightline::core::redact::shown;
@@ -44,7 +44,7 @@ pub(super) fn check(headers: &HeaderMap, api: u32) -> Result<(), Refusal> {
     })))
 }
 
-/// Says which end this is.
+/// Writes this end's versions into the headers of an answer.
 pub(super) fn sign(headers: &mut HeaderMap, api: u32) {
     headers.insert(header::API, HeaderValue::from(api));
     headers.insert(header::VERSION, HeaderValue::from_static(VERSION));

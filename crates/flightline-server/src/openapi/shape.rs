@@ -9,11 +9,11 @@ use crate::route::table::Route;
 use crate::route::take::{MOST, NOT_FROM_AFAR, Take};
 
 pub(super) const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$";
-/// The id of a mission, whole or its beginning.
+/// The pattern of a mission's id, whole or its beginning.
 pub(super) const MISSION: &str =
     "^msn-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$";
 const CHECKPOINT: &str = "^(chk-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})|@latest(~[0-9]{1,4})?)$";
-/// A revision, or a checkpoint.
+/// The pattern of a revision or a checkpoint.
 const POINT: &str = "^([0-9]{1,18}|chk-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})|@latest(~[0-9]{1,4})?)$";
 const PLACE: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\\.[0-9]{1,18}$";
 const CURSOR: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\\.[0-9]{1,18}~[A-Za-z0-9._:-]{1,100}$";
@@ -29,12 +29,12 @@ fn event_type() -> Value {
     json!({ "description": "Only events of this type", "type": "string", "enum": types })
 }
 
-/// What an id of this prefix looks like, whole or its beginning.
+/// Makes the pattern of an id with this prefix, whole or its beginning.
 fn id(prefix: &str) -> String {
     MISSION.replace("msn-", prefix)
 }
 
-/// What names a thing of this field, when the field names one.
+/// Returns the pattern for references in this field, when the field refers to a subject.
 fn reference(field: &str) -> Option<String> {
     Some(match field {
         "mission" | "mission_id" => MISSION.to_owned(),
@@ -223,7 +223,7 @@ pub(super) fn body(mut request: Value, taken: &[&str]) -> Value {
     request
 }
 
-/// The additional fields of an act on a sortie.
+/// Describes the additional fields of an act on a sortie.
 fn act(word: &str, request: &Value, schemas: &SchemaGenerator) -> Value {
     let acts = schemas.definitions().get("SortieAction");
     let variants = acts.and_then(|acts| acts["oneOf"].as_array());
@@ -259,7 +259,7 @@ fn mark() -> Value {
     })
 }
 
-/// A schema without the null that stands for an absent field.
+/// Returns a schema without the null that stands for an absent field.
 pub(super) fn not_null(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(types) = schema["type"].as_array() {
@@ -291,8 +291,8 @@ pub(super) fn not_null(schema: &Value) -> Value {
     schema
 }
 
-/// Says of every number how large it may be, where its format says so. Writes what may be anything as a schema
-/// without words, because some readers take `true` for none, and words as one list of them.
+/// Bounds every number whose format gives a bound. Writes a schema that admits anything as `{}`, because some readers take
+/// `true` for none, and choices of words as one list.
 pub(super) fn bounds(document: &mut Value) {
     list_words(document);
     for list in ["prefixItems", "anyOf", "oneOf", "allOf"] {
@@ -319,7 +319,8 @@ pub(super) fn bounds(document: &mut Value) {
     }
 }
 
-/// A choice of words is written word by word, each with its meaning: makers of clients know only lists.
+/// Writes a choice of words as one list. It comes word by word, each with its meaning, but generators of clients know only
+/// lists.
 fn list_words(schema: &mut Value) {
     let Some(choices) = schema.get("oneOf").and_then(Value::as_array) else {
         return;

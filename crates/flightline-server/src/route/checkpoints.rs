@@ -45,9 +45,9 @@ pub(crate) struct Create {
         schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))
     )]
     created_by: Option<String>,
-    /// Why, exactly; by default what the trigger stands for.
+    /// Exact reason for the checkpoint; without it, the usual reason of the trigger.
     reason: Option<Reason>,
-    /// What to remember about it.
+    /// Note to keep with the checkpoint.
     note: Option<NoteText>,
 }
 
@@ -64,9 +64,9 @@ pub(crate) struct CreatedCheckpoint {
 pub(crate) struct CheckpointPage {
     /// The checkpoints, newest first.
     checkpoints: Vec<CheckpointSummary>,
-    /// How many there are in all.
+    /// Number of checkpoints on all pages.
     total: u64,
-    /// Where the next page begins.
+    /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -204,7 +204,7 @@ pub(crate) struct Recover {
     agent_id: Option<String>,
     #[serde(default)]
     force: bool,
-    /// Take up a mission again that has failed or was completed.
+    /// Resume a mission that has failed or was completed.
     #[serde(default)]
     reopen: bool,
     #[serde(default)]
@@ -342,7 +342,7 @@ pub(crate) struct Prune {
     mission_id: Option<String>,
     #[serde(default)]
     dry_run: bool,
-    /// Believe the clock, however far it is ahead of what confirms it.
+    /// Trust the clock, however far it is ahead of what confirms it.
     #[serde(default)]
     force: bool,
 }

@@ -27,16 +27,16 @@ use super::{HandlerResult, Shared};
 use crate::middleware::{Principal, Query};
 use crate::projects::ServedProject;
 
-/// How many events are read at once.
+/// The most events that are read at once.
 const AT_ONCE: u64 = 200;
-/// How often a silent stream shows that it is alive.
+/// The time after which a silent stream shows that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How long until we look for writes of other processes and servers.
+/// The time between two looks for writes of other processes and servers.
 const LOOK: Duration = Duration::from_millis(500);
-/// How many pieces wait for a slow reader.
+/// The number of pieces that wait for a slow reader.
 const WAITING: usize = 8;
 
-/// A place in the journal, as it is written: `HISTORY.REV`.
+/// Parses a place in the journal: `HISTORY.REV`.
 pub(crate) fn place(text: &str) -> Result<Cursor, Refusal> {
     let parts = text
         .rsplit_once('.')
@@ -62,11 +62,11 @@ pub(crate) fn written(cursor: &Cursor) -> String {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventQuery {
-    /// Begin after this place.
+    /// Cursor after which the events begin.
     after: Option<String>,
-    /// Of this mission only.
+    /// Mission whose events are wanted; without it, all missions.
     mission_id: Option<String>,
-    /// Of this type only.
+    /// Type of the events that are wanted; without it, all types.
     #[serde(rename = "type")]
     kind: Option<String>,
 }
@@ -146,12 +146,12 @@ impl Reader {
     }
 }
 
-/// One reader of the journal, for as long as it reads.
+/// A reader of the journal, for as long as it reads.
 struct Follow {
     reader: Reader,
     ask: ListEvents,
     send: mpsc::Sender<Bytes>,
-    /// Its place among those that may be open at once.
+    /// The permit for one of the streams that may be open at once.
     _room: OwnedSemaphorePermit,
 }
 

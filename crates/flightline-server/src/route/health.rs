@@ -1,4 +1,4 @@
-//! Whether we are there, and well.
+//! The health endpoints: `/healthz` and `/readyz`.
 
 use std::sync::Arc;
 

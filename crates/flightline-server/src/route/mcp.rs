@@ -13,12 +13,12 @@ use super::{HandlerResult, Shared, ops};
 use crate::middleware::{JsonBody, Principal};
 use crate::request_log::{self, RequestLog};
 
-/// Runs what one request asks for.
+/// Runs the operations that one request asks for.
 struct Counter {
     shared: Arc<Shared>,
     principal: Principal,
     headers: HeaderMap,
-    /// The notes on the request: the protocol is spoken on tasks of its own.
+    /// The notes on the request. They are passed on, because the protocol is spoken on tasks of its own.
     notes: Option<Arc<RequestLog>>,
 }
 
@@ -55,7 +55,7 @@ impl OperationRunner for Counter {
     }
 }
 
-/// Every tool is offered: who connects a program to a server has chosen to.
+/// Answers a request of MCP. Every tool is offered: connecting a program to a server is a choice that was made.
 pub(crate) async fn speak(
     State(shared): State<Arc<Shared>>,
     principal: Principal,

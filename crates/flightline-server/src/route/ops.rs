@@ -29,7 +29,7 @@ pub(super) struct OperationCall {
     pub(super) caller: Caller,
     pub(super) request: Box<dyn ErasedRequest>,
     pub(super) rehearse: bool,
-    /// In tests: the time and ids of the request.
+    /// In tests, the time and ids of the request.
     pub(super) test_headers: Option<TestHeaders>,
 }
 
@@ -137,7 +137,7 @@ struct Whole {
     noticed: Vec<String>,
 }
 
-/// A body that is larger than this is read on a thread that may be kept busy.
+/// The length in bytes above which a body is read on a thread that may be kept busy.
 const LONG: usize = 64 * 1024;
 
 /// Reads a request, once, before it waits for its turn.
@@ -152,7 +152,7 @@ async fn read(entry: OperationEntry, body: String) -> Result<Box<dyn ErasedReque
     })?
 }
 
-/// Whether the client wants the warnings with the outcome, or the outcome alone.
+/// Returns true when the client wants the warnings with the outcome, and false when it wants the outcome alone.
 fn wants_answer(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     accepted

@@ -35,7 +35,7 @@ impl PageRequest {
         })
     }
 
-    /// The page of a list that knows how many to give.
+    /// Reads the request for a page whose size the route has determined.
     pub(crate) fn new(limit: u64, cursor: Option<&str>) -> Result<Self, Refusal> {
         Ok(Self {
             limit,
@@ -52,7 +52,7 @@ impl PageRequest {
         Window::new(self.limit, after)
     }
 
-    /// How many must be looked at to give this page.
+    /// The number of items to look at in order to give this page.
     pub(crate) fn needs(&self) -> u64 {
         match &self.after {
             None => self.limit,
@@ -90,7 +90,7 @@ impl List {
         self.answer(&page, total, next)
     }
 
-    /// A page that the operation itself has cut out of everything there is.
+    /// A page that the operation itself has cut out of the whole list.
     pub(crate) fn part(
         self,
         page: &RawValue,
@@ -138,8 +138,8 @@ fn unreadable(error: &serde_json::Error) -> Refusal {
 }
 
 impl PageRequest {
-    /// Of a list that counts by itself, where `all` are the first, as many as [`PageRequest::needs`]: the page, and where the
-    /// next one begins.
+    /// Makes a page of a list whose operation counts for itself: `all` are the first items, as many as
+    /// [`PageRequest::needs`]. The cursor of the next page comes with it.
     pub(crate) fn page_of<T>(
         &self,
         all: Vec<T>,
@@ -186,9 +186,9 @@ fn gone() -> Refusal {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// The oldest comes first.
+    /// The oldest event comes first.
     Forwards,
-    /// The newest comes first.
+    /// The newest event comes first.
     Back,
 }
 
@@ -201,7 +201,7 @@ impl Direction {
     }
 }
 
-/// Where a list of events goes on: the field of the request, and the place.
+/// Reads a cursor of a list of events: the field of the request, and the place.
 pub(crate) fn going_on(text: &str) -> Result<(&'static str, Cursor), Refusal> {
     let (cursor, way) = read(text)?;
     let ways = [Direction::Forwards, Direction::Back].map(Direction::word);
@@ -225,7 +225,7 @@ struct Rev {
     rev: u64,
 }
 
-/// Events, and where to go on with them when there may be more that way.
+/// Makes a page of events, with the cursor for going on when there may be more that way.
 pub(crate) fn events(
     list: &RawValue,
     limit: u64,

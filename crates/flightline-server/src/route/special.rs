@@ -23,9 +23,9 @@ pub(crate) struct Special {
     pub(crate) query: Option<Shape>,
     pub(crate) body: Option<Shape>,
     pub(crate) answer: Option<Shape>,
-    /// What the answer is written in.
+    /// The media type of the answer.
     pub(crate) written: &'static str,
-    /// Whether there are tags: of answers, and in preconditions.
+    /// True when answers have tags, and requests may have preconditions.
     pub(crate) tagged: bool,
 }
 

@@ -23,7 +23,7 @@ use Take::{
 
 pub(crate) struct Route {
     pub(crate) method: &'static str,
-    /// Below `/api/v1`.
+    /// The path below `/api/v1`.
     pub(crate) path: &'static str,
     pub(crate) operation: &'static str,
     pub(crate) status: StatusCode,
@@ -32,9 +32,9 @@ pub(crate) struct Route {
         expect(dead_code, reason = "only the description says it")
     )]
     pub(crate) about: &'static str,
-    /// What of a request goes where in the operation's.
+    /// The parts of a request that become fields of the operation's request.
     pub(crate) takes: &'static [Take],
-    /// What `{id}` is, where it can be looked at by itself.
+    /// The kind of the subject that `{id}` names, where it can be looked at by itself.
     pub(crate) target: Option<Kind>,
     pub(crate) list: Option<page::List>,
 }
@@ -58,7 +58,7 @@ impl Route {
         }
     }
 
-    /// It is about the thing that `{id}` names.
+    /// Makes this a route about the subject that `{id}` names.
     const fn of(self, kind: Kind) -> Self {
         Self {
             target: Some(kind),
@@ -66,7 +66,7 @@ impl Route {
         }
     }
 
-    /// It lists these things, which are known by the value at `key`.
+    /// Makes this a route that lists `things`, each known by the value at `key`.
     const fn list(self, things: &'static str, key: &'static str) -> Self {
         Self {
             list: Some(page::List { things, key }),
@@ -127,7 +127,7 @@ const fn delete(
     Route::new("DELETE", (path, operation), about, takes)
 }
 
-/// A mission goes to this state.
+/// A route that moves a mission to another state.
 const fn mission(path: &'static str, about: &'static str, takes: &'static [Take]) -> Route {
     post(path, "change_mission", about, takes).of(Kind::Mission)
 }
@@ -311,7 +311,7 @@ async fn handle(
     outcome.answer(route.status)
 }
 
-/// The refusal of an unknown address names the known ones.
+/// Refuses a field or a query parameter that this route does not have.
 pub(crate) fn unknown(name: &str) -> Refusal {
     Refusal::invalid(format!(
         "`{}` cannot be asked for here",

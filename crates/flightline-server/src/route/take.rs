@@ -21,33 +21,33 @@ pub(crate) const MOST: u64 = 1_000;
 /// Fields that only a client on the fleet's own machine can fill: no route has them.
 pub(crate) const NOT_FROM_AFAR: [&str; 2] = ["sightings", "tree"];
 
-/// Something of a request, and where it goes.
+/// A part of a request, and the field that it becomes.
 #[derive(Clone, Copy)]
 pub(crate) enum Take {
-    /// `{id}` of the address is this field.
+    /// `{id}` of the address becomes this field.
     Id(&'static str),
-    /// `{key}` of the address is this field.
+    /// `{key}` of the address becomes this field.
     Key(&'static str),
-    /// `{id}` is the only one of this list.
+    /// `{id}` becomes the only item of this list.
     Ids(&'static str),
     ActsAs,
-    /// This field is this word.
+    /// A field that always holds this word.
     Is(&'static str, &'static str),
-    /// This switch is off.
+    /// A switch that is always off.
     Not(&'static str),
-    /// A text of the query is this field.
+    /// A text of the query becomes this field.
     Text(&'static str, &'static str),
-    /// A number of the query is this field.
+    /// A number of the query becomes this field.
     Number(&'static str, &'static str),
-    /// A switch of the query is this field; off when it is not there.
+    /// A switch of the query becomes this field; off when it is not there.
     Switch(&'static str, &'static str),
-    /// `limit` of the query; so many when it is not there.
+    /// `limit` of the query; this number when it is not there.
     Limit(u64),
-    /// Everything there is: which of it is given is decided afterwards.
+    /// The whole list: the part that is given is decided afterwards.
     All,
-    /// The body is what this act says more.
+    /// The body holds the further fields of this act.
     Act(&'static str),
-    /// This act says nothing more.
+    /// An act without further fields.
     Bare(&'static str),
     /// The body is one sortie, or several as `sorties`.
     Sorties,
@@ -55,9 +55,9 @@ pub(crate) enum Take {
     Mark,
     /// `{other}` is another checkpoint, or `now`.
     Other,
-    /// Which page of a history: `step`, else `after`, else `before`; its beginning when none is named.
+    /// A page of a history: `step`, else `after`, else `before`; its beginning when none is named.
     Place,
-    /// Where events are to begin: `after` a place, or where a list went on (`cursor`).
+    /// The place at which events begin: `after` a place, or where a list went on (`cursor`).
     After,
     /// Only events of the story, page by page (`cursor`).
     Story,
@@ -71,7 +71,7 @@ pub(crate) struct RequestParts {
     names: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
     pub(crate) body: RawFields,
-    /// The agent or person it acts as, when the address says so.
+    /// The agent or person as which the request acts, when the address says so.
     pub(crate) acts_as: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl RequestParts {
         self.names.get(name).cloned().unwrap_or_default()
     }
 
-    /// A field that the route decides on: a body that has it too is refused.
+    /// Sets a field that the route decides on. A body that has it too is refused.
     pub(crate) fn set(&mut self, field: &str, value: impl Into<Value>) -> Result<(), Refusal> {
         self.put(field, raw(&value.into())?)
     }
@@ -150,7 +150,7 @@ impl RequestParts {
         }
     }
 
-    /// How many events are asked for, and which way, if any are.
+    /// The number and the direction of the events that are asked for, if any are.
     pub(crate) fn events(&self, operation: &str) -> Option<(u64, Direction)> {
         let limit = self.body.get("limit");
         let limit = limit.and_then(|limit| limit.get().parse().ok());

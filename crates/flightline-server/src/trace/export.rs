@@ -1,5 +1,5 @@
-//! How spans leave: in batches, from a thread of the SDK's own, over OTLP. Its queue is bounded, and a span that finds
-//! it full is dropped: no request ever waits for a collector.
+//! Sends spans in batches, from a thread of the SDK's own, over OTLP. Its queue is bounded, and a span that finds it full
+//! is dropped: no request ever waits for a collector.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use opentelemetry_sdk::trace::{
 
 use crate::serve::{Say, ServerMessage};
 
-/// How often it is said that spans do not arrive.
+/// The time between two warnings that spans do not arrive.
 const SAID_AGAIN: Duration = Duration::from_secs(5 * 60);
 /// The largest answer of a collector.
 const LARGEST_ANSWER: u64 = 64 * 1024;
@@ -31,22 +31,22 @@ const LARGEST_ANSWER: u64 = 64 * 1024;
 #[derive(Debug)]
 pub struct Traces {
     pub url: String,
-    /// How that is called where people read it.
+    /// The address of the collector as people read it.
     pub shown: String,
-    /// Asks there, with the patience that it is to have.
+    /// The HTTP client for the collector, with its timeouts.
     pub agent: ureq::Agent,
     /// The headers sent with spans, such as the collector's key.
     pub headers: HashMap<String, String>,
-    /// How long one batch may take in all.
+    /// The time that one batch may take in all.
     pub timeout: Duration,
     pub gzip: bool,
     /// The attributes of this server; `service.name` is among them.
     pub resource: Vec<(String, String)>,
     pub sampling: Sampling,
-    /// How many spans may wait; more are dropped.
+    /// The most spans that may wait; more are dropped.
     pub queue: usize,
     pub batch: usize,
-    /// How long they wait for others at most.
+    /// The longest time that spans wait for others.
     pub delay: Duration,
 }
 
@@ -54,7 +54,7 @@ pub struct Traces {
 pub struct Sampling {
     /// The share of all traces, from 0 to 1.
     pub share: f64,
-    /// Whether a caller that has decided already is followed.
+    /// True when a decision that the caller has made already is followed.
     pub follows_caller: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct SpanPipeline {
     pub(super) shown: String,
 }
 
-/// How many spans were given, and how many of them arrived.
+/// The numbers of spans that were given, and that arrived.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     given: AtomicU64,
@@ -77,7 +77,7 @@ impl Counts {
         self.given.fetch_add(spans as u64, Ordering::Relaxed);
     }
 
-    /// How many were given and did not arrive: not yet, or never.
+    /// The number of spans that were given and did not arrive: not yet, or never.
     pub(super) fn missing(&self) -> u64 {
         // In this order: none has arrived before it was given.
         let sent = self.sent.load(Ordering::Relaxed);
@@ -141,11 +141,11 @@ pub(super) fn open(traces: Traces, say: &Say) -> Result<SpanPipeline, ExporterBu
     })
 }
 
-/// Asks a collector. It is used on the thread of the batches alone, which may wait.
+/// The HTTP client that sends batches. It is used on the thread of the batches alone, which may wait.
 #[derive(Debug)]
 struct Client {
     agent: ureq::Agent,
-    /// Why the last attempt failed: the exporter itself does not say.
+    /// The reason for the failure of the last attempt: the exporter itself does not say.
     why: Arc<Mutex<String>>,
 }
 
@@ -180,12 +180,12 @@ impl HttpClient for Client {
     }
 }
 
-/// An exporter whose failures are said, now and then.
+/// An exporter whose failures are logged, now and then.
 struct Watched {
     inner: SpanExporter,
     shown: String,
     counts: Arc<Counts>,
-    /// How many may wait.
+    /// The most spans that may wait.
     queue: u64,
     why: Arc<Mutex<String>>,
     trouble: Mutex<Trouble>,
@@ -195,14 +195,14 @@ struct Watched {
 /// The known facts about spans that did not arrive.
 #[derive(Debug, Default)]
 struct Trouble {
-    /// When something was said of them last.
+    /// The time of the last warning.
     said: Option<Instant>,
-    /// Whether that was that none arrive.
+    /// True when the last warning was that no spans arrive.
     cut_off: bool,
     failed: u64,
-    /// How many, at least, found the queue full.
+    /// The least number of spans that found the queue full.
     dropped: u64,
-    /// How many were lost when it was said last.
+    /// The number of lost spans at the last warning.
     told: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What spans say, in the words of OpenTelemetry's conventions for servers of HTTP. They are made when all is
-//! known, with the times it happened at. Nothing that was written or asked for is in them, and no token.
+//! Makes spans, in the words of OpenTelemetry's conventions for HTTP servers. A span is made when all is known, with the
+//! times at which it happened. It holds no content of requests or answers, and no token.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::problem::Problem;
 use crate::request_log::ServedRequest;
 use crate::serve::{Say, ServerMessage};
 
-/// How long the end waits for the last spans to be taken.
+/// The time that the end waits for the last spans to be taken.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Methods that are reported as they are; a client can make others up.
@@ -37,7 +37,7 @@ struct Open {
 }
 
 impl Tracing {
-    /// Begins, if a collector is configured; otherwise no thread is started.
+    /// Starts tracing, if a collector is configured; otherwise no thread is started.
     pub(crate) fn start(traces: Option<Traces>, address: SocketAddr, say: &Say) -> Self {
         let Some(traces) = traces else {
             return Self(None);
@@ -57,7 +57,7 @@ impl Tracing {
         }
     }
 
-    /// Tells of a request. By which id it is found, if it was picked.
+    /// Makes the span of a request. Returns the id of its trace, if it was sampled.
     pub(crate) fn request(&self, served: &ServedRequest<'_>) -> Option<String> {
         self.0.as_ref()?.request(served)
     }
@@ -172,14 +172,15 @@ impl Open {
     }
 }
 
-/// Which time a moment was at.
+/// Maps moments of the monotonic clock to times of day.
 struct Clock {
     now: Instant,
     time: SystemTime,
 }
 
 impl Clock {
-    /// Collectors compare it with that of other machines, so it is never the one that tests decide on.
+    /// Reads the system's clock. Collectors compare the times with those of other machines, so the clock of tests is not
+    /// used.
     fn now() -> Self {
         Self {
             now: Instant::now(),
@@ -206,7 +207,7 @@ fn method(asked: &str) -> &'static str {
     known.unwrap_or("_OTHER")
 }
 
-/// The route as we wrote it; none where there is nothing.
+/// The route as it stands in the router; none for an address without a route.
 fn route<'a>(served: &'a ServedRequest<'_>) -> Option<&'a str> {
     Some(served.line.route.as_str()).filter(|route| route.starts_with('/'))
 }
@@ -222,7 +223,7 @@ fn name(method: &str, route: Option<&str>) -> String {
     }
 }
 
-/// The address that was asked for, without its query; what does not look like an id stays as the route has it.
+/// The address that was asked for, without its query. A part that does not look like an id stays as the route has it.
 fn path(route: &str, asked: &str) -> String {
     let plain = |part: &str| {
         // Secrets are longer.

@@ -29,26 +29,26 @@ use crate::serve::ServerMessage;
 pub(crate) const PROBE: &str = "write_probe";
 pub(crate) const INTEGRITY: &str = "integrity";
 
-/// With less room than this on the disk, writes are about to fail.
+/// The free space on the disk below which writes are about to fail.
 const LEAST_ROOM: u64 = 512 * 1024;
 
-/// A log larger than this is given back even while the fleet is busy.
+/// The size above which SQLite's log is given back even while the fleet is busy.
 const LONG_LOG: u64 = 8 * 1024 * 1024;
 
-/// Something that is done beside requests.
+/// A job that runs beside requests.
 pub(crate) struct Job {
     pub(crate) name: &'static str,
     pub(crate) every: Duration,
-    /// Whether also after something was written, and before the end.
+    /// True for a job that also runs after a write, and before the end.
     pub(crate) eager: bool,
-    /// Whether once is enough for all projects.
+    /// True for a job whose one run is enough for all projects.
     pub(crate) once: bool,
-    /// Whether it may take long: those have a thread of their own.
+    /// True for a job that may take long: such jobs have a thread of their own.
     pub(crate) slow: bool,
     pub(crate) work: fn(&mut Fleet, &UpkeepDeps, &ServedProject) -> Result<Again, Refusal>,
 }
 
-/// When a job that went well is to run again.
+/// The time at which a job that went well runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     /// At its usual time.
@@ -84,7 +84,7 @@ const fn slow(it: Job) -> Job {
     Job { slow: true, ..it }
 }
 
-/// All of them, in the order in which they are done.
+/// All jobs, in the order in which they run.
 pub(crate) const JOBS: &[Job] = &[
     once(job(PROBE, 15, write_probe)),
     eager(job("mirrors_in", 15, mirrors_in)),
@@ -135,7 +135,7 @@ fn mirrored(deps: &UpkeepDeps, said: Vec<MirrorSaid>) {
     }
 }
 
-/// The mirrors are about the project whose repository this is.
+/// Returns the mirrors, which belong to the project whose repository the server runs in.
 fn mirrors_of<'a>(deps: &'a UpkeepDeps, project: &ServedProject) -> Option<&'a Mirrors> {
     let mirrors = deps.beside.mirrors.as_ref();
     mirrors.filter(|_| project.id == deps.projects.home().id)
@@ -174,8 +174,8 @@ fn due_checkpoints(
     Ok(Again::AsEver)
 }
 
-/// Copies of checkpoints. New ones are written at once; those that failed are tried again with them, and
-/// else later and later.
+/// Writes copies of checkpoints. New ones are written at once; those that failed are tried again with them, and else later
+/// and later.
 pub(super) fn backups(
     fleet: &mut Fleet,
     deps: &UpkeepDeps,
@@ -215,7 +215,7 @@ fn trouble(message: &str) -> Refusal {
     Refusal::new(Code::Failed, message)
 }
 
-/// Whether a backup waits that was never tried: then a failure of another is no reason to wait.
+/// Returns true when a backup waits that was never tried: then the failure of another is no reason to wait.
 pub(super) fn has_new_backups(
     fleet: &mut Fleet,
     deps: &UpkeepDeps,
@@ -230,8 +230,8 @@ pub(super) fn has_new_backups(
     counts.iter().any(|(state, _)| state == "pending")
 }
 
-/// Missions whose agents are gone or silent, and agents that should have given a sign: each silence is
-/// spoken of once, to the agent itself and to who coordinates.
+/// Looks for missions whose agents are gone or silent, and agents that should have given a sign. Each silence is told
+/// once, to the agent itself and to the coordinator.
 pub(super) fn staleness(
     fleet: &mut Fleet,
     deps: &UpkeepDeps,
@@ -291,7 +291,7 @@ pub(super) fn wal_checkpoint(
     }
 }
 
-/// Old checkpoints, once a day; their files with them.
+/// Prunes old checkpoints, once a day, and their files with them.
 pub(super) fn retention(
     fleet: &mut Fleet,
     deps: &UpkeepDeps,
@@ -304,7 +304,7 @@ pub(super) fn retention(
     Ok(Again::AsEver)
 }
 
-/// Old values of the journal, a bit at a time.
+/// Thins old values of the journal, a bit at a time.
 pub(super) fn thinning(
     fleet: &mut Fleet,
     deps: &UpkeepDeps,
@@ -314,7 +314,7 @@ pub(super) fn thinning(
     Ok(if more { Again::Soon } else { Again::AsEver })
 }
 
-/// Everything in the store against its hashes.
+/// Checks everything in the store against its hashes.
 fn integrity(fleet: &mut Fleet, _: &UpkeepDeps, _: &ServedProject) -> Result<Again, Refusal> {
     let findings = verify(fleet.store()?).map_err(Refusal::from)?;
     let mut problems = findings.into_iter().flat_map(|finding| finding.problems);

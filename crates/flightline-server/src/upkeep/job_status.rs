@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After its first failure a job is tried again after so long; after each further one in twice the time.
+/// The time after which a job is tried again after its first failure; after each further one it is twice as long.
 const FIRST_RETRY: Duration = Duration::from_secs(15);
-/// … but no later than this.
+/// The longest time between two attempts.
 pub(super) const LAST_RETRY: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct JobStatus {
     pub(crate) at: Instant,
     pub(crate) took: Duration,
-    /// What went wrong with all of it, if anything did.
+    /// The failure of the whole job, if it failed.
     trouble: Option<Failure>,
-    /// What went wrong in single projects.
+    /// The failures in single projects.
     troubles: BTreeMap<Arc<str>, Failure>,
     pub(crate) due: Instant,
     pub(crate) runs: u64,
@@ -26,7 +26,7 @@ pub(crate) struct JobStatus {
 struct Failure {
     message: String,
     due: Instant,
-    /// How often it failed in a row.
+    /// The number of failures in a row.
     in_a_row: u32,
 }
 
@@ -38,9 +38,9 @@ pub(crate) struct JobError {
 
 #[derive(Debug)]
 pub(crate) enum JobRun {
-    /// It was done for these projects, and is to be done again after so long.
+    /// The job ran for these projects, and runs again after this time.
     For(Vec<(Arc<str>, Result<(), JobError>)>, Duration),
-    /// It could not be done at all.
+    /// The job could not run at all.
     Not(JobError),
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum JobRun {
 pub(crate) struct JobStatuses(Mutex<BTreeMap<&'static str, JobStatus>>);
 
 impl JobStatus {
-    /// Whether all went well when it was last tried.
+    /// Returns true when the last run went well everywhere.
     pub(crate) fn is_well(&self) -> bool {
         self.trouble.is_none() && self.troubles.is_empty()
     }
@@ -84,7 +84,7 @@ impl JobStatuses {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a job ran just now, having begun at `began`, and what came of it.
+    /// Notes that a job ran just now, having begun at `began`, and its outcome.
     pub(crate) fn note(&self, name: &'static str, began: Instant, ran: JobRun) {
         let mut jobs = self.jobs();
         let now = Instant::now();
@@ -126,7 +126,7 @@ impl JobStatuses {
         jobs.insert(name, record);
     }
 
-    /// Has a job run as soon as its thread comes to it; all that failed, when none is named.
+    /// Makes a job due at once; all jobs that failed, when none is named.
     pub(crate) fn hurry(&self, name: Option<&str>) {
         for (known, record) in self.jobs().iter_mut() {
             if name.map_or(!record.is_well(), |name| name == *known) {
@@ -146,21 +146,21 @@ impl JobStatuses {
         self.jobs().clone()
     }
 
-    /// How long until a job is due; nothing is left when it never ran.
+    /// The time until a job is due; zero when it never ran.
     pub(crate) fn left(&self, name: &str) -> Duration {
         self.of(name).map_or(Duration::ZERO, |record| {
             record.due.saturating_duration_since(Instant::now())
         })
     }
 
-    /// Whether a job failed lately and waits before it is tried again.
+    /// Returns true when a job failed lately and waits before it is tried again.
     pub(crate) fn waits(&self, name: &str) -> bool {
         let jobs = self.jobs();
         let failure = jobs.get(name).and_then(|record| record.trouble.as_ref());
         failure.is_some_and(|failure| failure.due > Instant::now())
     }
 
-    /// Whether it failed lately in this project, and is not tried there yet. Other projects do not wait.
+    /// Returns true when a job failed lately in this project, and is not tried there yet. Other projects do not wait.
     pub(crate) fn rests(&self, name: &str, project: &str) -> bool {
         let jobs = self.jobs();
         let failure = jobs

@@ -1,4 +1,4 @@
-//! Each job by itself, on both engines, by a clock that stands still.
+//! Tests of each job by itself, on both engines, by a clock that stands still.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests spoil files as anybody could"
@@ -68,7 +68,7 @@ impl Bench {
         }
     }
 
-    /// Runs a job, and says what went wrong.
+    /// Runs a job, and returns what went wrong.
     fn run(&mut self, name: &str) -> Option<String> {
         let job = JOBS.iter().find(|job| job.name == name).unwrap();
         run(job, &self.deps, &mut self.fleet, JobScope::Due);
@@ -80,7 +80,7 @@ impl Bench {
         Arc::clone(&self.deps.projects.home().id)
     }
 
-    /// What its health is, as those of its own project hear it.
+    /// Reports the health as callers of its own project see it.
     fn report(&self) -> (u16, serde_json::Value) {
         let (status, told) = self.deps.health.report(Some(&self.home()));
         (status.as_u16(), told)

@@ -1,4 +1,4 @@
-//! A request, as the threads see it: something that can be run, perhaps twice, and answered once.
+//! A request as the threads see it: it can be run, perhaps twice, and is answered once.
 
 use flightline::Fleet;
 use flightline::core::{Code, Refusal};
@@ -9,10 +9,10 @@ pub(super) trait ConnectionTask: Send {
     /// Runs the task, and keeps the result. May be called again: then only the last result counts.
     fn run(&mut self, fleet: &mut Fleet);
 
-    /// Keeps this for an answer.
+    /// Makes this refusal the answer.
     fn refuse(&mut self, refusal: Refusal);
 
-    /// Why the last attempt was refused, if it was.
+    /// The code of the last attempt's refusal, if it was refused.
     fn failed(&self) -> Option<Code>;
 
     fn answer(self: Box<Self>);

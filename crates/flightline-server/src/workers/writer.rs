@@ -1,4 +1,4 @@
-//! The life of the thread that writes: whatever waits is committed together, and answered when it is durable.
+//! The thread that writes: it commits waiting writes together, and answers them when they are durable.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,22 +15,22 @@ use super::{OnCommit, QueuedWork, StoreConfig, WorkerConnection, WorkerMessage};
 
 const TOGETHER: usize = 64;
 
-/// How often they are decided again when another node wrote meanwhile; the last time no other node can.
+/// The number of times that a group is decided again after another node's write; in the last run no other node can write.
 const AGAIN: usize = 2;
 
-/// How many are looked at for that: those of other projects wait meanwhile.
+/// The most waiting writes that are looked at for a group: those of other projects wait meanwhile.
 const LOOKED_AT: usize = 128;
 
-/// For so many times as long as a commit takes, writes are gathered for the next one: then waiting for the disk is a
-/// small part of it all, and those who came first can be answered, and ask again, while the others are worked at.
+/// Writes are gathered for this many times as long as a commit takes. Then waiting for the disk is a small part of the
+/// whole, and the first callers can be answered, and ask again, while the other writes are worked at.
 const COMMITS: u32 = 6;
-/// So many are worth a commit, however long they take.
+/// The number of writes that are worth a commit, however long they take.
 const FEWEST: usize = 8;
-/// At least and at most so long.
+/// The shortest and the longest time for gathering writes.
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// Takes what waits, commits it, answers; until it is told to end.
+/// Takes the waiting writes, commits and answers them, until it is told to end.
 pub(super) fn live(orders: &Receiver<WorkerMessage>, place: &StoreConfig, grouped: &OnCommit) {
     let mut connection = WorkerConnection::at(place, Access::Write);
     let mut waiting = VecDeque::new();
@@ -64,8 +64,8 @@ pub(super) fn live(orders: &Receiver<WorkerMessage>, place: &StoreConfig, groupe
     }
 }
 
-/// The longest waiting, and those of the same project that may share its commit. The order of a project's
-/// writes stays as it is.
+/// Takes the write that waited longest, and the writes of the same project that may share its commit. The order of a
+/// project's writes stays as it is.
 pub(super) fn gather(waiting: &mut VecDeque<QueuedWork>) -> Vec<QueuedWork> {
     let mut group: Vec<QueuedWork> = waiting.pop_front().into_iter().collect();
     let Some(first) = group.first() else {
@@ -104,7 +104,7 @@ pub(super) fn put_back(rest: Vec<QueuedWork>, waiting: &mut VecDeque<QueuedWork>
 struct Pace(Duration);
 
 impl Pace {
-    /// How long to go on before the next one.
+    /// The time for which the next group gathers writes.
     fn patience(&self) -> Duration {
         (self.0 * COMMITS).clamp(SHORTEST, LONGEST)
     }
@@ -114,8 +114,8 @@ impl Pace {
     }
 }
 
-/// Runs as many of them in one transaction as there is time for, or all one by one when that cannot be. Says how many,
-/// from the first on, were done.
+/// Runs as many writes in one transaction as there is time for, or all one by one when they cannot share one. Returns how
+/// many, from the first on, were done.
 fn run(connection: &mut WorkerConnection<'_>, group: &mut [QueuedWork], pace: &mut Pace) -> usize {
     if (group.len() > 1 || is_better_a_group(connection, group))
         && let Some(done) = together(connection, group, pace)
@@ -128,7 +128,7 @@ fn run(connection: &mut WorkerConnection<'_>, group: &mut [QueuedWork], pace: &m
     group.len()
 }
 
-/// Whether one alone is a group as well: then it delays no other writer while it is decided.
+/// Returns true when even a single write is better a group: then it delays no other writer while it is decided.
 fn is_better_a_group(connection: &mut WorkerConnection<'_>, group: &[QueuedWork]) -> bool {
     let welcome = |work: &QueuedWork| work.commit == Commit::Grouped;
     let store = connection
@@ -138,7 +138,8 @@ fn is_better_a_group(connection: &mut WorkerConnection<'_>, group: &[QueuedWork]
     group.first().is_some_and(welcome) && store.is_some_and(|store| store.prefers_groups())
 }
 
-/// How many of them were done in one transaction; nothing when none was.
+/// Runs a group in one transaction, and returns how many of its writes were done; none when they cannot share a
+/// transaction.
 fn together(
     connection: &mut WorkerConnection<'_>,
     group: &mut [QueuedWork],
@@ -179,7 +180,7 @@ fn together(
     }
 }
 
-/// Counts who took part.
+/// Runs writes in one transaction, and counts in `done` those that took part.
 fn in_one(
     fleet: &mut Fleet,
     group: &mut [QueuedWork],

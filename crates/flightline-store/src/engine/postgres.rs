@@ -52,30 +52,30 @@ const SPACE: &str = "SELECT CAST(coalesce(sum(pg_total_relation_size(c.oid)), 0)
 
 pub(crate) struct Postgres {
     wire: Wire,
-    /// By their text, and whether they are for many rows.
+    /// The prepared statements, by their text and whether they are for many rows.
     prepared: HashMap<(&'static str, bool), Statement>,
     outbox: Outbox,
-    /// A statement of this transaction failed: the server refuses all others until it is rolled back.
+    /// True when a statement of this transaction failed: the server refuses all others until it is rolled back.
     failed: bool,
     steps: CrashPoints,
     timeline: Timeline,
-    /// The project's row, as the write under way found it that holds nothing.
+    /// The project's row, as it was found by the write under way that does not hold it.
     ahead: Option<CachedProjectRow>,
     /// The project's row, as the last such write left it.
     standing: Option<CachedProjectRow>,
-    /// Another process wrote while the last such write was under way.
+    /// True when another process wrote while the last such write was under way.
     overtaken: bool,
-    /// What such writes are made by, by the statements in each.
+    /// The statements that make such writes, by the statements in each.
     landings: HashMap<Vec<&'static str>, Statement>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timeline {
-    /// It was not read yet, or the server was a replica then.
+    /// The timeline was not read yet, or the server was a replica then.
     Unread,
-    /// This one, as long as the connection lives: a server that others take the place of ends it.
+    /// The timeline is known for as long as the connection lives: a server that is replaced ends it.
     Known(u64),
-    /// It does not say. Some that only speak like PostgreSQL have none.
+    /// The server does not tell its timeline. Some servers that only speak like PostgreSQL have none.
     Untold,
 }
 
@@ -116,7 +116,7 @@ impl Postgres {
         }
     }
 
-    /// An insert for any number of rows.
+    /// Prepares an insert for any number of rows.
     fn statement_for_rows(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.prepared.get(&(sql, true)) {
             return Ok(statement.clone());
@@ -173,7 +173,7 @@ impl Postgres {
         executed.map(drop)
     }
 
-    /// Sends all that waits, places included.
+    /// Sends all waiting writes and places.
     fn empty_outbox(&mut self) -> Result<(), StoreError> {
         self.hold_ahead()?;
         loop {
@@ -466,7 +466,7 @@ fn borrowed(params: &[SqlValue]) -> Vec<&(dyn ToSql + Sync)> {
     params.iter().map(|value| value as _).collect()
 }
 
-/// The timeline, below; above it, which cluster's it is.
+/// Reads the timeline: its number in the lower half, and the cluster's identity in the upper half.
 fn timeline(row: &postgres::Row) -> Option<u64> {
     let digits: String = row.try_get(0).ok()?;
     let cluster = row.try_get::<_, i64>(1).ok()?.cast_unsigned();
@@ -474,7 +474,7 @@ fn timeline(row: &postgres::Row) -> Option<u64> {
     Some(((cluster ^ (cluster >> 32)) & 0x7fff_ffff) << 32 | number)
 }
 
-/// `?1` is how both engines' statements are written; PostgreSQL reads `$1`.
+/// Rewrites a statement for PostgreSQL, which reads `$1` where both engines' statements have `?1`.
 fn numbered(sql: &str) -> String {
     sql.replace('?', "$")
 }

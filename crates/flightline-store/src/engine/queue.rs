@@ -16,16 +16,16 @@ use crate::error::StoreError;
 /// The file on which writers wait.
 pub(crate) const QUEUE: &str = "queue.lock";
 
-/// A place to wait for one's turn. Its file is opened when it is first needed, and stays open.
+/// A process's place in the queue of writers. Its file is opened when it is first needed, and stays open.
 #[derive(Debug)]
 pub(crate) struct WriterQueue {
     folder: Arc<Dir>,
-    /// What the holder says of itself, for processes that wait for the turn.
+    /// The process id and the purpose of this process, for processes that wait for the turn.
     said: String,
     file: Option<Arc<File>>,
 }
 
-/// One's turn. Ends when dropped, or when the process does.
+/// A turn to write. It ends when dropped, or when the process does.
 #[derive(Debug)]
 pub(crate) struct Turn {
     file: Arc<File>,
@@ -33,7 +33,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether another had its turn first.
+    /// Returns true when another process had its turn first.
     pub(crate) fn was_waited_for(&self) -> bool {
         self.waited
     }
@@ -54,7 +54,7 @@ impl WriterQueue {
         }
     }
 
-    /// Waits for one's turn, at most `patience`.
+    /// Waits for the turn, at most `patience`.
     pub(crate) fn wait(&mut self, patience: Duration) -> Result<Turn, StoreError> {
         let file = match &self.file {
             Some(file) => match self.folder.check_writable(QUEUE) {

@@ -35,7 +35,7 @@ use crate::error::StoreError;
 use crate::value::{Row, SqlValue};
 
 pub(crate) const FILE: &str = "flightline.db";
-/// Its log, and the index of that.
+/// The log of the database, and the index of that log.
 pub(crate) const LOG: &str = "flightline.db-wal";
 pub(crate) const INDEX: &str = "flightline.db-shm";
 /// What SQLite would roll the database back to. A store has it only for a moment while it is made.
@@ -47,7 +47,7 @@ const COLUMNS: &str = "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_ta
 
 const DEFINITIONS: &str = "SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY type, name";
 
-/// How long to wait for SQLite's own lock where no queue keeps the order.
+/// The time to wait for SQLite's own lock where no queue keeps the order.
 const UNQUEUED_WAIT: Duration = Duration::from_secs(5);
 
 /// The files to which a write of this process did not reach the disk: no connection of it writes to them again.
@@ -69,15 +69,15 @@ pub(crate) struct Sqlite {
     identity: Option<log::LogIdentity>,
     log: PathBuf,
     folder: Arc<Dir>,
-    /// What folds the log beside this connection, where it writes again and again.
+    /// The thread that folds the log beside this connection, where it writes again and again.
     keeper: Option<Keeper>,
     queue: WriterQueue,
     reserve: Reserve,
     turn: Option<Turn>,
     durability: Durability,
     member: Member,
-    /// A statement of this transaction failed: it can only be rolled back, as on PostgreSQL. SQLite would
-    /// commit the rest, or, after some errors, each further statement by itself.
+    /// True when a statement of this transaction failed: it can only be rolled back, as on PostgreSQL. SQLite would commit
+    /// the rest, or, after some errors, each further statement by itself.
     failed: bool,
     broken: bool,
     look_only: bool,
@@ -87,7 +87,7 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Takes rows from now on that no sound store has: for a copy of a damaged one, as it is.
+    /// Accepts rows from now on that no sound store has: for a copy of a damaged store, as it is.
     pub(crate) fn take_anything(&mut self) -> Result<(), StoreError> {
         self.connection
             .execute_batch("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF;")

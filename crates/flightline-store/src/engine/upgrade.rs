@@ -1,5 +1,5 @@
-//! Seals the journal of a store that was written before there were seals, and gives the rows beside it their sums. In the
-//! transaction of the migration, and a page at a time: the journal may be larger than memory.
+//! Seals the journal of a store that was written before there were seals, and gives the rows beside it their sums. It
+//! works in the transaction of the migration, and a page at a time: the journal may be larger than memory.
 
 use crate::engine::Driver;
 use crate::error::StoreError;
@@ -8,11 +8,11 @@ use crate::table::project::{self, ProjectRow};
 use crate::table::pulse;
 use crate::value::{Row, SqlValue, params};
 
-/// Where a journal without seals is read, and where it goes with them.
+/// The place of a journal without seals, from which and to which it is written.
 pub(crate) enum Unsealed {
-    /// In a table of its own: each event is copied. Else every page of SQLite's table would be split.
+    /// The journal is in a table of its own, and each event is copied. Else every page of SQLite's table would be split.
     Apart,
-    /// In the table itself.
+    /// The journal is sealed in its own table.
     InPlace,
 }
 

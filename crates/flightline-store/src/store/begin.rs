@@ -1,4 +1,4 @@
-//! How a transaction begins: with the project's row, and with the time since which silence can be noticed.
+//! Begins a transaction: with the project's row, and with the time since which silence can be noticed.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ impl Store {
         Ok(tx)
     }
 
-    /// Begins a transaction for what replaces the journal: in the history that it finds.
+    /// Begins a transaction that replaces the journal: in the history that it finds.
     pub(crate) fn transaction_as_it_is(&mut self, access: TxAccess) -> Result<Tx<'_>, StoreError> {
         self.begin(access, false)
     }
@@ -97,7 +97,7 @@ impl Store {
         })
     }
 
-    /// After a pause of all writing, or a clock that jumped, silence before this moment proves nothing.
+    /// Returns true after a pause of all writing, or a clock that jumped: then silence before this moment proves nothing.
     fn has_slept(&mut self, project: &ProjectRow, now: Time) -> Result<bool, StoreError> {
         if !self.is_pause(project.seen_at, now) {
             return Ok(false);
@@ -106,7 +106,8 @@ impl Store {
         Ok(newest.is_none_or(|seen| self.is_pause(seen, now)))
     }
 
-    /// Whether so much lies between one time and another, in either direction, that no sign of life could be noticed.
+    /// Returns true when so much lies between one time and another, in either direction, that no sign of life could be
+    /// noticed.
     pub(super) fn is_pause(&self, seen: Time, now: Time) -> bool {
         let downtime = self.options.downtime_ms;
         now.since(seen) > downtime || seen.since(now) > downtime

@@ -13,13 +13,13 @@ impl Store {
         self.driver.compact(loose, most)
     }
 
-    /// Folds the log beside the database into it, without making a process wait; with `truncate` its space is given
-    /// back, too, if no other process is there. For processes that live long. Returns how large it is afterwards.
+    /// Folds the log beside the database into it, without making a process wait; with `truncate` its space is given back,
+    /// too, if no other process is there. For processes that live long. Returns the log's size afterwards.
     pub fn fold_log(&mut self, truncate: bool) -> Result<u64, StoreError> {
         self.driver.fold_log(truncate)
     }
 
-    /// How the disk stands on which the store is, where that is ours to know.
+    /// The state of the store's disk, where that is ours to know.
     pub fn disk(&mut self) -> Result<Option<DiskSpace>, StoreError> {
         self.driver.disk()
     }
@@ -30,28 +30,28 @@ impl Store {
         self.driver.keep_reserve()
     }
 
-    /// Gives the room up that was kept for what ends trouble. Says whether there was some: then what failed may be
-    /// tried again.
+    /// Gives the room up that was reserved for writes that end trouble. Returns true when there was some: then the failed
+    /// write may be tried again.
     pub fn spend_reserve(&mut self) -> bool {
         self.driver.spend_reserve()
     }
 
-    /// Makes the indexes and views anew that are missing. Says which. Fails when rows that a unique index must keep apart
-    /// are there twice.
+    /// Makes the missing indexes and views anew, and returns their names. Fails when rows that a unique index must keep
+    /// apart are there twice.
     pub fn mend_schema(&mut self) -> Result<Vec<String>, StoreError> {
         let patience = self.options.patience;
         self.driver.mend_schema(patience)
     }
 
-    /// How many statements this connection has run; of PostgreSQL, how many round trips it has made to the server. For figures that do
-    /// not depend on the machine.
+    /// The number of statements that this connection has run; of PostgreSQL, the number of round trips to the server. For
+    /// figures that do not depend on the machine.
     #[must_use]
     pub fn statements(&self) -> u64 {
         self.driver.statements()
     }
 
-    /// How its database server is set up so that a power cut can lose acknowledged writes. Who runs the server
-    /// decided so, perhaps for a database that is thrown away: it is said, and not refused.
+    /// The settings of the database server with which a power cut can lose acknowledged writes. The administrator decided
+    /// so, perhaps for a database that is thrown away: it is reported, and not refused.
     pub fn weaknesses(&mut self) -> Result<Vec<String>, StoreError> {
         self.driver.weaknesses()
     }

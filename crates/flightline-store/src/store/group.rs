@@ -1,7 +1,7 @@
-//! Several writes that are committed together: one trip to the disk for all that wait, and a place to come back to for each,
-//! so that one that is refused takes nothing from its neighbours. Where a commit is a round trip, they are decided on what
-//! is known of the project, and all of them are one round trip; where another process wrote meanwhile, they are decided
-//! again.
+//! Commits several writes together: one trip to the disk for all that wait, and a place to come back to for each, so that
+//! a refused write takes nothing from its neighbours. Where a commit is a round trip, the writes are decided on the
+//! remembered state of the project, and all of them are one round trip; where another process wrote meanwhile, they are
+//! decided again.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -17,33 +17,35 @@ use crate::table::project::{self, ProjectRow};
 use crate::tx::{Actor, Trace, Tx};
 
 pub(super) struct Group {
-    /// The project's row, as the members before have left it.
+    /// The project's row, as the earlier members have left it.
     project: ProjectRow,
     now: Time,
     trace: Trace,
-    /// Whether the place is marked that the next member can come back to.
+    /// True when the place is marked that the next member can come back to.
     marked: bool,
     /// The place in the write cache to go back to when the next member is dropped.
     mark: usize,
-    /// The transaction is gone, or in doubt: nothing of it may be committed.
+    /// True when the transaction is gone, or in doubt: nothing of it may be committed.
     lost: bool,
 }
 
-/// After so many groups in a row that another process overtook, the project is held from the beginning …
+/// The number of groups in a row that another process overtook after which the project is held from the beginning …
 const OVERTAKEN: u32 = 2;
-/// … for so many groups: where several nodes write to one project all the time, waiting costs less than deciding again.
+/// … and the number of groups for which it is: where several nodes write to one project all the time, waiting costs less
+/// than deciding again.
 const HOLDING: u32 = 16;
 
-/// How groups fared that were decided without holding the project.
+/// The record of groups that were decided without holding the project.
 #[derive(Default)]
 pub(super) struct Ahead {
     overtaken: u64,
     in_a_row: u32,
-    /// How many of the next ones hold the project.
+    /// The number of next groups that hold the project.
     holding: u32,
-    /// Whether the last group was.
+    /// True when the last group was overtaken.
     last: bool,
-    /// How many damaged values and losses were noticed before the group: what an overtaken one came upon may never have been so.
+    /// The numbers of damaged values and losses that were noticed before the group: findings of an overtaken group may
+    /// never have been true.
     noticed: (usize, usize),
 }
 
@@ -60,8 +62,8 @@ impl Ahead {
 }
 
 impl Store {
-    /// From now on writes are members of a group: they are done when [`Store::commit_group`] says so, and
-    /// what their closures return until then is a promise. Reads see what the members before have written.
+    /// Makes further writes members of a group: they are done when [`Store::commit_group`] says so, and until then the
+    /// results of their closures are promises. Reads see the writes of earlier members.
     pub fn begin_group(&mut self) -> Result<(), StoreError> {
         self.check_trust()?;
         self.ahead.last = false;
@@ -90,14 +92,15 @@ impl Store {
         Ok(())
     }
 
-    /// Whether writes had better be members of a group, be it of one: then they hold nothing while they are decided.
+    /// Returns true when writes had better be members of a group, be it of one: then they hold nothing while they are
+    /// decided.
     #[must_use]
     pub fn prefers_groups(&self) -> bool {
         self.driver.name() == "postgres"
     }
 
-    /// Whether the last group was not committed because another process wrote to the project meanwhile: it may be decided
-    /// again.
+    /// Returns true when the last group was not committed because another process wrote to the project meanwhile: it may
+    /// be decided again.
     #[must_use]
     pub fn was_overtaken(&self) -> bool {
         self.ahead.last
@@ -109,8 +112,8 @@ impl Store {
         self.ahead.overtaken
     }
 
-    /// Begins a group on the cached state of the project, if that is enough: its last values are remembered, and a transaction would find
-    /// nothing to do at its beginning.
+    /// Begins a group on the cached state of the project, if that is enough: its last values are remembered, and a
+    /// transaction would find nothing to do at its beginning.
     fn begin_ahead(&mut self) -> Result<Option<(ProjectRow, Time)>, StoreError> {
         self.ahead.holding = match self.ahead.holding {
             0 if self.options.remember.load(Ordering::Relaxed)
@@ -157,7 +160,7 @@ impl Store {
         Ok(Some((project, now)))
     }
 
-    /// Commits a group that holds nothing; none where it has to go on as one that does.
+    /// Commits a group that does not hold the project; none where it has to go on as one that does.
     fn land(&mut self, group: &Group) -> Option<Result<(), StoreError>> {
         let events = group.trace.len();
         let landed = match project::land(self.driver.as_mut(), &group.project, events) {
@@ -196,9 +199,9 @@ impl Store {
         self.group.as_ref().is_some_and(|group| !group.lost)
     }
 
-    /// Commits what the members wrote. When this returns `Ok`, every one of them is durable and has been
-    /// read back. After [`StoreError::Collision`] nothing was written and all of them may be run again; other errors are as
-    /// with [`Store::write`].
+    /// Commits the writes of the members. When this returns `Ok`, every one of them is durable and has been read back.
+    /// After [`StoreError::Collision`] nothing was written and all of them may be run again; other errors are as with
+    /// [`Store::write`].
     pub fn commit_group(&mut self) -> Result<(), StoreError> {
         let Some(group) = self.group.take() else {
             return Ok(());
@@ -307,7 +310,7 @@ impl Store {
         marked
     }
 
-    /// Drops what the member that just ran has written.
+    /// Drops the writes of the member that just ran.
     pub(super) fn drop_member(&mut self) {
         let Some(group) = &mut self.group else { return };
         // Not to a place that the member made and left open: that would keep half of it.

@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! The options for opening a store.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,28 +11,28 @@ use crate::crash_points::CrashPoints;
 pub struct OpenOptions {
     pub clock: Clock,
     pub ids: IdSource,
-    /// How long to wait for one's turn to write.
+    /// The time to wait for the turn to write.
     pub patience: Duration,
-    /// What this process is doing, for others who wait for it.
+    /// The purpose of this process, for other processes that wait for it.
     pub purpose: String,
-    /// After no process wrote for this long, silence before that proves nothing.
+    /// The time without any write after which silence before it proves nothing.
     pub downtime_ms: u64,
-    /// Run every write twice, the first time rolled back: a closure that touches anything but its
-    /// transaction shows.
+    /// True when every write is run twice, the first time rolled back: a closure that touches anything but its transaction
+    /// shows.
     pub rehearse: bool,
-    /// In test builds: where this process ends, or stops.
+    /// In test builds, the steps at which this process ends, or stops.
     pub steps: CrashPoints,
-    /// Keep the last written values in memory, for processes that write again and again. A program that changes
-    /// the tables by itself, as tests do, turns it off first.
+    /// True when the last written values are kept in memory, for processes that write again and again. A program that
+    /// changes the tables by itself, as tests do, turns it off first.
     pub remember: Arc<AtomicBool>,
-    /// Whether the user made this fleet, or trusts it. One that came from somewhere else is only looked at.
+    /// True when the user made this fleet, or trusts it. A fleet that came from somewhere else is only looked at.
     pub trusted: bool,
-    /// For tests of a full disk: the database may have so many pages and no more. SQLite only.
+    /// For tests of a full disk: the most pages of the database. SQLite only.
     pub max_pages: Option<u32>,
-    /// Whether a SQLite store of an earlier version is copied beside itself before it is upgraded.
+    /// True when a SQLite store of an earlier version is copied beside itself before it is upgraded.
     pub keep_old: bool,
-    /// For the one connection of a server that writes to a SQLite store: its log is folded on a thread of its own, and more of the store stays in
-    /// memory.
+    /// True for the one connection of a server that writes to a SQLite store: its log is folded on a thread of its own,
+    /// and more of the store stays in memory.
     pub keeps_log: bool,
 }
 

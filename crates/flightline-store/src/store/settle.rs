@@ -1,4 +1,4 @@
-//! A commit whose answer was lost: whether it was made is found out, never guessed.
+//! Settles a commit whose answer was lost: finds out whether it was made, and never guesses.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::table::event;
 use crate::table::project::{self, ProjectRow};
 use crate::tx::Trace;
 
-/// How long to wait before the next attempt to reach the store.
+/// The pause before the next attempt to reach the store.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Store {
-    /// Whether it can be found out: on a server that lives on when our connection does not. A disk that failed
-    /// us is not asked again.
+    /// Returns true when the outcome can be found out: on a server that lives on when our connection does not. A disk that
+    /// failed is not asked again.
     pub(super) fn can_settle(&self) -> bool {
         matches!(self.location, Location::Postgres(_))
     }

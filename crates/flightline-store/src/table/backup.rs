@@ -1,5 +1,5 @@
-//! The state of each checkpoint's file. Beside the journal, like heartbeats: it says where files
-//! are, not what the fleet is at.
+//! The state of each checkpoint's file. It is kept beside the journal, like heartbeats: it says where files are, not where
+//! the fleet stands.
 
 use flightline_core::checkpoint::Backup;
 use flightline_core::{CheckpointId, MissionId, Time};
@@ -38,10 +38,10 @@ statements! {
 pub struct WaitingBackup {
     pub checkpoint: CheckpointId,
     pub mission: MissionId,
-    /// The revision of its record.
+    /// The revision of the checkpoint's record.
     pub born: u64,
     pub is_new: bool,
-    /// Since when it waits, or when it was tried last.
+    /// The time since which the checkpoint waits, or of the last attempt.
     pub since: Time,
 }
 
@@ -49,7 +49,7 @@ pub struct WaitingBackup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenBackup {
     pub checkpoint: CheckpointId,
-    /// The revision of its record.
+    /// The revision of the checkpoint's record.
     pub born: u64,
     pub at: Time,
 }
@@ -148,11 +148,12 @@ pub(crate) fn waiting(
     Ok(waiting)
 }
 
-/// So many newer checkpoints are looked at, of which one may have a file.
+/// The number of newer checkpoints that are looked at for one with a file.
 const NEWER_LOOKED_AT: u64 = 64;
 
-/// The revision of the record of a mission's newest checkpoint that has a file, if that is after `born`. Of many that are newer
-/// and of which the newest wait for their files, one will have its file soon: it counts as if it had it.
+/// Returns the revision of the record of a mission's newest checkpoint that has a file, if that is after `born`. When very
+/// many are newer and none of those looked at has a file, the newest of them counts as if it had one: it will have its
+/// file soon.
 pub(crate) fn written_after(
     driver: &mut dyn Driver,
     project: &str,
@@ -171,7 +172,7 @@ pub(crate) fn written_after(
     newest.map(|row| row.unsigned(0)).transpose()
 }
 
-/// Which of a mission's newest checkpoints have a file.
+/// Returns those of a mission's newest checkpoints that have a file.
 pub(crate) fn written(
     driver: &mut dyn Driver,
     project: &str,
@@ -203,7 +204,7 @@ fn checkpoint(row: &Row) -> Result<CheckpointId, StoreError> {
         .map_err(|_| StoreError::Corrupt("a backup names a checkpoint that is no id".to_owned()))
 }
 
-/// Of a row that is damaged nothing is known, as if it were not there.
+/// Reads the rows that are intact. A damaged row counts as if it were not there.
 fn intact(rows: &[Row]) -> Result<Vec<(CheckpointId, Backup)>, StoreError> {
     let mut known = Vec::with_capacity(rows.len());
     for row in rows {

@@ -74,7 +74,7 @@ pub(crate) struct NewEvent<'a> {
     pub(crate) epoch: Option<u64>,
     pub(crate) data: &'a Json,
     pub(crate) change: Change,
-    /// The text of the value, or what makes it out of that of `base`.
+    /// The text of the value, or the delta that makes it out of that of `base`.
     pub(crate) after: Option<&'a str>,
     pub(crate) base: Option<u64>,
     pub(crate) sha: Option<&'a str>,
@@ -84,17 +84,17 @@ pub(crate) struct NewEvent<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct EventFilter {
     pub mission: Option<MissionId>,
-    /// About this subject only, by its whole id.
+    /// The id of the only wanted subject, in full.
     pub subject: Option<String>,
     pub kind: Option<String>,
     pub since: Option<Time>,
-    /// Not newer than this revision: of the newest.
+    /// The last wanted revision, of the newest events.
     pub up_to: Option<u64>,
     /// Maximum number of entries.
     pub limit: u64,
 }
 
-/// The value a subject had at some revision.
+/// The value that a subject had at some revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
     pub kind: Kind,
@@ -104,7 +104,7 @@ pub struct StoredEvent {
     pub sha: String,
 }
 
-/// Events as they were read, and the revisions of those that are damaged and were left out.
+/// Events that were read, with the revisions of damaged ones that were left out.
 #[derive(Debug, Default)]
 pub(crate) struct EventsRead<T> {
     pub(crate) events: Vec<T>,
@@ -146,7 +146,7 @@ pub(crate) fn insert(
     Ok(seal)
 }
 
-/// Events after `rev`, oldest first.
+/// Returns events after `rev`, oldest first.
 pub(crate) fn after(
     driver: &mut dyn Driver,
     project: &str,
@@ -169,7 +169,7 @@ pub(crate) fn after(
     })
 }
 
-/// Events up to `rev`, newest first.
+/// Returns events up to `rev`, newest first.
 pub(crate) fn before(
     driver: &mut dyn Driver,
     project: &str,
@@ -200,7 +200,7 @@ pub(crate) fn before(
     })
 }
 
-/// The work on a mission up to `rev`, newest first: what [`Event::is_work`] says is work.
+/// Returns the work on a mission up to `rev`, newest first: the events for which [`Event::is_work`] is true.
 pub(crate) fn work_before(
     driver: &mut dyn Driver,
     project: &str,
@@ -273,8 +273,8 @@ fn list(
     })
 }
 
-/// Reads so many events that are as they were written, with their rows, however many damaged ones lie between them.
-/// `fetch` reads at most so many beyond a revision, in its own order.
+/// Reads up to a limit of events that are as they were written, with their rows, however many damaged ones lie between
+/// them. `fetch` reads a page of events beyond a revision, in its own order.
 pub(crate) fn intact_rows(
     limit: u64,
     mut fetch: impl FnMut(Option<u64>, u64) -> Result<Vec<Row>, StoreError>,
@@ -313,7 +313,7 @@ pub(crate) fn between(
     }
 }
 
-/// What the journal says of these revisions.
+/// Returns the marks of the events with these revisions.
 pub(crate) fn trace(
     driver: &mut dyn Driver,
     project: &str,
@@ -330,7 +330,7 @@ pub(crate) fn trace(
     Ok(trace)
 }
 
-/// The first revision at `rev` or after it that there is.
+/// Returns the first existing revision at `rev` or after it.
 pub(crate) fn next(
     driver: &mut dyn Driver,
     project: &str,
@@ -375,7 +375,7 @@ pub(crate) fn rev_at(driver: &mut dyn Driver, project: &str, at: Time) -> Result
     }
 }
 
-/// Whether anything happened between two times.
+/// Returns true when an event happened between two times.
 pub(crate) fn any_between(
     driver: &mut dyn Driver,
     project: &str,
@@ -408,9 +408,9 @@ pub(crate) fn count(driver: &mut dyn Driver, project: &str) -> Result<u64, Store
         .map_or(Ok(0), |row| row.unsigned(0))
 }
 
-/// Runs a query for values: of each row, the column `at` is a value as it is stored, and the last two are the revision of its base and the text
-/// there. The rows that come back have whole texts, and end before those two. A text that cannot be put together is empty, and
-/// matches no hash.
+/// Runs a query for values: of each row, the column `at` is a value as it is stored, and the last two are the revision of
+/// its base and the text there. The returned rows have whole texts, and end before those two. A text that cannot be put
+/// together is empty, and matches no hash.
 pub(crate) fn query_values(
     driver: &mut dyn Driver,
     sql: &'static str,
@@ -424,7 +424,7 @@ pub(crate) fn query_values(
     Ok(rows)
 }
 
-/// Puts the whole text of a value into a row of [`query_values`]. Says whether the value was stored as a delta.
+/// Puts the whole text of a value into a row of [`query_values`]. Returns true when the value was stored as a delta.
 pub(crate) fn put_together(row: &mut Row, at: usize) -> bool {
     let (text, base) = (row.0.pop(), row.0.pop());
     if matches!(base, None | Some(SqlValue::Null)) {
@@ -440,8 +440,8 @@ pub(crate) fn put_together(row: &mut Row, at: usize) -> bool {
     true
 }
 
-/// The whole value against which the next one of a subject can be told: that of its last value, or this itself. Nothing when there is
-/// none, or it is damaged.
+/// Returns the whole value that the next delta of a subject can be based on: the base of its last value, or that value
+/// itself. None when there is none, or it is damaged.
 pub(crate) fn base_of(
     driver: &mut dyn Driver,
     project: &str,
@@ -463,12 +463,13 @@ pub(crate) fn base_of(
     })
 }
 
-/// The event in a row with all columns of one, or without the text of its value; none when it is not as it was written.
+/// Reads the event in a row with all columns of one, or without the text of its value; none when it is not as it was
+/// written.
 pub(crate) fn from_row(row: &Row) -> Option<Event> {
     take_from_row(&mut row.clone())
 }
 
-/// The event in such a row. Its texts are taken out of the row, but for that of its value and the hash of that.
+/// Reads the event in such a row. Its texts are taken out of the row, but for the text of its value and its hash.
 fn take_from_row(row: &mut Row) -> Option<Event> {
     if !seal::is_intact(row) {
         return None;

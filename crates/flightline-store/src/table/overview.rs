@@ -1,4 +1,4 @@
-//! Questions about a project as a whole: one query each, where there would be one per mission or per agent.
+//! Answers questions about a project as a whole: one query each, where there would be one per mission or per agent.
 
 use flightline_core::{Kind, MissionId};
 
@@ -68,18 +68,18 @@ statements! {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissionFilter {
-    /// Those that wait or are under way.
+    /// Missions that wait or are under way.
     Open,
-    /// The others, without those that were archived.
+    /// The other missions, without archived ones.
     Over,
 }
 
-/// Which of many come first, and where to go on.
+/// The order of a list, and the place to go on from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListOrder {
-    /// The oldest, of those that belong to no mission, after the one that was made at this revision.
+    /// The oldest of those that belong to no mission, after the subject made at this revision.
     OldestAfter(u64),
-    /// The newest, before the one that was made at this revision.
+    /// The newest, before the subject made at this revision.
     NewestBefore(u64),
 }
 
@@ -88,10 +88,10 @@ impl ListOrder {
     pub const OLDEST: Self = Self::OldestAfter(0);
 }
 
-/// So many revisions are looked through for the last work on any mission, first a few, before each mission is asked.
+/// The numbers of revisions that are searched for the last work on any mission, first a few, before each mission is asked.
 const LATELY: [u64; 2] = [8, 64];
 
-/// The mission of this state that was worked on last.
+/// Returns the mission of this state that was worked on last.
 pub(crate) fn last_worked_on(
     driver: &mut dyn Driver,
     project: &str,
@@ -121,7 +121,7 @@ pub(crate) fn by_status(
     counted(&driver.query(BY_STATUS, params![project, kind.as_str()])?)
 }
 
-/// Some rows of a kind, without those of one status, and whether the columns of each are as they were written.
+/// Returns some rows of a kind, without those of one status, each with true when its columns are as they were written.
 pub(crate) fn some(
     driver: &mut dyn Driver,
     project: &str,
@@ -150,7 +150,7 @@ pub(crate) fn row(
     )
 }
 
-/// The rows of a kind that are not of one status, likewise.
+/// Returns the rows of a kind that are not of one status, likewise.
 pub(crate) fn without(
     driver: &mut dyn Driver,
     project: &str,
@@ -161,7 +161,7 @@ pub(crate) fn without(
     rows_of(kind, driver.query(WITHOUT, params)?)
 }
 
-/// The rows of a mission that have this status, so many at most, likewise.
+/// Returns the rows of a mission that have this status, at most `limit`, likewise.
 pub(crate) fn of_status(
     driver: &mut dyn Driver,
     project: &str,
@@ -173,7 +173,7 @@ pub(crate) fn of_status(
     rows_of(kind, driver.query(OF_STATUS, params)?)
 }
 
-/// The missions that are under way, likewise.
+/// Returns the missions that are under way, likewise.
 pub(crate) fn under_way(
     driver: &mut dyn Driver,
     project: &str,
@@ -181,7 +181,7 @@ pub(crate) fn under_way(
     rows_of(Kind::Mission, driver.query(UNDER_WAY, params![project])?)
 }
 
-/// The sorties that agents hold, likewise.
+/// Returns the sorties that agents hold, likewise.
 pub(crate) fn held(
     driver: &mut dyn Driver,
     project: &str,
@@ -189,7 +189,7 @@ pub(crate) fn held(
     rows_of(Kind::Sortie, driver.query(HELD, params![project])?)
 }
 
-/// How many messages each agent has not acknowledged.
+/// Counts the messages that each agent has not acknowledged.
 pub(crate) fn unread(
     driver: &mut dyn Driver,
     project: &str,

@@ -1,4 +1,4 @@
-//! The project's row: its counter, its history, and since when silence can be noticed.
+//! The project's row: its counter, its history, and the time since which silence can be noticed.
 
 use flightline_core::Time;
 
@@ -27,27 +27,27 @@ pub(crate) struct ProjectRow {
     pub(crate) created_at: Time,
     pub(crate) seen_at: Time,
     pub(crate) awake_since: Time,
-    /// That of the database when it was last written.
+    /// The timeline of the database when the row was last written.
     pub(crate) timeline: Option<u64>,
     /// The seal of the last event; empty before the first.
     pub(crate) seal: String,
-    /// Whether the row is as it was written. One that is not stays known by that until it was mended.
+    /// True when the row is as it was written. A damaged row stays known as such until it was mended.
     pub(crate) intact: bool,
     pub(crate) found_sum: String,
 }
 
-/// What of a damaged row of a project is as it was written.
+/// The part of a project's damaged row that is proven to be as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proven {
-    /// All of it: what else it holds has its sum, with the counter and the seal of the journal.
+    /// The whole row: its other columns have their sum, with the counter and the seal of the journal.
     Rest,
-    /// All of it: its name had one other byte, and with that the row has its sum.
+    /// The whole row: its name had one other byte, and with that the row has its sum.
     Name,
-    /// All of it, in the same way: its history.
+    /// The whole row, in the same way: one byte of its history was restored.
     History,
-    /// All of it, in the same way: when it was made.
+    /// The whole row, in the same way: one byte of its creation time was restored.
     Created,
-    /// Nothing: the counter and the seal are the journal's.
+    /// Nothing: only the counter and the seal, which are the journal's.
     Nothing,
 }
 
@@ -69,8 +69,8 @@ impl ProjectRow {
         }
     }
 
-    /// From the row that the driver's `take_project` returns. One that is damaged takes its counter and its seal from
-    /// the journal, whose last event has both.
+    /// Reads the row that the driver's `take_project` returns. A damaged row takes its counter and its seal from the
+    /// journal, whose last event has both.
     pub(crate) fn from_row(
         driver: &mut dyn Driver,
         id: &str,
@@ -87,7 +87,7 @@ impl ProjectRow {
         Ok(project)
     }
 
-    /// What the row says, unchecked.
+    /// Reads the row, unchecked.
     pub(crate) fn read(id: &str, row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
             id: id.to_owned(),
@@ -105,8 +105,8 @@ impl ProjectRow {
         })
     }
 
-    /// Puts back what the row's sum proves: the counter and the seal are the journal's by now, and if one byte of another column changed, the row
-    /// has its sum only with the byte that was there.
+    /// Restores the parts that the row's sum proves. The counter and the seal are the journal's by now; if one byte of
+    /// another column changed, the row has its sum only with the byte that was there.
     pub(crate) fn heal(&mut self) -> Proven {
         let found = self.found_sum.clone();
         let fits = |project: &Self| found.len() > 16 && found.starts_with(&project.held_sum());
@@ -143,7 +143,7 @@ impl ProjectRow {
         }
     }
 
-    /// The part of the sum of what only those write who hold the row.
+    /// The part of the sum that covers the columns written only by a write that holds the row.
     fn held_sum(&self) -> String {
         seal::sum(params![
             self.id.as_str(),
@@ -155,13 +155,13 @@ impl ProjectRow {
         ])
     }
 
-    /// The sum of the row: of what only those write who hold it, and of what heartbeats may write, too. Not of the
-    /// timeline, which says for itself when it is another.
+    /// The sum of the row: of the columns written only by a write that holds it, and of those that heartbeats may write.
+    /// It does not cover the timeline, whose change shows by itself.
     pub(crate) fn sum(&self) -> String {
         self.held_sum() + &heard(&self.id, self.seen_at, self.awake_since)
     }
 
-    /// The sum that is written. Which column of a damaged row is wrong is not known: the row must not pass for a sound one.
+    /// The sum that is written. The wrong column of a damaged row is unknown, so the row must not pass for a sound one.
     fn stored_sum(&self) -> String {
         match self.intact {
             true => self.sum(),
@@ -179,12 +179,12 @@ fn one_byte_off(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Every byte, at every place of so many.
+/// Lists every byte, at each of `places` places.
 fn changes(places: usize) -> impl Iterator<Item = (usize, u8)> {
     (0..places).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte)))
 }
 
-/// The part of the sum that covers what heartbeats may write.
+/// The part of the sum that covers the columns that heartbeats may write.
 fn heard(id: &str, seen_at: Time, awake_since: Time) -> String {
     seal::part(params![id, seen_at.as_millis(), awake_since.as_millis()])
 }
@@ -220,7 +220,7 @@ pub(crate) fn advance(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(
     }
 }
 
-/// Ends a write that held nothing: with the row, if it is as it was found.
+/// Ends a write that did not hold the row: writes the row, if it is as it was found.
 pub(crate) fn land(
     driver: &mut dyn Driver,
     project: &ProjectRow,
@@ -242,7 +242,7 @@ fn advanced(project: &ProjectRow) -> Vec<SqlValue> {
     ]
 }
 
-/// Writes what no other write of the row touches, after it was mended.
+/// Writes the columns that no other write of the row touches, after it was mended.
 pub(crate) fn mend(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(), StoreError> {
     let columns = params![
         project.id.as_str(),

@@ -43,17 +43,17 @@ pub struct Pulse {
     pub agent: String,
     pub epoch: u64,
     pub at: Time,
-    /// What it said of itself: step, context, tokens.
+    /// The agent's report on itself: step, context, tokens.
     pub data: Json,
 }
 
-/// What a sign of life says that tells nothing else.
+/// The report of a sign of life that tells nothing else.
 const NOTHING: &str = "{}";
-/// More than this ahead, a clock was wrong.
+/// The lead in milliseconds above which a clock was wrong.
 const AHEAD: u64 = 600_000;
 
 impl Pulse {
-    /// What [`BEAT`] makes of it.
+    /// Applies a sign of life as [`BEAT`] does.
     pub(crate) fn hear(&mut self, epoch: u64, at: Time, data: &Json) {
         if epoch < self.epoch {
             return;
@@ -68,7 +68,7 @@ impl Pulse {
         }
     }
 
-    /// What [`BEAT_THEN`] makes of it.
+    /// Applies a sign of life of the past as [`BEAT_THEN`] does.
     pub(crate) fn hear_of(&mut self, epoch: u64, at: Time) {
         if epoch >= self.epoch && at > self.at {
             self.epoch = epoch;
@@ -134,7 +134,7 @@ pub(crate) fn of(
     Ok(rows.first().map(from_row).transpose()?.flatten())
 }
 
-/// So many agents' signs of life are read by name; of more, all are read.
+/// The most agents whose signs of life are read by name; for more, all are read.
 pub(crate) const SOME: usize = 8;
 
 /// The signs of life of a few agents, [`SOME`] at most.
@@ -161,7 +161,7 @@ pub(crate) fn take(
     Ok(driver.execute(TAKE, params![project, agent.to_string(), since.as_millis()])? == 1)
 }
 
-/// Signs of life that lie ahead of the clock are of this moment at the latest.
+/// Sets signs of life that lie ahead of the clock to this moment.
 pub(crate) fn put_right(
     driver: &mut dyn Driver,
     project: &str,
@@ -182,7 +182,7 @@ pub(crate) fn newest(driver: &mut dyn Driver, project: &str) -> Result<Option<Ti
     }
 }
 
-/// A sign of life that is damaged is none: the next one puts it right.
+/// Reads a sign of life; none when it is damaged: the next one puts it right.
 fn from_row(row: &crate::value::Row) -> Result<Option<Pulse>, StoreError> {
     let (agent, at, data, found) = (row.text(0)?, row.int(2)?, row.text(3)?, row.text(4)?);
     let Ok(epoch) = row.unsigned(1) else {

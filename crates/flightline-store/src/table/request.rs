@@ -16,7 +16,7 @@ statements! {
     FORGET = "DELETE FROM request WHERE project = ?1 AND at < ?2 AND at >= ?3";
 }
 
-/// How long an outcome is remembered.
+/// The time in milliseconds for which an outcome is remembered.
 const REMEMBERED: u64 = 30 * 86_400_000;
 
 pub(crate) struct Remembered {
@@ -42,7 +42,7 @@ pub(crate) fn get(
     }
 }
 
-/// Whether there are outcomes whose time is over.
+/// Returns true when there are outcomes whose time is over.
 pub(crate) fn any_old(
     driver: &mut dyn Driver,
     project: &ProjectRow,
@@ -62,7 +62,8 @@ pub(crate) fn forget(
     driver.execute(FORGET, params![project.id.as_str(), to, from])
 }
 
-/// From when to when outcomes are too old. An outcome dated before the project was made was noted by a clock that was behind, and may be of today.
+/// The range of times of outcomes that are too old. An outcome dated before the project was made was noted by a clock that
+/// was behind, and may be of today.
 fn old(project: &ProjectRow, now: Time) -> (i64, i64) {
     let to = now.minus(REMEMBERED).as_millis();
     (project.created_at.as_millis(), to)

@@ -70,10 +70,10 @@ statements! {
            AND gone IS NULL ORDER BY born, id";
 }
 
-/// Ids that fit the beginning of one: enough to say which ones.
+/// The most ids that are read for the beginning of one: enough to list the candidates.
 pub(crate) const FITTING: usize = 11;
 
-/// How to look for subjects of a kind.
+/// The ways to look for subjects of a kind.
 #[derive(Clone, Copy, Debug)]
 pub enum Find<'a> {
     All,
@@ -95,14 +95,14 @@ pub struct SubjectRow {
     pub name: Option<String>,
     pub status: String,
     pub born: u64,
-    /// The revision of its last change.
+    /// The revision of the subject's last change.
     pub rev: u64,
     pub at: Time,
     pub sha: String,
 }
 
 impl SubjectRow {
-    /// Its id, as the type it was once. An id that cannot be read says that the row is damaged.
+    /// Parses the id as its type. An id that cannot be parsed shows that the row is damaged.
     pub fn typed_id<T: FromStr>(&self) -> Result<T, StoreError> {
         self.id
             .parse()
@@ -118,9 +118,9 @@ pub(crate) struct NewValue<'a> {
     pub(crate) rev: u64,
     pub(crate) at: Time,
     pub(crate) sha: &'a str,
-    /// Nothing when the journal alone keeps it.
+    /// The document; none when the journal alone keeps it.
     pub(crate) doc: Option<&'a str>,
-    /// Whether it is known to be there, and to be found as before: then no index changes.
+    /// True when the subject is known to be there, and to be found as before: then no index changes.
     pub(crate) in_place: bool,
 }
 
@@ -281,7 +281,7 @@ pub(crate) fn gone_ids(
         .collect()
 }
 
-/// Ids from `from` up to, not including, `to`; eleven at most, enough to say which ones fit.
+/// Returns ids from `from` up to, not including, `to`; eleven at most, enough to list the candidates.
 pub(crate) fn ids_between(
     driver: &mut dyn Driver,
     project: &str,
@@ -322,7 +322,7 @@ pub(crate) fn counts(
         .collect()
 }
 
-/// How many subjects of a mission are of this status, and how many there are. By groups it would take a sorter.
+/// Counts the subjects of a mission with this status, and all of them. Grouping would take a sorter.
 pub(crate) fn share(
     driver: &mut dyn Driver,
     project: &str,
@@ -337,7 +337,7 @@ pub(crate) fn share(
     }
 }
 
-/// The rows that fit, and whether the columns of each are as they were written.
+/// Returns the rows that fit, each with true when its columns are as they were written.
 pub(crate) fn rows(
     driver: &mut dyn Driver,
     project: &str,
@@ -360,7 +360,7 @@ pub(crate) fn rows(
     Ok(rows)
 }
 
-/// Rows with the columns of [`rows`], and whether those are as they were written.
+/// Reads rows with the columns of [`rows`], each with true when those are as they were written.
 pub(crate) fn rows_of(kind: Kind, rows: Vec<Row>) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
     rows.into_iter().map(|row| row_of(kind, row)).collect()
 }
@@ -370,7 +370,7 @@ fn row_of(kind: Kind, row: Row) -> Result<(SubjectRow, bool), StoreError> {
     Ok((from_row(row)?, sound))
 }
 
-/// Whether a row of [`rows`] has the sum of the columns by which it is found.
+/// Returns true when a row of [`rows`] has the sum of the columns by which it is found.
 fn has_its_sum(kind: Kind, row: &Row) -> bool {
     let kind = SqlValue::from(kind.as_str());
     let columns = std::iter::once(&kind)
@@ -401,7 +401,7 @@ pub(crate) fn documents(
     Ok(documents)
 }
 
-/// The newest of a mission, newest first, without those of one status.
+/// Returns the newest subjects of a mission, newest first, without those of one status.
 pub(crate) fn newest(
     driver: &mut dyn Driver,
     project: &str,
@@ -421,7 +421,7 @@ pub(crate) fn newest(
         .collect()
 }
 
-/// The newest of an agent with one status, newest first.
+/// Returns the newest subjects of an agent with one status, newest first.
 pub(crate) fn newest_of_agent(
     driver: &mut dyn Driver,
     project: &str,
@@ -441,7 +441,7 @@ pub(crate) fn newest_of_agent(
         .collect()
 }
 
-/// The documents whose text holds this, in capitals or not; perhaps some more, which hold the most of it.
+/// Returns the documents whose text holds this, in capitals or not; perhaps some more, which hold the most of it.
 pub(crate) fn holding(
     driver: &mut dyn Driver,
     project: &str,
@@ -471,7 +471,7 @@ pub(crate) fn holding(
     rows.into_iter().map(document).collect()
 }
 
-/// The hashes of the same.
+/// Returns the hashes of the documents that [`newest`] returns.
 pub(crate) fn newest_shas(
     driver: &mut dyn Driver,
     project: &str,

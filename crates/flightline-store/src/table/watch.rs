@@ -1,4 +1,4 @@
-//! Waiting agents: since when an agent has been asking for a lock that is held, beside the journal.
+//! Waiting agents: the time since which an agent has been asking for a lock that is held, beside the journal.
 
 use flightline_core::lock::LockWatch;
 use flightline_core::{LockId, Time};
@@ -57,12 +57,12 @@ pub(crate) fn end(driver: &mut dyn Driver, project: &str, lock: LockId) -> Resul
     driver.post(END, values![project, lock.to_string()])
 }
 
-/// Forgets all of them: what a clock that jumped has seen proves nothing.
+/// Forgets all watches: a wait observed by a clock that jumped proves nothing.
 pub(crate) fn forget_all(driver: &mut dyn Driver, project: &str) -> Result<(), StoreError> {
     driver.execute(FORGET_ALL, params![project]).map(drop)
 }
 
-/// Forgets those of locks that are gone.
+/// Forgets the watches of locks that are gone.
 pub(crate) fn forget(driver: &mut dyn Driver, project: &str) -> Result<(), StoreError> {
     driver.execute(FORGET, params![project]).map(drop)
 }

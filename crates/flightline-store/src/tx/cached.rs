@@ -1,4 +1,4 @@
-//! What a transaction need not ask for, because it is remembered. In builds for tests it asks all the same, and both
+//! Answers questions of a transaction from the cache. In builds for tests the database is asked all the same, and both
 //! answers must agree.
 
 use std::collections::BTreeMap;
@@ -15,26 +15,27 @@ use crate::table::event::{self, EventFilter, StoredEvent};
 use crate::table::subject::{self, CUT, CUT_OF_ALL, Find, SubjectRow};
 use crate::write_cache::{CachedSubject, RecentLookup};
 
-/// So many events are looked at before only work is.
+/// The number of events that are looked at before only work is.
 const NEAR: u64 = 4;
-/// So much work is read at once, at most.
+/// The most work that is read at once.
 const MOST_AT_ONCE: u64 = 256;
 
-/// The newest work on a mission that was looked for.
+/// The newest work on a mission that fits a question.
 #[derive(Debug)]
 pub struct NewestWork {
     /// The event; none when none fits.
     pub event: Option<Event>,
-    /// Whether newer events were passed without being shown: none of them is work.
+    /// True when newer events were passed without being shown: none of them is work.
     pub past_others: bool,
 }
 
-/// Whether the cached values can be queried as well. Not while writes wait that would have to be sent for that.
+/// Returns true when the cached values can be checked against the database: not while writes wait that would have to be
+/// sent first.
 fn is_checked(driver: &dyn Driver) -> bool {
     cfg!(debug_assertions) && !driver.is_blind()
 }
 
-/// The cached value is the one that was found, or another process wrote to the project meanwhile.
+/// Checks that the cached value is the one that was found, or that another process wrote to the project meanwhile.
 fn check<T: PartialEq + std::fmt::Debug>(
     driver: &mut dyn Driver,
     (known, found): (&T, &T),
@@ -48,7 +49,7 @@ fn check<T: PartialEq + std::fmt::Debug>(
 }
 
 impl Tx<'_> {
-    /// The subject with this id; `None` when it has to be asked for.
+    /// Returns the subject with this id; `None` when the database has to be asked.
     pub(super) fn cached_value<S: Subject>(
         &mut self,
         id: &str,
@@ -75,8 +76,8 @@ impl Tx<'_> {
         })
     }
 
-    /// How long the texts are that a checkpoint of `mission` taken now names, or an upper bound of that,
-    /// where one is no more than `enough`; `None` when they are not remembered, or one of them is damaged.
+    /// The length of the texts that a checkpoint of `mission` taken now names, or an upper bound of it that is at most
+    /// `enough`; `None` when they are not remembered, or one of them is damaged.
     pub fn remembered_cut_bytes(
         &mut self,
         mission: MissionId,
@@ -345,7 +346,7 @@ impl Tx<'_> {
         Ok(NewestWork { event, past_others })
     }
 
-    /// What a checkpoint of `mission` taken now names, by revision and hash.
+    /// Returns the lines of a checkpoint of `mission` taken now: its values by revision and hash.
     pub(super) fn cached_lines(
         &mut self,
         mission: MissionId,
@@ -392,7 +393,7 @@ impl Tx<'_> {
         Ok(Some(known))
     }
 
-    /// The subjects of a mission that have this status, oldest first, so many at most.
+    /// Returns the subjects of a mission that have this status, oldest first, at most `limit`.
     pub(super) fn cached_of_status(
         &mut self,
         kind: Kind,
@@ -423,7 +424,7 @@ impl Tx<'_> {
         Ok(Some(known))
     }
 
-    /// The lines of a cut with the texts, by kind and id; `None` when one of them is damaged.
+    /// Returns the lines of a cut with the texts, by kind and id; `None` when one of them is damaged.
     pub(super) fn cached_cut(
         &mut self,
         mission: MissionId,

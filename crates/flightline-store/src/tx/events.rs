@@ -1,4 +1,4 @@
-//! Questions to the journal: the events that fit, without those that are damaged, and the revisions at which something happened.
+//! Asks the journal for events that fit, without damaged ones, and for the revisions at which something happened.
 
 use flightline_core::event::Event;
 use flightline_core::{Kind, MissionId, Time};
@@ -9,7 +9,7 @@ use crate::loss::Loss;
 use crate::table::event::{self, EventFilter, EventsRead};
 
 impl Tx<'_> {
-    /// The events that are as they were written. Those that are not are noticed as lost.
+    /// Returns the events that are as they were written. Damaged ones are noticed as lost.
     pub(crate) fn intact<T>(&mut self, listed: EventsRead<T>) -> Vec<T> {
         for rev in listed.damaged {
             self.miss(Loss::Event { rev });
@@ -17,7 +17,7 @@ impl Tx<'_> {
         listed.events
     }
 
-    /// Events after `rev`, oldest first. One that is damaged is left out, and hides no other.
+    /// Returns events after `rev`, oldest first. A damaged event is left out, and hides no other.
     pub fn events_after(
         &mut self,
         rev: u64,
@@ -67,12 +67,12 @@ impl Tx<'_> {
         event::any_between(self.driver, &self.project.id, from, to)
     }
 
-    /// The revision of the last work on a mission. That a context was compacted is none.
+    /// The revision of the last work on a mission. The compaction of a context is no work.
     pub fn last_work_rev(&mut self, mission: MissionId) -> Result<Option<u64>, StoreError> {
         event::last_work(self.driver, &self.project.id, &mission.to_string())
     }
 
-    /// How many events came after `rev`.
+    /// Counts the events after `rev`.
     pub fn events_since(&mut self, rev: u64) -> Result<u64, StoreError> {
         let (project, first) = (&self.project.id, rev.saturating_add(1));
         event::between(self.driver, project, first, self.project.rev)

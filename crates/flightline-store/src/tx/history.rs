@@ -1,4 +1,4 @@
-//! Which journal this is: where a new history begins, and which places of earlier ones are part of it.
+//! The histories of this journal: begins new ones, and knows the places of earlier ones that are part of it.
 
 use flightline_core::Subject;
 use flightline_core::agent::Agent;
@@ -13,7 +13,7 @@ use crate::loss::Loss;
 use crate::table::subject::Find;
 use crate::table::{event, subject};
 
-/// So many histories are followed back. A reader from further back starts again.
+/// The number of histories that are followed back. A reader from further back starts again.
 const FOLLOWED: usize = 64;
 
 impl Tx<'_> {
@@ -23,13 +23,13 @@ impl Tx<'_> {
         &self.project.history
     }
 
-    /// Whether this is a place in the journal as it is: in its own history, or in one that it goes on from, before it
-    /// was left.
+    /// Returns true when this is a place in the journal as it is: in its own history, or in one that it continues, before
+    /// it was left.
     pub fn has_place(&mut self, history: &str, rev: u64) -> Result<bool, StoreError> {
         Ok(self.part_of(history)?.is_some_and(|last| rev <= last))
     }
 
-    /// Up to which revision a history is part of this journal; not at all when it is none that this one goes on from.
+    /// The last revision of a history that is part of this journal; none when this journal does not continue that history.
     pub fn part_of(&mut self, history: &str) -> Result<Option<u64>, StoreError> {
         if self.project.history == history {
             return Ok(Some(self.project.rev));
@@ -39,7 +39,7 @@ impl Tx<'_> {
         Ok(left.map(|branch| branch.left_at))
     }
 
-    /// How this history goes on from earlier ones, newest first.
+    /// The branches from earlier histories to this one, newest first.
     pub fn branches(&mut self) -> Result<Vec<Branch>, StoreError> {
         let (mut branches, mut history) = (Vec::new(), self.project.history.clone());
         while branches.len() < FOLLOWED
@@ -51,18 +51,18 @@ impl Tx<'_> {
         Ok(branches)
     }
 
-    /// No epoch up to this one may be handed out any more: a part of the journal that was lost may have done so.
+    /// The epoch up to which none may be handed out any more: a part of the journal that was lost may have done so.
     pub fn epochs_above(&mut self) -> Result<u64, StoreError> {
         let branch = self.get::<Branch>(&Branch::key_of(&self.project.history))?;
         Ok(branch.map_or(0, |branch| branch.epochs_above))
     }
 
-    /// The first revision at `rev` or after it that there is.
+    /// The first existing revision at `rev` or after it.
     pub fn next_there(&mut self, rev: u64) -> Result<Option<u64>, StoreError> {
         event::next(self.driver, &self.project.id, rev)
     }
 
-    /// From here on it is another history, whose counter lies above `above`. No sign of life from before it is missed.
+    /// Begins another history, whose counter lies above `above`. No sign of life from before it is missed.
     pub(crate) fn begin_history(&mut self, above: u64) {
         self.project.rev = above;
         self.project.history = self.ids.next().to_string();
@@ -71,7 +71,8 @@ impl Tx<'_> {
         self.step = self.next_rev();
     }
 
-    /// Whether a replica replaced the database since the last write. Only what says its timeline can tell.
+    /// Returns true when a replica replaced the database since the last write. Only a database that tells its timeline can
+    /// show it.
     pub(crate) fn was_replaced(&self) -> bool {
         match (self.project.timeline, self.driver.timeline()) {
             (Some(written), Some(now)) => written != now,
@@ -79,8 +80,9 @@ impl Tx<'_> {
         }
     }
 
-    /// Begins a new history where a replica replaced the database, or where the database lost its end. What was
-    /// acknowledged last may be lost, and places, fences and epochs that were handed out then must never mean anything else.
+    /// Begins a new history where a replica replaced the database, or where the database lost its end. The last
+    /// acknowledged data may be lost, and places, fences and epochs that were handed out then must never mean anything
+    /// else.
     pub(crate) fn go_on(&mut self) -> Result<(), StoreError> {
         let lost = self.losses.iter().find_map(|loss| match loss {
             Loss::Tail { from, to } => Some(json!({ "from": from, "to": to })),

@@ -1,4 +1,4 @@
-//! The ids beside an id: enough to say how much of it must be shown to tell it from every other.
+//! Finds the ids beside an id: enough to know how much of it must be shown to tell it from every other.
 
 use flightline_core::Kind;
 
@@ -16,24 +16,24 @@ statements! {
     FIRST_IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL ORDER BY id LIMIT ?3";
 }
 
-/// How many ids one statement asks about: few enough that it is prepared quickly for a command that shows one.
+/// The number of ids that one statement asks about: few enough that it is prepared quickly for a command that shows one.
 const NAMED: usize = 8;
-/// From so many ids on, all ids of the kind are read instead, unless there are many times as many.
+/// The number of ids from which on all ids of the kind are read instead, unless there are many times as many.
 const MANY: usize = 4 * NAMED;
-/// Reading an id in order costs about a fourth of three look-ups.
+/// The factor by which reading an id in order is cheaper than three look-ups.
 const PER_NAMED: usize = 4;
 
-/// What lies around an id, or the beginning of one, among the ids of its kind.
+/// The ids around an id, or around the beginning of one, among the ids of its kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours<'a> {
     /// The greatest id before it.
     pub before: Option<&'a str>,
-    /// The two smallest ids from it on: itself or what it begins first, if that is there.
+    /// The two smallest ids from it on: the id itself, or the first that begins with it, if that is there.
     pub from: [Option<&'a str>; 2],
 }
 
 impl Tx<'_> {
-    /// Tells what lies around each of these ids, or beginnings of ids, of a kind. Each costs three look-ups in an index at
+    /// Finds the ids around each of these ids, or beginnings of ids, of a kind. Each costs three look-ups in an index at
     /// most, however many ids there are.
     pub fn neighbours(
         &mut self,
@@ -69,7 +69,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// All ids of a kind in byte order; `None` when there are more than so many.
+    /// Returns all ids of a kind in byte order; `None` when there are more than a limit.
     fn all_ids_up_to(
         &mut self,
         kind: Kind,
@@ -87,7 +87,7 @@ impl Tx<'_> {
 }
 
 impl<'a> Neighbours<'a> {
-    /// What lies around `id` among `all`, which is in byte order.
+    /// Finds the ids around `id` in `all`, which is in byte order.
     fn among(all: &'a [String], id: &str) -> Self {
         let at = all.partition_point(|other| other.as_str() < id);
         let from = |beyond: usize| all.get(at + beyond).map(String::as_str);

@@ -1,4 +1,4 @@
-//! Questions about a project as a whole.
+//! Answers questions about a project as a whole.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::table::overview::{self, ListOrder, MissionFilter};
 use crate::table::subject::SubjectRow;
 
 impl Tx<'_> {
-    /// The mission of this state that was worked on last, by its id. That a context was compacted is no work.
+    /// Returns the id of the mission of this state that was worked on last. The compaction of a context is no work.
     pub fn last_worked_on(&mut self, state: MissionFilter) -> Result<Option<String>, StoreError> {
         let rev = self.project.rev;
         overview::last_worked_on(self.driver, &self.project.id, rev, state)
@@ -21,7 +21,7 @@ impl Tx<'_> {
         Ok(counts.into_iter().collect())
     }
 
-    /// Some rows of a kind, without those of one status.
+    /// Returns rows of a kind in this order, at most `limit`, without those of one status.
     pub fn some_rows(
         &mut self,
         kind: Kind,
@@ -50,7 +50,7 @@ impl Tx<'_> {
         self.mended_rows(kind, rows)
     }
 
-    /// The subjects of a mission that have this status, oldest first, so many at most.
+    /// Returns the subjects of a mission that have this status, oldest first, at most `limit`.
     pub fn rows_of_status(
         &mut self,
         kind: Kind,
@@ -76,7 +76,7 @@ impl Tx<'_> {
         self.mended_rows(kind, rows)
     }
 
-    /// The status of a subject; nothing when there is none.
+    /// Returns the status of a subject; none when there is no such subject.
     pub fn status_of(&mut self, kind: Kind, id: &str) -> Result<Option<String>, StoreError> {
         let known = match &mut self.cache {
             Some(cache) => cache.get(self.driver, kind, id)?,
@@ -88,19 +88,19 @@ impl Tx<'_> {
         }
     }
 
-    /// The missions that are under way, oldest first; perhaps some more, whose rows are damaged.
+    /// Returns the missions that are under way, oldest first; perhaps some more, whose rows are damaged.
     pub fn missions_under_way(&mut self) -> Result<Vec<SubjectRow>, StoreError> {
         let rows = overview::under_way(self.driver, &self.project.id)?;
         self.mended_rows(Kind::Mission, rows)
     }
 
-    /// The sorties that agents hold, oldest first; perhaps some more, whose rows are damaged.
+    /// Returns the sorties that agents hold, oldest first; perhaps some more, whose rows are damaged.
     pub fn sorties_in_hand(&mut self) -> Result<Vec<SubjectRow>, StoreError> {
         let rows = overview::held(self.driver, &self.project.id)?;
         self.mended_rows(Kind::Sortie, rows)
     }
 
-    /// How many messages each agent has not acknowledged, by its id.
+    /// Counts the messages that each agent has not acknowledged, by its id.
     pub fn unread_by_agent(&mut self) -> Result<BTreeMap<String, u64>, StoreError> {
         let counts = overview::unread(self.driver, &self.project.id)?;
         Ok(counts.into_iter().collect())
@@ -116,8 +116,9 @@ impl Tx<'_> {
         overview::noted(self.driver, &self.project.id, status)
     }
 
-    /// The subjects that fit, oldest first, of those whose stored text does not hold `text`: which says that they do not.
-    /// For what has no index. A text that is damaged may hold it no more; what it was is read from the journal.
+    /// Returns the subjects that fit, oldest first, among those whose stored text does not hold `text`: a text that holds
+    /// it rules its subject out. For questions without an index. A damaged text may have lost it; its former value is read
+    /// from the journal.
     pub fn find_without<S: Subject>(
         &mut self,
         text: &str,

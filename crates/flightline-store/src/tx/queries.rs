@@ -1,4 +1,4 @@
-//! Looking at what there is.
+//! Looks subjects up: by id, by keys, by text.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::error::StoreError;
 use crate::table::subject::{self, Find, StoredDocument, SubjectRow};
 
 impl Tx<'_> {
-    /// The subject with this id, when there is one. Its text is checked against its hash; one that is
-    /// damaged is read from the journal, and noticed. Fails when both copies are damaged.
+    /// Returns the subject with this id, when there is one. Its text is checked against its hash; a damaged one is read
+    /// from the journal, and noticed. Fails when both copies are damaged.
     pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, StoreError> {
         if let Some(known) = self.cached_value::<S>(id)? {
             return Ok(known.map(|known| (*known).clone()));
@@ -20,7 +20,7 @@ impl Tx<'_> {
         self.get_stored(id)
     }
 
-    /// The subject with this id, as [`Tx::get`] finds it: shared with the write cache, where that knows it.
+    /// Returns the subject with this id, as [`Tx::get`] finds it: shared with the write cache, where that knows it.
     pub fn get_shared<S: Subject>(&mut self, id: &str) -> Result<Option<Arc<S>>, StoreError> {
         match self.cached_value::<S>(id)? {
             Some(known) => Ok(known),
@@ -43,13 +43,13 @@ impl Tx<'_> {
             .transpose()
     }
 
-    /// The subjects that fit, oldest first; a damaged one is read from the journal, and noticed. Fails when both copies of
-    /// one are damaged.
+    /// Returns the subjects that fit, oldest first; a damaged one is read from the journal, and noticed. Fails when both
+    /// copies of one are damaged.
     pub fn find<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<S>, StoreError> {
         self.find_those(find, |_| true)
     }
 
-    /// Like [`Tx::find`], but only those that fit in another way, too.
+    /// Returns those of the subjects of [`Tx::find`] for which `fits` is true as well.
     pub fn find_those<S: Subject>(
         &mut self,
         find: Find<'_>,
@@ -61,7 +61,7 @@ impl Tx<'_> {
         self.find_stored(find, fits)
     }
 
-    /// The subjects that [`Tx::find`] finds: shared with the write cache, where that knows them.
+    /// Returns the subjects that [`Tx::find`] finds: shared with the write cache, where that knows them.
     pub fn find_shared<S: Subject>(&mut self, find: Find<'_>) -> Result<Vec<Arc<S>>, StoreError> {
         match self.cached_values(find, |_| true)? {
             Some(known) => Ok(known),
@@ -85,8 +85,9 @@ impl Tx<'_> {
         Ok(read)
     }
 
-    /// The subjects, of one mission or of all, whose stored text holds this, oldest first: for what has no index.
-    /// Capitals may differ, and the beginning of the text, so the caller compares. One that is damaged is left out, and hides no other.
+    /// Returns the subjects, of one mission or of all, whose stored text holds this, oldest first: for questions without
+    /// an index. Capitals may differ, and the beginning of the text, so the caller compares. A damaged subject is left
+    /// out, and hides no other.
     pub fn find_holding<S: Subject>(
         &mut self,
         mission: Option<MissionId>,
@@ -101,7 +102,7 @@ impl Tx<'_> {
         Ok(sound)
     }
 
-    /// The newest subjects of a mission, newest first, without those of one status. One that is damaged is left out,
+    /// Returns the newest subjects of a mission, newest first, without those of one status. A damaged subject is left out,
     /// and hides no other.
     pub fn newest<S: Subject>(
         &mut self,
@@ -118,7 +119,8 @@ impl Tx<'_> {
         Ok(sound)
     }
 
-    /// The newest subjects of an agent with one status, newest first. One that is damaged is left out, and hides no other.
+    /// Returns the newest subjects of an agent with one status, newest first. A damaged subject is left out, and hides no
+    /// other.
     pub fn newest_of_agent<S: Subject>(
         &mut self,
         agent: AgentId,
@@ -181,7 +183,7 @@ impl Tx<'_> {
         Ok(sound)
     }
 
-    /// Reads a document; nothing when it is damaged.
+    /// Reads a document; none when it is damaged.
     fn read_sound<T: DeserializeOwned>(
         &mut self,
         kind: Kind,
@@ -220,7 +222,7 @@ impl Tx<'_> {
         }
     }
 
-    /// How many subjects of a mission are of this status, and how many there are.
+    /// Counts the subjects of a mission with this status, and all of them.
     pub fn share(
         &mut self,
         kind: Kind,

@@ -1,4 +1,4 @@
-//! Rows beside the journal: files of checkpoints, signs of life, answered requests.
+//! Reads and writes the rows beside the journal: files of checkpoints, signs of life, answered requests.
 
 use flightline_core::checkpoint::Backup;
 use flightline_core::event::sha256_hex;
@@ -15,7 +15,7 @@ use crate::table::{backup, pulse, request, watch};
 use crate::write_cache::WriteCache;
 
 impl Tx<'_> {
-    /// Says what became of a checkpoint's copy in a file.
+    /// Records the state of a checkpoint's copy in a file.
     pub fn set_backup(
         &mut self,
         checkpoint: CheckpointId,
@@ -24,18 +24,18 @@ impl Tx<'_> {
         backup::set(self.driver, &self.project.id, checkpoint, backup, self.now)
     }
 
-    /// The state of a checkpoint's file. Without a row it is to be written.
+    /// The state of a checkpoint's file. Without a row the file is still to be written.
     pub fn backup_of(&mut self, checkpoint: CheckpointId) -> Result<Backup, StoreError> {
         let found = backup::of(self.driver, &self.project.id, checkpoint)?;
         Ok(found.unwrap_or(Backup::Pending))
     }
 
-    /// What became of every checkpoint's copy in a file.
+    /// The state of every checkpoint's copy in a file.
     pub fn backups(&mut self) -> Result<Vec<(CheckpointId, Backup)>, StoreError> {
         backup::all(self.driver, &self.project.id)
     }
 
-    /// What became of the copies in files of a mission's newest checkpoints, without those of one status.
+    /// The states of the copies in files of a mission's newest checkpoints, without those of one status.
     pub fn backups_of_newest(
         &mut self,
         mission: MissionId,
@@ -50,12 +50,12 @@ impl Tx<'_> {
         backup::unsettled(self.driver, &self.project.id)
     }
 
-    /// The checkpoints whose files are not settled, those first that were never tried.
+    /// Returns the checkpoints whose files are not settled, those first that were never tried.
     pub fn waiting_backups(&mut self, limit: u64) -> Result<Vec<WaitingBackup>, StoreError> {
         backup::waiting(self.driver, &self.project.id, limit)
     }
 
-    /// Which of the newest checkpoints of a mission have their copies in files.
+    /// Returns those of a mission's newest checkpoints that have their copies in files.
     pub fn written_backups(
         &mut self,
         mission: MissionId,
@@ -64,8 +64,9 @@ impl Tx<'_> {
         backup::written(self.driver, &self.project.id, mission, newest)
     }
 
-    /// The revision of the record of a mission's newest checkpoint that has its copy in a file, if that is after `born`. Of many
-    /// newer ones whose newest wait for their files, one counts as if it had its file already.
+    /// Returns the revision of the record of a mission's newest checkpoint that has its copy in a file, if that is after
+    /// `born`. When very many are newer and none of those looked at has a file, the newest of them counts as if it had
+    /// one.
     pub fn backup_written_after(
         &mut self,
         mission: MissionId,
@@ -90,7 +91,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Notes a sign of life that an agent gave at [`Tx::now`], the moment that is told of. One that came later stays.
+    /// Notes a sign of life that an agent gave at [`Tx::now`], the moment that is reported. A later one stays.
     pub fn beat_then(&mut self, agent: AgentId, epoch: u64) -> Result<(), StoreError> {
         let at = self.now();
         pulse::beat_then(self.driver, &self.project.id, agent, epoch, at)?;
@@ -108,7 +109,7 @@ impl Tx<'_> {
         }
     }
 
-    /// The last sign of life of every agent, ordered by agent, as they are remembered.
+    /// Returns the last sign of life of every agent, ordered by agent, from the cache.
     fn known_pulses(&mut self) -> Result<&Vec<Pulse>, StoreError> {
         // Elsewhere others may have been heard meanwhile.
         let is_checked = cfg!(debug_assertions) && self.driver.name() == "sqlite";
@@ -154,13 +155,13 @@ impl Tx<'_> {
         pulse::of(self.driver, &self.project.id, agent)
     }
 
-    /// Makes sure, until the end of this transaction, that an agent gave no sign of life after `since`.
-    /// False when it did: it is alive after all.
+    /// Makes sure, until the end of this transaction, that an agent gave no sign of life after `since`. Returns false when
+    /// it did: it is alive after all.
     pub fn hold_pulse(&mut self, agent: AgentId, since: Time) -> Result<bool, StoreError> {
         pulse::take(self.driver, &self.project.id, agent, since)
     }
 
-    /// Since when an agent has been waiting for a lock; none when no agent has.
+    /// The time since which an agent has been waiting for a lock; none when no agent has.
     pub fn watch_of(&mut self, lock: LockId) -> Result<Option<LockWatch>, StoreError> {
         watch::of(self.driver, &self.project.id, lock)
     }
@@ -178,7 +179,7 @@ impl Tx<'_> {
         watch::end(self.driver, &self.project.id, lock)
     }
 
-    /// What an earlier request of this actor with this key left behind.
+    /// Looks up an earlier request of this actor with this key.
     pub fn past(&mut self, actor: &str, key: &str, request: &str) -> Result<Past, StoreError> {
         let found = request::get(self.driver, &self.project.id, actor, &sha256_hex(key))?;
         Ok(match found {
@@ -190,7 +191,7 @@ impl Tx<'_> {
         })
     }
 
-    /// Whether requests are remembered that need not be any longer, by the clock.
+    /// Returns true when outcomes are remembered whose time is over, by the clock.
     pub fn has_old_requests(&mut self) -> Result<bool, StoreError> {
         request::any_old(self.driver, &self.project, self.now)
     }

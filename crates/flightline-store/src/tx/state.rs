@@ -1,4 +1,4 @@
-//! Every subject's value at a revision, and what a checkpoint names now or named then.
+//! Reads every subject's value at a revision, and the values that a checkpoint names now or named then.
 
 use std::collections::BTreeMap;
 
@@ -38,8 +38,8 @@ impl Tx<'_> {
         self.all_sound(state.values)
     }
 
-    /// Notices events up to `rev` that are lost, or whose subject or change is damaged, if one of the values is older than it
-    /// should be for that: the command that shows it says so. The first few of them.
+    /// Notices the first few events up to `rev` that are lost, or whose subject or change is damaged, if one of the values
+    /// is older than it should be for that: the command that shows it says so.
     fn miss_events(&mut self, at: &ValuesAt, rev: u64) -> Result<Vec<u64>, StoreError> {
         let Some(first) = at.unsure_after else {
             return Ok(Vec::new());
@@ -59,8 +59,7 @@ impl Tx<'_> {
             .collect()
     }
 
-    /// What a checkpoint of `mission` taken now names: each value by its revision and hash. Reads no
-    /// documents.
+    /// Returns the lines of a checkpoint of `mission` taken now: each value by its revision and hash. Reads no documents.
     pub fn lines(&mut self, mission: MissionId) -> Result<Vec<DigestLine>, StoreError> {
         match self.cached_lines(mission)? {
             Some(known) => Ok(known),
@@ -68,8 +67,8 @@ impl Tx<'_> {
         }
     }
 
-    /// The sections of a checkpoint of `mission` taken now, as new ones have them. Where the last values are remembered, what
-    /// changed since the last time is hashed, and nothing else.
+    /// Returns the sections of a checkpoint of `mission` taken now, in the form of new ones. Where the last values are
+    /// remembered, only the changes since the last time are hashed.
     pub fn sections(
         &mut self,
         mission: MissionId,

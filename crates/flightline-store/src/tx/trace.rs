@@ -1,6 +1,6 @@
-//! What a transaction added to the journal: enough to know it again, should the answer to its commit be lost.
+//! The trace of a transaction in the journal: enough to know it again, should the answer to its commit be lost.
 
-/// An event of a transaction: its seal stands for all that it says.
+/// An event of a transaction: its seal stands for all of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EventMark {
     pub(crate) rev: u64,
@@ -15,17 +15,17 @@ impl Trace {
         self.0.push(mark);
     }
 
-    /// Adds what another transaction did after it.
+    /// Adds the trace of another transaction after it.
     pub(crate) fn follow(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// Forgets what came after `rev`: it was rolled back.
+    /// Forgets the events after `rev`: they were rolled back.
     pub(crate) fn cut(&mut self, rev: u64) {
         self.0.retain(|mark| mark.rev <= rev);
     }
 
-    /// The revisions, as spans without gaps: one, but where something was put back far below.
+    /// The revisions, as spans without gaps: one, but where an event was put back far below.
     pub(crate) fn spans(&self) -> Vec<(u64, u64)> {
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for rev in self.0.iter().map(|mark| mark.rev) {

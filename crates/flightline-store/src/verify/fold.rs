@@ -1,5 +1,5 @@
-//! One walk along the subjects and their events, side by side: is each row what its events make of it? Both come in the
-//! order of kind and id, a page at a time.
+//! Walks along the subjects and their events, side by side, and checks that each row is what its events make of it. Both
+//! come in the order of kind and id, a page at a time.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -43,24 +43,24 @@ const EVENT_AT: usize = 21;
 
 #[derive(Debug, Default)]
 pub(crate) struct Folded {
-    /// The subjects that are not what their events say, by kind and id, or that have no row; as words.
+    /// The subjects that differ from their events, by kind and id, or that have no row; as words.
     pub(crate) unfolded: Vec<String>,
-    /// The damage of each, as far as its kind is known.
+    /// The damage of each such subject, as far as its kind is known.
     pub(crate) damaged_values: Vec<DamagedValue>,
-    /// Rows of no kind that there is, or that no event made.
+    /// Rows of an unknown kind, or that no event made.
     pub(crate) strays: Vec<(String, String)>,
 }
 
 #[derive(Default)]
 struct Told {
-    /// The first event that gave it a value.
+    /// The first event that gave the subject a value.
     born: Option<u64>,
     last: Option<u64>,
-    /// The last that gave it a value.
+    /// The last event that gave the subject a value.
     value: Option<u64>,
 }
 
-/// Walks along all subjects of a project. Events that are `damaged` say nothing.
+/// Walks along all subjects of a project. Events that are `damaged` count for nothing.
 pub(crate) fn walk(
     driver: &mut dyn Driver,
     project: &str,
@@ -193,7 +193,7 @@ fn differs(kind: &str, id: &str) -> String {
     format!("{kind} {id} differs from what its events say")
 }
 
-/// The damage of a row, and whether it is what its events say.
+/// The damage of a row, and whether the row agrees with its events.
 struct Judged {
     ill: Vec<DamageKind>,
     folds: bool,
@@ -267,7 +267,7 @@ fn judge(
     Ok(Judged { ill, folds })
 }
 
-/// The damage of a row whose event cannot be relied on.
+/// Finds the damage of a row whose event cannot be relied on.
 fn by_itself(kind: Kind, row: &Row) -> Result<Vec<DamageKind>, StoreError> {
     if row.opt_int(GONE)?.is_some() {
         return Ok(Vec::new());
@@ -283,7 +283,7 @@ fn by_itself(kind: Kind, row: &Row) -> Result<Vec<DamageKind>, StoreError> {
     Ok(wrong.transpose()?.into_iter().collect())
 }
 
-/// Which columns are not what the document says.
+/// Finds the columns that differ from the document.
 fn wrong_columns(kind: Kind, row: &Row, text: &str) -> Result<Option<DamageKind>, StoreError> {
     let Ok(keys) = keys_of(kind, text) else {
         return Ok(Some(DamageKind::Unreadable));
@@ -342,7 +342,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// The next event that changed something and can be relied on.
+    /// Returns the next event that changed something and can be relied on.
     fn peek(&mut self, driver: &mut dyn Driver) -> Result<Option<&Changed>, StoreError> {
         while self.page.is_empty() && !self.over {
             let (kind, id, rev) = &self.end;
@@ -364,7 +364,7 @@ impl<'a> Changes<'a> {
         Ok(self.page.front())
     }
 
-    /// The subjects before `key` that the journal knows.
+    /// Returns the subjects before `key` that the journal knows.
     fn up_to(
         &mut self,
         driver: &mut dyn Driver,
@@ -383,7 +383,7 @@ impl<'a> Changes<'a> {
         Ok(before)
     }
 
-    /// What the journal says of a subject.
+    /// Reads the journal's account of a subject.
     fn of(&mut self, driver: &mut dyn Driver, key: &(String, String)) -> Result<Told, StoreError> {
         let mut told = Told::default();
         while let Some(changed) = self.peek(driver)? {

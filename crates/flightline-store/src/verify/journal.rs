@@ -1,5 +1,5 @@
-//! One walk along the journal: are its events all there, each as it was written, each after the one it names, and do the
-//! values match their hashes? A page at a time, whatever the size of the journal.
+//! Walks along the journal, and checks that its events are all there, each as it was written, each after the one it names,
+//! and that values match their hashes. A page at a time, whatever the size of the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,10 +24,10 @@ statements! {
             FROM event WHERE project = ?1 AND rev > ?2 ORDER BY rev LIMIT 500";
 }
 
-/// So many things that are wrong are remembered one by one.
+/// The most faults that are remembered one by one.
 const REMEMBERED: usize = 10_000;
 
-/// Something that is wrong with an event, or between two.
+/// A fault of an event, or between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalFault {
     pub rev: u64,
@@ -44,10 +44,10 @@ pub enum Wrong {
     LostEnd,
     /// The first event of its request is lost.
     Torn,
-    /// One column is damaged, and what it said is known.
+    /// One column is damaged, and its value is known.
     Column(&'static str),
     Changed,
-    /// It is as it was written, and follows another event than the one before it.
+    /// The event is as it was written, and follows another event than the one before it.
     Unlinked,
 }
 
@@ -83,9 +83,9 @@ pub(crate) struct Walked {
     pub(crate) troubles: Vec<JournalFault>,
     /// Trouble that was set aside.
     pub(crate) known: Vec<JournalFault>,
-    /// The events of which nothing can be relied on.
+    /// The events whose content cannot be relied on.
     pub(crate) damaged: BTreeSet<u64>,
-    /// Values that do not match their hashes: the revision, and whose value it is.
+    /// Values that do not match their hashes: the revision, and the subject's kind and id.
     pub(crate) unmatched: Vec<(u64, Option<Kind>, String)>,
     pub(crate) last: u64,
     pub(crate) last_seal: String,
@@ -94,7 +94,7 @@ pub(crate) struct Walked {
     pub(crate) events: u64,
 }
 
-/// An event whose own seal does not fit: the next one may still tell why.
+/// An event whose own seal does not fit: the next event may still tell why.
 struct Doubt {
     rev: u64,
     computed: String,
@@ -128,11 +128,11 @@ struct Walk {
     troubles: Vec<JournalFault>,
     /// The trouble set aside, by revision.
     aside: BTreeMap<u64, BTreeSet<String>>,
-    /// The seal of the event before, and the one in whose place it stands.
+    /// The seal of the event before, and the seal of the lost event in whose place that one stands.
     seal: String,
     stands_for: Option<String>,
     doubt: Option<Doubt>,
-    /// The first revision of the request that the event before belongs to, where that is there.
+    /// The first revision of the request that the event before belongs to, where it is there.
     begun: Option<u64>,
 }
 
@@ -171,7 +171,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Whether the event before this revision is the one that should be there.
+    /// Returns true when the event before this revision is the one that should be there.
     fn place(&mut self, rev: u64, kind: Option<EventType>) -> bool {
         let before = self.walked.last;
         match kind {
@@ -191,7 +191,7 @@ impl Walk {
         }
     }
 
-    /// Ends the doubt about the event before by what this one names. Whether there was one.
+    /// Ends the doubt about the event before by the seal that this one names. Returns true when there was a doubt.
     fn settle_doubt(&mut self, prev: &str) -> bool {
         let Some(doubt) = self.doubt.take() else {
             return false;
@@ -227,7 +227,7 @@ impl Walk {
         false
     }
 
-    /// What events say that the walk itself has to know.
+    /// Reads the data of events that the walk itself has to know.
     fn read(&mut self, row: &Row, rev: u64, kind: Option<EventType>) -> Result<(), StoreError> {
         let data = || -> Result<Json, StoreError> {
             Ok(serde_json::from_str(&row.text(seal::DATA)?).unwrap_or_default())
@@ -316,13 +316,13 @@ impl Walk {
 
 #[derive(Clone, Copy)]
 struct Stored {
-    /// It was thinned, and is kept for values that are told against it.
+    /// True when the value was thinned, and its text is kept as the base of deltas.
     kept: bool,
-    /// It is told against another.
+    /// True when the value is a delta.
     told: bool,
 }
 
-/// Whether a value was thinned, and its text is still there and sound: later values are told against it.
+/// Returns true when a value was thinned, and its text is still there and sound, as the base of later deltas.
 pub(crate) fn is_kept_base(row: &Row) -> bool {
     let text = |at: usize| match row.0.get(at) {
         Some(SqlValue::Text(text)) => Some(text.as_str()),
@@ -341,7 +341,7 @@ pub(crate) fn fingerprint(row: &Row) -> String {
     seal::sum(&columns.map(|(_, value)| value.clone()).collect::<Vec<_>>())
 }
 
-/// The hash of the value, when it alone is damaged: with that of the text, the event is as it was written.
+/// Returns the hash of the value, when it alone is damaged: with the hash of the text, the event is as it was written.
 pub(crate) fn hash_alone(row: &Row, prev: &str, own: &str) -> Option<String> {
     let Some(SqlValue::Text(text)) = row.0.get(seal::AFTER) else {
         return None;

@@ -1,4 +1,4 @@
-//! Rows beside the journal: each has its sum.
+//! Checks and repairs the rows beside the journal: each has its sum.
 
 use flightline_core::AgentId;
 use flightline_core::agent::Agent;
@@ -57,7 +57,7 @@ impl std::fmt::Display for Stale {
     }
 }
 
-/// Every row beside the journal that is not as it was written.
+/// Returns every row beside the journal that is not as it was written.
 pub(crate) fn walk(
     driver: &mut dyn Driver,
     project: &str,
@@ -110,8 +110,8 @@ fn is_sound_pulse(row: &Row) -> Result<bool, StoreError> {
 }
 
 impl Tx<'_> {
-    /// Repairs damaged rows beside the journal. An agent counts as heard now, and loses nothing; a request that
-    /// cannot be answered is forgotten; a file of which nothing is known is written anew. Says what it did.
+    /// Repairs damaged rows beside the journal. An agent counts as heard now, and loses nothing; a request that cannot be
+    /// answered is forgotten; a file whose state is unknown is written anew. Returns a sentence about the repair.
     pub fn mend_beside(&mut self, stale: &Stale) -> Result<String, StoreError> {
         let project = self.project.id.clone();
         let done = match stale {

@@ -1,10 +1,10 @@
-//! Documents that were read before, by their hash: a list that is read again and again need not have them read, checked
-//! and parsed each time.
+//! Caches documents that were read before, by their hash: a list that is read again and again need not have them read,
+//! checked and parsed each time.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 
-/// So many are kept.
+/// The most documents that are kept.
 const MOST: usize = 4_000;
 
 #[derive(Default)]

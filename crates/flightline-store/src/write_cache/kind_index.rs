@@ -1,4 +1,4 @@
-//! All remembered subjects of a kind, and how they are found.
+//! Indexes all cached subjects of a kind by the keys they are found by.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -18,18 +18,18 @@ pub(super) struct KindIndex {
     of_no_mission: OfMission,
     by_parent: ByOwner,
     by_agent: ByOwner,
-    /// Agents are found by their names.
+    /// Agents by their names.
     by_name: ByOwner,
     named: bool,
     bytes: u64,
-    /// How many of them have a text that is damaged, or in the journal alone.
+    /// The number of subjects with a text that is damaged, or in the journal alone.
     unsound: u64,
 }
 
-/// What a subject is, before a change or after it.
+/// The value of a subject, before a change or after it.
 type Entry<'a> = Option<&'a Arc<CachedSubject>>;
 
-/// Subjects by what they belong to.
+/// Subjects by their owner: a parent, an agent or a name.
 #[derive(Default)]
 struct ByOwner(HashMap<String, InOrder>);
 
@@ -69,7 +69,7 @@ impl ByOwner {
     }
 }
 
-/// Whether a value takes the place of the one before among those that were made before and after it.
+/// Returns true when a value keeps the place of the one before in the order of creation.
 fn is_in_place(before: &CachedSubject, entry: &CachedSubject) -> bool {
     before.row.born == entry.row.born
 }
@@ -181,7 +181,7 @@ impl KindIndex {
         }
     }
 
-    /// The subjects that fit, oldest first. Those that do not are not put in order.
+    /// Returns the subjects that fit, oldest first. Only these are put in order.
     pub(super) fn find_those(
         &self,
         find: Find<'_>,
@@ -210,12 +210,12 @@ impl KindIndex {
         self.by_id.get(id)
     }
 
-    /// How long their texts are in all, with the whole values that the next ones are told against.
+    /// The length of all texts in bytes, with the whole values that are the bases of next deltas.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How long the texts are that a checkpoint of `mission` names of this kind.
+    /// The length in bytes of the texts of this kind that a checkpoint of `mission` names.
     pub(super) fn text_bytes_in_cut(&self, kind: Kind, mission: &str) -> u64 {
         let of_mission = self
             .by_mission
@@ -241,7 +241,7 @@ impl KindIndex {
         self.by_id.range::<str, _>(bounds).map(|(id, _)| id)
     }
 
-    /// The digest of what a checkpoint of `mission` names of this kind.
+    /// The digest of the values of this kind that a checkpoint of `mission` names.
     pub(super) fn digest(&mut self, kind: Kind, mission: &str) -> SectionDigest {
         let of_all = CUT_OF_ALL.contains(&kind) && !self.of_no_mission.is_empty();
         let Self {
@@ -267,7 +267,7 @@ impl KindIndex {
         }
     }
 
-    /// The subjects of a mission that have this status, oldest first, so many at most.
+    /// Returns the subjects of a mission that have this status, oldest first, at most `limit`.
     pub(super) fn of_status(
         &mut self,
         mission: &str,
@@ -279,7 +279,7 @@ impl KindIndex {
         ids.filter_map(|id| self.by_id.get(id)).collect()
     }
 
-    /// How many subjects of a mission there are of each status.
+    /// Counts the subjects of a mission by status.
     pub(super) fn counts(&mut self, mission: &str) -> Vec<(String, u64)> {
         let of = self.by_mission.get_mut(mission);
         of.map_or_else(Vec::new, OfMission::counts)
@@ -290,7 +290,7 @@ fn line(entry: &CachedSubject) -> (u64, &str) {
     (entry.row.rev, &entry.row.sha)
 }
 
-/// What puts subjects into the order in which they were made.
+/// The key that orders subjects by their creation.
 fn age(entry: &CachedSubject) -> (u64, &str) {
     (entry.row.born, &entry.row.id)
 }

@@ -1,4 +1,4 @@
-//! Subjects in the order in which they were made, and what is known of those of one mission: it follows each change, so that a
+//! Keeps subjects in the order of their creation, and facts about those of one mission that follow each change, so that a
 //! checkpoint costs what changed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,9 +48,9 @@ fn age_of(entry: &CachedSubject) -> (u64, String) {
 #[derive(Default)]
 pub(super) struct OfMission {
     all: InOrder,
-    /// How long their texts are.
+    /// The length of the texts in bytes.
     text_bytes: u64,
-    /// Kept once they were asked for.
+    /// The facts about the subjects, kept once they were asked for.
     following: Option<Following>,
 }
 
@@ -101,13 +101,13 @@ impl OfMission {
         self.follow().digest.finish(kind, line)
     }
 
-    /// The ids of those that have this status, oldest first.
+    /// Returns the ids of the subjects that have this status, oldest first.
     pub(super) fn of_status(&mut self, status: &str) -> impl Iterator<Item = &String> {
         let ids = self.follow().by_status.get(status).into_iter().flatten();
         ids.map(|(_, id)| id)
     }
 
-    /// How many of them there are of each status.
+    /// Counts the subjects by status.
     pub(super) fn counts(&mut self) -> Vec<(String, u64)> {
         let counts = self.follow().by_status.iter();
         counts
@@ -130,11 +130,11 @@ fn length(entry: &CachedSubject) -> u64 {
     entry.text.len() as u64
 }
 
-/// What follows each change of the subjects of one mission, or of those without one.
+/// The facts that follow each change of the subjects of one mission, or of those without one.
 #[derive(Default)]
 struct Following {
     digest: KindDigest,
-    /// In the order in which they were made.
+    /// The ids by status, in the order of creation.
     by_status: BTreeMap<String, BTreeSet<(u64, String)>>,
 }
 

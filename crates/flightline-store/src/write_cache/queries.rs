@@ -1,4 +1,4 @@
-//! Questions to the cache: the remembered subjects that fit, how many there are, and what a checkpoint names of them.
+//! Answers questions from the cache: subjects that fit, counts, and the content of a checkpoint.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::table::subject::{self, CUT, Find};
 
 impl WriteCache {
-    /// All subjects of a kind, if it is remembered.
+    /// Returns all subjects of a kind, if it is cached.
     fn index(
         &mut self,
         driver: &mut dyn Driver,
@@ -31,8 +31,8 @@ impl WriteCache {
         Ok(self.indexes.get(&kind).and_then(Option::as_ref))
     }
 
-    /// How long the texts of all subjects are that a checkpoint may name, of whatever mission, with the whole values that
-    /// the next ones are told against; `None` when one of the kinds is not remembered, or one of its texts is damaged.
+    /// The length in bytes of the texts of all subjects that a checkpoint of any mission may name, with the whole values
+    /// that are the bases of next deltas; `None` when one of the kinds is not cached, or one of its texts is damaged.
     pub(crate) fn cut_bytes(&mut self, driver: &mut dyn Driver) -> Result<Option<u64>, StoreError> {
         let mut bytes = 0;
         for kind in CUT {
@@ -44,7 +44,7 @@ impl WriteCache {
         Ok(Some(bytes))
     }
 
-    /// How long the texts are that a checkpoint of `mission` names; `None` when one of the kinds is not remembered.
+    /// The length in bytes of the texts that a checkpoint of `mission` names; `None` when one of the kinds is not cached.
     pub(crate) fn text_bytes_in_cut(
         &mut self,
         driver: &mut dyn Driver,
@@ -79,8 +79,8 @@ impl WriteCache {
         Ok(Some(digests))
     }
 
-    /// The subjects of a mission that have this status, oldest first, so many at most; `None` when their kind is not
-    /// remembered.
+    /// Returns the subjects of a mission that have this status, oldest first, at most `limit`; `None` when their kind is
+    /// not cached.
     pub(crate) fn of_status(
         &mut self,
         driver: &mut dyn Driver,
@@ -95,7 +95,7 @@ impl WriteCache {
         Ok(index.map(|index| index.of_status(mission, status, limit)))
     }
 
-    /// How many subjects of a mission there are of each status; `None` when their kind is not remembered.
+    /// Counts the subjects of a mission by status; `None` when their kind is not cached.
     pub(crate) fn counts(
         &mut self,
         driver: &mut dyn Driver,
@@ -137,7 +137,7 @@ impl WriteCache {
         Ok(index.map(|index| index.find(find)))
     }
 
-    /// The subjects that fit in another way, too, likewise.
+    /// Returns the subjects of [`Self::find`] for which `fits` is true as well, likewise.
     pub(crate) fn find_those(
         &mut self,
         driver: &mut dyn Driver,

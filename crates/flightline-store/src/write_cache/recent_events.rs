@@ -1,4 +1,4 @@
-//! What happened last on each mission, and who gave signs of life: what every checkpoint asks for.
+//! Caches the newest events of each mission, and the signs of life: every checkpoint asks for them.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,37 +10,37 @@ use serde_json::Value as Json;
 use crate::table::event::NewEvent;
 use crate::table::pulse::Pulse;
 
-/// How many events of a mission are remembered.
+/// The number of events of a mission that are remembered.
 const MOST: usize = 16;
-/// Of how many missions.
+/// The number of missions whose events are remembered.
 const MISSIONS: usize = 1_000;
 
 #[derive(Default)]
 pub(super) struct RecentEvents {
     missions: HashMap<MissionId, Recent>,
-    /// As this transaction, or one shortly before, read them, with the signs noted since.
+    /// The signs of life as this transaction, or one shortly before, read them, with those noted since.
     pulses: Option<Vec<Pulse>>,
-    /// When they were read.
+    /// The time at which the signs of life were read.
     heard: Option<(Instant, Time)>,
-    /// The version of the database that they are known in, if it says one.
+    /// The version of the database in which the signs of life are known, if it has one.
     version: Option<u64>,
 }
 
-/// Signs of life that were read so long ago are not gone on from.
+/// The age from which on signs of life are read again.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The newest events of a mission, newest first, without gaps.
 struct Recent {
     events: VecDeque<Event>,
-    /// There are no older ones.
+    /// True when the mission has no older events.
     whole: bool,
 }
 
-/// What the cache knows of an event that was looked for.
+/// The cache's answer about an event that was looked for.
 pub(crate) enum RecentLookup<'a> {
     It(&'a Event),
     None,
-    /// It may be older than the remembered events.
+    /// The event may be older than the remembered ones.
     Unknown,
 }
 
@@ -61,7 +61,7 @@ impl RecentEvents {
         }
     }
 
-    /// These are the newest events of a mission, newest first.
+    /// Remembers the newest events of a mission, newest first.
     pub(super) fn learn(&mut self, mission: MissionId, events: &[Event], whole: bool) {
         if self.missions.len() >= MISSIONS {
             self.missions.clear();
@@ -73,7 +73,7 @@ impl RecentEvents {
         self.missions.insert(mission, recent);
     }
 
-    /// An event that was just recorded. Says of which mission something is remembered now that was not before.
+    /// Adds an event that was just recorded. Returns its mission when the events of that are cached.
     pub(super) fn add(&mut self, event: &NewEvent<'_>) -> Option<MissionId> {
         let mission: MissionId = event.mission.as_deref()?.parse().ok()?;
         let recent = self.missions.get_mut(&mission)?;
@@ -97,19 +97,19 @@ impl RecentEvents {
         Some(mission)
     }
 
-    /// The last event of a mission was dropped.
+    /// Drops the last event of a mission.
     pub(super) fn take_back(&mut self, mission: MissionId) {
         if let Some(recent) = self.missions.get_mut(&mission) {
             recent.events.pop_front();
         }
     }
 
-    /// Among the newest events of a mission were some that were dropped.
+    /// Forgets the newest events of a mission: some of them were dropped.
     pub(super) fn unlearn(&mut self, mission: MissionId) {
         self.missions.remove(&mission);
     }
 
-    /// Events were changed, or added, that we do not know.
+    /// Forgets everything: events were changed, or added, that the cache does not know.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -138,7 +138,7 @@ impl RecentEvents {
         self.version = version;
     }
 
-    /// Whether they are known, and were read a moment ago by all clocks.
+    /// Returns true when the signs of life are known, and were read a moment ago by all clocks.
     pub(super) fn has_fresh_pulses(&self, now: Time) -> bool {
         let is_fresh = |(read, at): (Instant, Time)| {
             let by_time = now.since(at).max(at.since(now));
@@ -147,7 +147,7 @@ impl RecentEvents {
         self.pulses.is_some() && self.heard.is_some_and(is_fresh)
     }
 
-    /// A sign of life, noted as the table does it. Returns the sign known before, if this one is newer.
+    /// Notes a sign of life as the table does it. Returns the sign known before, if this one is newer.
     pub(super) fn beat(&mut self, agent: &str, epoch: u64, at: Time, data: &Json) -> PulseNews {
         let Some(pulses) = &mut self.pulses else {
             return PulseNews::Unknown;
@@ -174,7 +174,7 @@ impl RecentEvents {
         }
     }
 
-    /// An agent's sign of life was dropped: this was known before.
+    /// Puts back the sign of life that was known before one that was dropped.
     pub(super) fn unhear(&mut self, agent: &str, before: Option<Pulse>) {
         let Some(pulses) = &mut self.pulses else {
             return;
@@ -188,7 +188,7 @@ impl RecentEvents {
         }
     }
 
-    /// A sign of life of the past, noted as the table does it.
+    /// Notes a sign of life of the past, as the table does it.
     pub(super) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) -> PulseNews {
         let pulses = self.pulses.as_mut();
         let known = pulses.and_then(|pulses| pulses.iter_mut().find(|it| it.agent == agent));
@@ -203,11 +203,11 @@ impl RecentEvents {
     }
 }
 
-/// What a sign of life says.
+/// The news in a sign of life.
 pub(super) enum PulseNews {
-    /// Nothing that is not known.
+    /// The sign of life tells nothing new.
     Known,
-    /// Something else than this, which was known before; nothing was when there is none.
+    /// The sign of life tells something new; the sign known before comes with it, if there was one.
     News(Option<Pulse>),
     /// The signs of other agents are not in the cache.
     Unknown,

@@ -14,7 +14,7 @@ use crate::World;
 /// The seed's epic: a mission of the primary, and a secondary at the step of the seed's example.
 ///
 /// # Panics
-/// When it cannot be told.
+/// Panics when an act of it is refused.
 #[must_use]
 pub fn epic(world: &World) -> Story<'_> {
     let story = Story::under(world, Preset::Epic.policy());
@@ -35,7 +35,7 @@ pub fn epic(world: &World) -> Story<'_> {
     story
 }
 
-/// What the seed's secondary writes.
+/// The update that the seed's secondary writes.
 #[must_use]
 pub fn specification() -> UpdateAgent {
     UpdateAgent {
@@ -58,10 +58,10 @@ pub fn specification() -> UpdateAgent {
 }
 
 impl Story<'_> {
-    /// The monitor looks at the agents.
+    /// Has the monitor look at the agents.
     ///
     /// # Panics
-    /// When it is refused.
+    /// Panics when it is refused.
     pub fn monitor(&self, agent: &str) -> Monitored {
         self.run(agent, &MonitorAgents::default())
             .expect("one can look")

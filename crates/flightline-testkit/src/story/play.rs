@@ -32,7 +32,7 @@ impl<'w> Story<'w> {
     /// ```
     ///
     /// # Panics
-    /// When an act is refused, or is none of these.
+    /// Panics when an act is refused, or is not one of these.
     pub fn play(&self, acts: &str) {
         for act in acts.lines().map(str::trim).filter(|act| !act.is_empty()) {
             if let Err(refusal) = self.act(act) {

@@ -33,10 +33,10 @@ impl Story<'_> {
         self.run(agent, &take)
     }
 
-    /// A person takes a checkpoint of the current mission.
+    /// Has a person take a checkpoint of the current mission.
     ///
     /// # Panics
-    /// When it is refused.
+    /// Panics when it is refused.
     pub fn checkpoint(&self) -> CheckpointDocument {
         self.checkpoint_for("", Reason::Manual)
             .expect("a checkpoint is taken")
@@ -48,14 +48,14 @@ impl Story<'_> {
         self.all()
     }
 
-    /// Why each checkpoint was taken, oldest first.
+    /// The reason of each checkpoint, oldest first.
     #[must_use]
     pub fn reasons(&self) -> Vec<Reason> {
         let all = self.checkpoints().into_iter();
         all.map(|checkpoint| checkpoint.cut.reason).collect()
     }
 
-    /// Everything of a kind, oldest first.
+    /// All subjects of a kind, oldest first.
     #[must_use]
     pub fn all<S: Subject>(&self) -> Vec<S> {
         self.look(|tx| tx.find(Find::All))
@@ -71,10 +71,10 @@ impl Story<'_> {
         self.sortie(named).sortie
     }
 
-    /// An agent claims sorties and completes them, one after the other.
+    /// Has an agent claim sorties and complete them, one after the other.
     ///
     /// # Panics
-    /// When it is refused.
+    /// Panics when it is refused.
     pub fn finish(&self, agent: &str, named: &[&str]) {
         for name in named {
             self.claim(agent, name).expect("it is claimed");
@@ -82,10 +82,10 @@ impl Story<'_> {
         }
     }
 
-    /// An agent registers in a new session, in the process with this number.
+    /// Has an agent register in a new session, in the process with this number.
     ///
     /// # Panics
-    /// When it is refused.
+    /// Panics when it is refused.
     pub fn board(&self, agent: &str, role: Role, pid: u32) {
         let register = RegisterAgent {
             role: Some(role),
@@ -108,7 +108,7 @@ impl Story<'_> {
     /// Looks for missions that need recovery.
     ///
     /// # Panics
-    /// When it is refused.
+    /// Panics when it is refused.
     pub fn detect(&self, agent: &str, sightings: Vec<Sighting>) -> Vec<RecoveryCandidate> {
         let detect = Detect {
             threshold_ms: None,
@@ -122,12 +122,12 @@ impl Story<'_> {
         self.run(agent, &roll_forward(sightings))
     }
 
-    /// A person goes back to a checkpoint.
+    /// Has a person go back to a checkpoint.
     pub fn rewind(&self, to: CheckpointId) -> Result<Resumed, Refusal> {
         self.run("", &back_to(to, Force::No))
     }
 
-    /// A person takes the last rewind back.
+    /// Has a person take the last rewind back.
     pub fn undo(&self) -> Result<Resumed, Refusal> {
         self.run("", &undo_rewind(Force::No))
     }
@@ -172,7 +172,7 @@ impl Story<'_> {
     /// Writes the files of checkpoints that are due.
     ///
     /// # Panics
-    /// When the store fails.
+    /// Panics when the store fails.
     pub fn settle(&self) {
         let folder = self.state_folder();
         self.with_fleet(|fleet| backups::settle(fleet, &folder, &caller("")))
@@ -186,10 +186,10 @@ impl Story<'_> {
     }
 }
 
-/// Whether work of agents that are alive may be undone.
+/// Permission to undo work of agents that are alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
-    /// It may undo work of living agents.
+    /// Work of living agents may be undone.
     Yes,
     No,
 }

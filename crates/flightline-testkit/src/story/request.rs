@@ -22,7 +22,7 @@ use flightline::status::ShowStatus;
 use super::recovery::Force;
 use super::{name, note, path, title};
 
-/// A sortie is completed, without a word on its output.
+/// The action that completes a sortie, without a word on its output.
 pub const DONE: SortieAction = SortieAction::Complete { output: None };
 
 pub const GIVEN_BACK: SortieAction = SortieAction::Release { reason: None };

@@ -1,4 +1,4 @@
-//! One task with all its fields, and its agent.
+//! A story about one task with all its fields, and its agent.
 
 use flightline::core::policy::Policy;
 use flightline::sortie::add::NewSortie;
@@ -9,19 +9,19 @@ use crate::World;
 
 const TITLE: &str = "Write 29 files";
 
-/// Ada is at task T060 of a mission.
+/// Begins a story in which ada is at task T060 of a mission.
 ///
 /// # Panics
-/// When the fleet refuses it.
+/// Panics when the fleet refuses it.
 #[must_use]
 pub fn begun(world: &World) -> Story<'_> {
     begin(Story::new(world))
 }
 
-/// Ada is at the task under a policy.
+/// Begins a story in which ada is at the task under a policy.
 ///
 /// # Panics
-/// When the fleet refuses it.
+/// Panics when the fleet refuses it.
 #[must_use]
 pub fn begun_under(world: &World, policy: Policy) -> Story<'_> {
     begin(Story::under(world, policy))
@@ -41,7 +41,7 @@ fn begin(story: Story<'_>) -> Story<'_> {
     story
 }
 
-/// A report of it that says nothing yet.
+/// The request for a report of the task, still empty.
 #[must_use]
 pub fn update(story: &Story<'_>) -> UpdateSortie {
     UpdateSortie {

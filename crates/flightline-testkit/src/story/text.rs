@@ -1,4 +1,4 @@
-//! The fleet as text, and what a recovery did as text: a test compares what it reads.
+//! Renders the fleet, and the outcome of a recovery, as text: a test compares what it reads.
 
 use flightline::core::AgentId;
 use flightline::core::agent::Agent;
@@ -82,7 +82,7 @@ impl Story<'_> {
         self.by_titles(&one_text(&lines))
     }
 
-    /// What a recovery did, as text: how far the mission is, and a line for everything that moved.
+    /// The outcome of a recovery as text: how far the mission is, and a line for everything that moved.
     #[must_use]
     pub fn told(&self, done: &Resumed) -> String {
         let how = match done.rewound {

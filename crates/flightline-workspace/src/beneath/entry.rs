@@ -1,4 +1,4 @@
-//! What a folder says of a name in it.
+//! The entry of a name in a folder: its kind, size, permissions, owner and times.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,14 +9,14 @@ use rustix::fs::{FileType, Stat, Statx, StatxFlags};
 pub struct DirEntry {
     pub kind: EntryKind,
     pub size: u64,
-    /// Who may do what: the last nine bits.
+    /// The permissions of the file: the last nine bits.
     pub mode: u32,
     pub owner: u32,
-    /// When it was last written, in seconds since 1970.
+    /// Time of the last write, in seconds since 1970.
     pub modified: i64,
 }
 
-/// Which sort of thing has a name in a folder.
+/// The kind of thing that has a name in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     File,
@@ -61,12 +61,12 @@ impl DirEntry {
     }
 }
 
-/// Which file a name stands for. A file that takes the name of another has another identity, also when the file system
-/// gives it the same number: it was born at another time.
+/// The identity of the file that a name stands for. A file that takes the name of another has another identity, also
+/// when the file system gives it the same number: it was born at another time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     pub number: u64,
-    /// When it was made, in nanoseconds since 1970, where the file system knows.
+    /// Time at which the file was made, in nanoseconds since 1970, where the file system knows.
     pub born: Option<i128>,
 }
 

@@ -1,4 +1,4 @@
-//! What went wrong with a file, in words: links, other kinds of entries, and files of another user.
+//! Explains errors about files in words: links, other kinds of entries, and files of another user.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::{DirEntry, EntryKind};
 
-/// What an error means, with a word for links: the kernel says of them that they are no folder.
+/// Returns an error that says what went wrong, with a word for links: the kernel says of them that they are no folder.
 pub(super) fn explained(errno: Errno, at: impl AsFd, name: &OsStr) -> io::Error {
     let seen = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
     match (errno, seen.map(|seen| DirEntry::of(&seen).kind)) {

@@ -1,4 +1,4 @@
-//! What `git status --porcelain=v2 -z --branch` prints, read strictly: bytes in, values out.
+//! Reads the output of `git status --porcelain=v2 -z --branch` strictly: bytes in, values out.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,26 +12,26 @@ pub struct RepositoryStatus {
     pub commit: Option<String>,
     /// The files that differ from HEAD, as git lists them.
     pub entries: Vec<StatusEntry>,
-    /// Whether the last record has no end: the rest of the output was cut off.
+    /// True when the last record has no end: the rest of the output was cut off.
     pub cut: bool,
 }
 
-/// Something that is not as it was committed.
+/// A file that is not as it was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusEntry {
-    /// Where, from the root of the repository's work tree.
+    /// The path of the file, from the root of the repository's work tree.
     pub path: PathBuf,
     pub change: StatusChange,
 }
 
-/// How a file differs from the committed one.
+/// The difference between a file and the committed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusChange {
     Tracked {
         staged: ChangeKind,
         unstaged: ChangeKind,
     },
-    /// Two branches changed it, and the conflict is not settled.
+    /// Two branches changed the file, and the conflict is not settled.
     Unmerged,
     Untracked,
 }
@@ -49,7 +49,7 @@ pub enum ChangeKind {
 #[error("record {record} of what git printed cannot be read: {why}")]
 pub struct Malformed {
     pub record: usize,
-    /// Why the record cannot be read.
+    /// The reason why the record cannot be read.
     pub why: &'static str,
 }
 

@@ -19,16 +19,16 @@ use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull};
 use crate::op_context::{OpContext, retired};
 use crate::recovery::compaction::missions_of;
 
-/// Ends an agent's session. It keeps its work, which is saved when there is some in progress.
+/// Ends an agent's session. The agent keeps its work; work in progress is saved in a checkpoint.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EndSession {
-    /// The agent; the acting one when not given.
+    /// The agent by name or id; the acting agent when none is named.
     pub agent: Option<String>,
 }
 
-/// A session has ended.
+/// The outcome of ending a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionEnded {
@@ -36,39 +36,39 @@ pub struct SessionEnded {
     pub agent: Name,
     /// The epoch of the session.
     pub epoch: u64,
-    /// When the session ended.
+    /// The time at which the session ended.
     pub at: Time,
-    /// Whether work was in progress.
+    /// True when work was in progress.
     pub in_progress: bool,
-    /// The checkpoint of the mission it was at; none when nothing was in progress, or it is switched off.
+    /// The checkpoint of the agent's mission; none when nothing was in progress, or it is switched off.
     pub checkpoint_id: Option<CheckpointId>,
-    /// One for each mission in which it had work.
+    /// The checkpoints that were taken: one for each mission in which the agent had work.
     pub checkpoints: Vec<CheckpointId>,
     /// The next steps of the agent.
     pub next_steps: Vec<String>,
-    /// Why a checkpoint could not be taken.
+    /// The reason why a checkpoint could not be taken.
     pub problem: Option<String>,
 }
 
-/// Says that everything is synced: an agent whose context was full is back to normal, and nothing resumes
+/// Confirms that an agent is fully in sync: its mode is normal again after its context was full, and nothing resumes
 /// from its checkpoints any more. Completing its task does the same.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FullSync {
-    /// The agent; the acting one when not given.
+    /// The agent by name or id; the acting agent when none is named.
     pub agent: Option<String>,
 }
 
-/// What a full sync did.
+/// The outcome of a full sync.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextSynced {
     /// The agent that is in sync again.
     pub agent: Name,
-    /// The mode it was in.
+    /// The agent's mode before the sync.
     pub from: ContextMode,
-    /// The checkpoints that nothing resumes from any more.
+    /// The checkpoints from which nothing resumes any more.
     pub consumed: Vec<CheckpointId>,
 }
 
@@ -286,13 +286,13 @@ pub(super) fn missions_to_save(
     Ok(missions)
 }
 
-/// What an agent's context is saved as.
+/// The request to save an agent's context in checkpoints of its missions.
 pub(super) struct Save<'a> {
     pub(super) agent: &'a Agent,
     pub(super) missions: &'a [Mission],
     pub(super) reason: Reason,
     pub(super) tokens: Option<ContextUsage>,
-    /// Whether a checkpoint that cannot be taken is noted.
+    /// True when a checkpoint that cannot be taken is noted.
     pub(super) tell_failure: bool,
 }
 
@@ -381,7 +381,7 @@ pub(crate) fn agent_context(
     })
 }
 
-/// What an agent last said of itself; how full its context was only while it has the same one.
+/// Returns an agent's last report on itself; the usage of its context only while it has the same one.
 pub(super) fn said(agent: &Agent, pulse: &Pulse) -> Value {
     let mut said = pulse.data.clone();
     if said["context"].as_u64().unwrap_or(0) != agent.context
@@ -394,7 +394,7 @@ pub(super) fn said(agent: &Agent, pulse: &Pulse) -> Value {
     said
 }
 
-/// How full an agent's context was when it last said so, in its present session.
+/// Returns the usage of an agent's context as it last reported it, in its present session.
 pub(crate) fn last_figures(
     ctx: &mut OpContext<'_, '_>,
     agent: &Agent,

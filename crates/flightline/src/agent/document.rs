@@ -14,9 +14,9 @@ use crate::error::Result;
 use crate::op_context::OpContext;
 use crate::sortie::subtask_progress;
 
-/// When an agent last checkpointed: with whatever it did itself, from a heartbeat to the completion of a
-/// sortie. Nothing that others do for it or Flightline by itself moves this: it would mask its death.
-/// None when it never did, or began from scratch and has not yet.
+/// Returns the time of an agent's last checkpoint: of its own last act, from a heartbeat to the completion of a
+/// sortie. Acts of others for it and of Flightline by itself do not move this: they would mask its death. None when
+/// the agent never acted, or began from scratch and has not acted since.
 pub(crate) fn last_checkpoint(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<Time>> {
     if agent.session_started_at.is_none() && agent.last_checkpoint.is_none() {
         return Ok(None);
@@ -78,7 +78,7 @@ pub(crate) fn checkpoint_of(
     Ok(Some(DialectDocument::new(Dialect::Epic, fields)))
 }
 
-/// What a session is called whose client gave it no id: by its agent and incarnation.
+/// Names a session to which the client gave no id: by its agent and incarnation.
 fn session_of(agent: &Agent, epoch: u64) -> String {
     let id = agent.id.to_string();
     let id = id.trim_start_matches(AgentId::PREFIX);
@@ -117,7 +117,7 @@ pub(crate) fn current_state(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Resul
     Ok(lines)
 }
 
-/// In its own words, else in the seed's.
+/// Returns the agent's type in its own words, else in the seed's.
 fn agent_type(agent: &Agent) -> &str {
     match (&agent.kind, agent.role) {
         (Some(kind), _) => kind.as_str(),

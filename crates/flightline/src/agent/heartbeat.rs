@@ -23,21 +23,21 @@ use crate::mission::short;
 use crate::op_context::{OpContext, retired};
 use crate::remote::Offline;
 
-/// A sign of life. One that says that the context has become too full leads to a checkpoint, once per
-/// context and threshold.
+/// Records a sign of life of the acting agent. If it reports that its context has become too full, a checkpoint is
+/// taken, once per context and threshold.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
-    /// What it is doing.
+    /// The current step of the agent.
     pub step: Option<Title>,
-    /// How full its context is.
+    /// Usage of the agent's context, in percent.
     pub context_percent: Option<u8>,
-    /// Tokens used, and how many there are.
+    /// Tokens used, and the size of the context in tokens.
     pub tokens: Option<(u64, u64)>,
 }
 
-/// A heartbeat was noted.
+/// The outcome of a heartbeat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeartbeatRecorded {
@@ -45,33 +45,33 @@ pub struct HeartbeatRecorded {
     pub agent: Name,
     /// The epoch of the agent's session.
     pub epoch: u64,
-    /// When the sign of life was noted.
+    /// The time at which the sign of life was recorded.
     pub at: Time,
-    /// How full its context is, in percent, when it said so.
+    /// Usage of the agent's context in percent, when it was reported.
     #[serde(default)]
     pub context_percent: Option<u8>,
-    /// The thresholds that this crossed, the lower one first: `token_warning`, `token_critical`.
+    /// The thresholds that the context has just crossed, the lower one first: `token_warning`, `token_critical`.
     #[serde(default)]
     pub crossed: Vec<Reason>,
-    /// How much it is given to read from now on.
+    /// The agent's mode from now on: how much its briefings hold.
     #[serde(default)]
     pub mode: ContextMode,
-    /// Whether it must stop after this operation: its context is about to be lost.
+    /// True when the agent must stop after this operation: its context is about to be lost.
     #[serde(default)]
     pub stop: bool,
-    /// The sortie it was at when it had to stop.
+    /// The sortie that the agent worked on when it had to stop.
     #[serde(default)]
     pub sortie_id: Option<SortieId>,
     /// The remaining steps of that sortie.
     #[serde(default)]
     pub remaining: Vec<String>,
-    /// How to resume, for the person: in seed E's words under its preset, else in ours.
+    /// Instructions to the person for resuming: in seed E's words under its preset, else in ours.
     #[serde(default)]
     pub instructions: Option<String>,
     /// The checkpoint that was taken.
     #[serde(default)]
     pub checkpoint_id: Option<CheckpointId>,
-    /// Why none could be taken; it is tried again with the next heartbeat.
+    /// The reason why no checkpoint could be taken; it is tried again with the next heartbeat.
     #[serde(default)]
     pub problem: Option<String>,
 }
@@ -187,7 +187,8 @@ fn gauge(
     Ok(ContextGauge::present(agent, known))
 }
 
-/// What a context so full gives reason for: the highest threshold it crosses, or a checkpoint that is still owed.
+/// Returns the reason for a checkpoint at this usage: the highest threshold that it crosses, or a checkpoint that is
+/// still owed.
 fn leads_to(
     gauge: &ContextGauge,
     figures: ContextUsage,

@@ -1,4 +1,4 @@
-//! What agents hold: asked for each of a few, and for all of many at once.
+//! Collects agents' holdings: one by one for a few agents, in common queries for many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::context::receipt::{BriefingView, standing, standing_among};
 use crate::error::Result;
 use crate::op_context::OpContext;
 
-/// So many agents are asked for one by one.
+/// Number of agents up to which each is queried by itself.
 const FEW: usize = 16;
 
 #[derive(Default)]
@@ -38,7 +38,8 @@ impl Held {
     }
 }
 
-/// What each of these agents holds, in their order. A few queries, however many agents there are.
+/// Returns the holdings of each of these agents, in their order. It takes a few queries, however many agents there
+/// are.
 pub(super) fn held_by_each(ctx: &mut OpContext<'_, '_>, agents: &[Agent]) -> Result<Vec<Held>> {
     if agents.len() <= FEW {
         return agents.iter().map(|agent| Held::by(ctx, agent)).collect();

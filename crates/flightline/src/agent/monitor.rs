@@ -24,7 +24,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::{notice, notice_for};
 use crate::op_context::OpContext;
 
-/// Looks at every agent that should checkpoint, and speaks of those that do not.
+/// Checks every agent that should checkpoint, and warns about those that are silent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -34,57 +34,58 @@ pub struct MonitorAgents {
     pub sightings: Vec<Sighting>,
 }
 
-/// How the agents are.
+/// The liveness of the monitored agents.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Monitored {
-    /// Each, in the order of their names.
+    /// The monitored agents, in the order of their names.
     pub agents: Vec<MonitoredAgent>,
-    /// After more minutes than this an agent is warned.
+    /// Minutes of silence after which an agent is warned.
     pub warning_minutes: u64,
-    /// After more minutes than this it has likely crashed.
+    /// Minutes of silence after which an agent has likely crashed.
     pub failure_minutes: u64,
-    /// Whether an agent is silent that should not be.
+    /// True when an agent is silent that should not be.
     pub attention: bool,
-    /// In whose words the lines are.
+    /// The preset in whose words the lines are.
     #[serde(default)]
     pub preset: Preset,
 }
 
-/// How an agent is.
+/// The liveness of a monitored agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MonitoredAgent {
     /// The name of the agent.
     pub agent: Name,
-    /// How alive it is: as every other command says.
+    /// The liveness of the agent, as every other command shows it.
     #[serde(default = "unknown_life")]
     pub life: Life,
-    /// Why we think so.
+    /// The evidence for this verdict.
     #[serde(default)]
     pub evidence: String,
-    /// What its silence means, in seed C's words. One whose process is gone has crashed, however lately it spoke.
+    /// The meaning of the agent's silence, in seed C's words. An agent whose process is gone has crashed, however
+    /// recent its last act is.
     pub standing: MonitorLevel,
-    /// Whole minutes since its last checkpoint.
+    /// Whole minutes since the agent's last checkpoint.
     pub minutes: i64,
-    /// Its last checkpoint: its own last act.
+    /// Time of the agent's last checkpoint: of its own last act.
     pub last_checkpoint: Time,
-    /// Whether it reported its work complete: then its silence is fine.
+    /// True when the agent reported its work complete: then its silence is fine.
     pub complete: bool,
-    /// The notice about its silence that was sent just now.
+    /// The notice about the agent's silence that was sent just now.
     pub told: Option<SilenceNotice>,
-    /// The line of the report.
+    /// The agent's line of the report.
     pub line: String,
 }
 
-/// The last message about a silence.
+/// The notice that was sent about a silence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SilenceNotice {
     /// The agent was warned.
     Warned,
-    /// Who coordinates was told, by this name, in these words.
+    /// The coordinator was told.
     Escalated {
         /// The recipient of the notice.
         to: Name,
@@ -186,7 +187,7 @@ fn look(
 struct Look<'a> {
     agent: &'a Agent,
     checkpoint: &'a DialectDocument,
-    /// Its own last act.
+    /// Time of the agent's own last act.
     since: Time,
     standing: MonitorLevel,
     liveness: &'a Liveness,
@@ -196,7 +197,8 @@ fn said(liveness: &Liveness) -> String {
     format!("{} ({})", liveness.life.as_str(), liveness.evidence)
 }
 
-/// Whatever else it calls itself, who coordinates is the primary.
+/// Returns true when an agent is monitored. The coordinator is the primary, unless its kind says that it is
+/// secondary.
 fn is_looked_at(agent: &Agent) -> bool {
     let is_primary = match agent.kind.as_ref().map(Name::as_str) {
         Some(PRIMARY) => true,

@@ -1,4 +1,4 @@
-//! An agent begins from scratch: seed C's third way to recover, and the last.
+//! Restarts an agent from scratch: seed C's third way to recover, and the last.
 
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Step};
 use flightline_core::checkpoint::Reason;
@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// Takes everything an agent did of its work back: its sorties wait again as they were given, its locks are
-/// free, and it has said nothing of itself but which feature it owns.
+/// Restarts an agent from scratch: its sorties wait again as they were given, its locks are released, and of what it
+/// reported about itself only the feature that it owns stays.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -36,21 +36,21 @@ pub struct RestartAgent {
     pub sightings: Vec<Sighting>,
 }
 
-/// An agent begins from scratch.
+/// The outcome of a restart.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restarted {
     /// The agent: it begins when it registers again.
     pub agent: Agent,
-    /// Why its session is thought to be over.
+    /// The evidence that the agent's session is over.
     pub evidence: String,
-    /// Where its last checkpoint belongs, from the repository's root; none where such files are not kept.
+    /// The file for the agent's last checkpoint, from the repository's root; none where such files are not kept.
     pub archive_file: Option<String>,
     /// The ids of the sorties that wait again.
     pub sorties: Vec<String>,
-    /// What it had locked.
+    /// Paths that the agent had locked.
     pub locks: Vec<String>,
-    /// Checkpoints of what was there before.
+    /// Checkpoints of the state before the restart.
     pub checkpoints: Vec<CheckpointId>,
 }
 

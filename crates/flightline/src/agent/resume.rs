@@ -1,4 +1,4 @@
-//! An agent continues in a new session: seed C's first way to recover.
+//! Resumes an agent in a new session: seed C's first way to recover.
 
 use flightline_core::agent::{Agent, AgentStatus, Process};
 use flightline_core::dialect::{Dialect, Json, epic};
@@ -17,7 +17,7 @@ use crate::op_context::{OpContext, speak_for};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::follow::follow;
 
-/// Brings an agent back in a new session, with its work, its locks and its mail.
+/// Begins a new session of an agent, with its work, its locks and its mail.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -27,27 +27,27 @@ pub struct ResumeAgent {
     /// The client's id of the new session; one is made when none is given. The session that is there
     /// already begins nothing anew.
     pub session: Option<Title>,
-    /// The process it runs in.
+    /// The process in which the agent runs.
     pub process: Option<Process>,
 }
 
-/// An agent is back.
+/// The outcome of resuming an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResumedAgent {
     /// The agent in its new session.
     pub agent: Agent,
-    /// The sentence about it: in seed C's words under its preset, else in ours.
+    /// The sentence about the resume: in seed C's words under its preset, else in ours.
     pub message: String,
-    /// Its last checkpoint, as the seed writes it.
+    /// The agent's last checkpoint, as the seed writes it.
     pub checkpoint: Value,
-    /// The work it goes on with.
+    /// The sorties with which the agent continues.
     pub sorties: Vec<SortieId>,
-    /// Its locks, with their new fences.
+    /// The agent's locks, with their new fences.
     pub locks: Vec<LockView>,
-    /// What became of locks that it lost meanwhile.
+    /// Blockers from locks that the agent lost meanwhile.
     pub blockers: Vec<String>,
-    /// Messages it has not acknowledged.
+    /// Number of messages that the agent has not acknowledged.
     pub unread: u64,
 }
 
@@ -123,7 +123,7 @@ impl Operation for ResumeAgent {
 }
 
 impl ResumedAgent {
-    /// Nothing began anew: what the agent holds is what it held.
+    /// Adds the sorties and locks that the agent holds, where no new session began.
     fn with_what_it_held(mut self, ctx: &mut OpContext<'_, '_>) -> Result<Self> {
         for id in super::held_sorties(ctx, self.agent.id)? {
             self.sorties.push(ctx.sortie(&id)?.id);

@@ -1,4 +1,4 @@
-//! Looking for the processes that agents run in, and which caller is believed about them.
+//! Looks for the processes that agents run in, and decides which caller is believed about them.
 
 use flightline_core::AgentId;
 use flightline_core::agent::{Agent, Process};
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// What a caller saw of an agent's process. Only `sight` reads one, because not everybody is believed.
+/// The caller's observation of an agent's process. Only `sight` reads one, because not every caller is believed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sighting {
@@ -17,7 +17,7 @@ pub struct Sighting {
     agent: AgentId,
     /// The process that was looked for.
     process: Process,
-    /// Whether it is running.
+    /// True when the process is running.
     alive: bool,
 }
 
@@ -65,13 +65,13 @@ pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
     Ok(sightings.collect())
 }
 
-/// Asks which processes agents run in.
+/// Lists the processes in which agents run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListProcesses {}
 
-/// The process an agent runs in.
+/// The process in which an agent runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KnownProcess {
@@ -81,7 +81,7 @@ pub struct KnownProcess {
     pub process: Process,
 }
 
-/// How an agent's stored text says that its process is not known.
+/// The part of an agent's stored text that says that its process is not known.
 const NO_PROCESS: &str = "\"process\":null";
 
 impl Operation for ListProcesses {

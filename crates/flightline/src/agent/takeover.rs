@@ -1,4 +1,4 @@
-//! Another agent takes over from one that crashed: seed C's second way to recover.
+//! Lets another agent take over from one that crashed: seed C's second way to recover.
 
 use flightline_core::agent::{Agent, AgentStatus, Role, Step};
 use flightline_core::dialect::epic::{
@@ -25,7 +25,7 @@ use crate::recovery::dispatch::announce_dispatch;
 use crate::recovery::follow::{follow, given_in};
 use crate::recovery::locked_verdict;
 
-/// Gives the work, the locks and the mail of an agent that crashed to another, and retires it.
+/// Gives the work, the locks and the mail of a crashed agent to another agent, and retires the crashed one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -45,7 +45,7 @@ pub struct TakeOver {
     pub sightings: Vec<Sighting>,
 }
 
-/// Shows what an agent that takes over from another is given, or was.
+/// Shows the handoff to the agent that takes over, before or after the takeover.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -54,17 +54,17 @@ pub struct ShowHandoff {
     pub agent: String,
 }
 
-/// Another agent has taken over.
+/// The outcome of a takeover.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TakenOver {
-    /// Who took over.
+    /// The agent that took over.
     pub agent: Agent,
-    /// Why the other is thought to be gone.
+    /// The evidence that the other agent is gone.
     pub evidence: String,
     /// The handoff to the successor.
     pub handoff: Handoff,
-    /// What became of locks that were lost meanwhile.
+    /// Blockers from locks that were lost meanwhile.
     pub blockers: Vec<String>,
 }
 
@@ -76,26 +76,26 @@ pub struct Handoff {
     pub from: Name,
     /// The successor; none when the work was not taken over yet.
     pub to: Option<Name>,
-    /// When the work was taken over.
+    /// The time at which the work was taken over.
     pub at: Option<Time>,
-    /// What to tell the new agent: in seed C's words under its preset, else in ours.
+    /// The text for the new agent: in seed C's words under its preset, else in ours.
     pub text: String,
-    /// The commands that go on from there; none in seed C's words.
+    /// The commands with which the new agent continues; none in seed C's words.
     #[serde(default)]
     pub hint: Option<String>,
-    /// Where the old agent's checkpoint is, from the repository's root; none where such files are not kept.
+    /// The file of the old agent's checkpoint, from the repository's root; none where such files are not kept.
     pub checkpoint_file: Option<String>,
     /// The old agent's checkpoint, as the seed writes it.
     pub checkpoint: Value,
-    /// The ids of its sorties.
+    /// The ids of the old agent's sorties.
     pub sorties: Vec<String>,
-    /// What it had locked.
+    /// Paths that the old agent had locked.
     pub locks: Vec<String>,
-    /// How many messages it had not acknowledged.
+    /// Number of messages that the old agent had not acknowledged.
     pub messages: u64,
 }
 
-/// Why a sortie was reassigned by a takeover, in its event.
+/// The reason in the event of a sortie that a takeover reassigned.
 pub(crate) const REASSIGNED_BY_TAKEOVER: &str = "taken over";
 
 impl Operation for TakeOver {
@@ -223,7 +223,7 @@ fn inherit(ctx: &mut OpContext<'_, '_>, old: &Agent, new: &mut Agent) -> Result<
     Ok(())
 }
 
-/// What the old agent coordinates, the new one coordinates from now on.
+/// Makes the new agent the coordinator of the missions that the old one coordinates.
 fn pass_on_missions(ctx: &mut OpContext<'_, '_>, old: &Agent, new: &Agent) -> Result<()> {
     let (missions, _) = readable::<Mission>(ctx.tx, Find::All)?;
     let theirs = missions
@@ -339,7 +339,7 @@ fn package(
     Ok(handoff)
 }
 
-/// How an agent that is retired was taken over, when it was.
+/// Returns the event of the takeover of a retired agent, when it was taken over.
 fn taken_over(
     ctx: &mut OpContext<'_, '_>,
     old: &Agent,

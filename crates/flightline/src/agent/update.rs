@@ -16,51 +16,51 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 use crate::remote::Offline;
 
-/// What an agent says of itself. What is left out stays as it is.
+/// Updates an agent's report on itself. Fields that are left out stay as they are.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgent {
-    /// Which; the acting one when none is named.
+    /// The agent by name or id; the acting agent when none is named.
     pub agent: Option<String>,
     /// The new status of the agent.
     pub status: Option<AgentStatus>,
-    /// The feature it owns.
+    /// The feature that the agent owns.
     pub feature: Option<Title>,
-    /// The stage it is in.
+    /// The stage that the agent is in.
     pub stage: Option<Title>,
-    /// The phase it is in.
+    /// The phase that the agent is in.
     pub phase: Option<Title>,
     /// The current step; the previous one becomes a completed step.
     pub step: Option<Title>,
-    /// Steps it has completed.
+    /// Further steps that the agent has completed.
     #[serde(default)]
     pub completed_steps: Vec<Title>,
-    /// Its next steps; replaces the earlier list.
+    /// The agent's next steps; they replace the earlier list.
     #[serde(default)]
     pub next_steps: Vec<Title>,
-    /// Its blockers; replaces the earlier list.
+    /// The agent's blockers; they replace the earlier list.
     #[serde(default)]
     pub blockers: Vec<Title>,
     /// Remove all blockers.
     #[serde(default)]
     pub clear_blockers: bool,
-    /// Files it changed; added to the list.
+    /// Files that the agent changed; they are added to the list.
     #[serde(default)]
     pub files: Vec<RepoPath>,
-    /// It committed: empties the list of changed files.
+    /// Empty the list of changed files, because the agent committed.
     #[serde(default)]
     pub clear_files: bool,
-    /// How to take its work up again.
+    /// Instructions for resuming the agent's work.
     pub recovery_instructions: Option<NoteText>,
-    /// Whether its work can be resumed.
+    /// True when the agent's work can be resumed.
     pub can_resume: Option<bool>,
-    /// When it next means to report.
+    /// Time until the agent's next planned report, in milliseconds.
     pub next_checkpoint_ms: Option<u64>,
-    /// It updated the overview of the whole effort.
+    /// True when the agent updated the overview of the whole effort.
     #[serde(default)]
     pub updated_overview: bool,
-    /// A point where it waits for others, or goes on after them.
+    /// A point at which the agent waits for others, or continues after them.
     #[serde(default)]
     pub sync_point: Option<Title>,
 }
@@ -159,7 +159,7 @@ impl Operation for UpdateAgent {
 }
 
 impl UpdateAgent {
-    /// Whether it says which files were changed, and nothing of where the agent stands.
+    /// Returns true when the report names changed files, and nothing of the agent's progress.
     fn tells_only_files(&self) -> bool {
         !self.files.is_empty() && self.status.is_none() && self.step.is_none()
     }

@@ -15,10 +15,10 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 use crate::recovery::verdict;
 
-/// How many things of a kind are named one by one.
+/// Number of things of one kind that are named one by one.
 const NAMED: usize = 10;
 
-/// What an agent said of its work, and what it holds or held.
+/// Writes the handoff: the agent's report on its work, and the sorties and locks it holds or held.
 pub(super) fn handed_over(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Json,
@@ -84,7 +84,7 @@ pub(super) fn gone_on(ctx: &mut OpContext<'_, '_>, agent: &Agent, last: &Json) -
     Ok(format!("{} continues.\n{}", agent.name, lines.0))
 }
 
-/// How a person goes on with an agent whose context is full.
+/// Writes the instructions to a person for an agent whose context is full.
 pub(super) fn begin_anew(agent: &Agent, task: Option<&str>) -> String {
     let name = &agent.name;
     let at = task.map_or_else(String::new, |task| format!(" with {task}"));

@@ -1,4 +1,4 @@
-//! Which checkpoints get their copy in a file now, and what became of it. A few at a time, recorded together:
+//! Plans and records checkpoints' copies in files. A command writes a few at a time, and records them together:
 //! however fast checkpoints are taken, their files are never in the way of the work.
 
 use std::collections::BTreeMap;
@@ -22,31 +22,31 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// How long a command waits for a file.
+/// Time that a command waits for a file.
 const BUDGET: Duration = Duration::from_secs(2);
-/// Checkpoints of one mission that share a file are not further apart than this.
+/// Largest distance in time between checkpoints of one mission that share a file.
 const SHARED_WITHIN_MS: u64 = 10_000;
-/// A checkpoint that has waited since it was taken, and not since it was brought back.
+/// A checkpoint whose wait began less than this after it was taken has waited since then, and was not brought back.
 const FRESH_MS: u64 = 1_000;
-/// More of one mission that wait at once share a file.
+/// Number of new checkpoints of one mission that may wait at once; when more wait, they share a file.
 const MANY: usize = 8;
-/// So many files are written by one command.
+/// Maximum number of files that one command writes.
 const AT_ONCE: usize = 20;
-/// Files with so many bytes of values in all are written by one command; one in any case.
+/// Maximum number of bytes of values in the files that one command writes; it writes one file in any case.
 const BYTES_AT_ONCE: usize = 1024 * 1024;
-/// So many checkpoints that wait are looked at by one command.
+/// Maximum number of waiting checkpoints that one command looks at.
 const LOOKED_AT: u64 = 500;
-/// So many are recorded in one transaction, for which others wait.
+/// Maximum number of copies recorded in one transaction, for which other writers wait.
 const RECORDED: usize = 50;
-/// So many of a mission's newest checkpoints are looked at for the files there are.
+/// Number of a mission's newest checkpoints whose files are considered.
 const NEWEST: u64 = 100;
 
-/// Asks which checkpoints get their copy in a file now.
+/// Lists the checkpoints that get their copy in a file now.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnsettledBackups {}
 
-/// Which checkpoints get their copy in a file now.
+/// The checkpoints that get their copy in a file now.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DueBackups {
@@ -56,17 +56,17 @@ pub struct DueBackups {
     pub shared: Vec<CheckpointId>,
 }
 
-/// A file to write.
+/// A checkpoint's file to write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DueBackup {
-    /// All that goes into it.
+    /// The content of the file.
     pub document: CheckpointDocument,
-    /// The revision of its record.
+    /// The revision of the checkpoint's record.
     pub born: u64,
-    /// That of the newest one of its mission that has a file, if it is newer than this one.
+    /// The revision of the newest checkpoint of the mission that has a file, if it is newer than this one.
     pub after: Option<u64>,
-    /// Other checkpoints that this file also covers.
+    /// Other checkpoints that this file covers too.
     pub also_for: Vec<CheckpointId>,
 }
 
@@ -107,12 +107,12 @@ struct Plan {
     due: DueBackups,
     /// The files that missions have, as far as they were looked at.
     written: BTreeMap<MissionId, Vec<WrittenBackup>>,
-    /// How large the values are that the files will hold.
+    /// Number of bytes of the values that the files will hold.
     bytes: usize,
 }
 
 impl Plan {
-    /// Whether the command that writes these files has enough to do.
+    /// Returns true when the command that writes these files has enough to do.
     fn is_enough(&self) -> bool {
         self.due.files.len() >= AT_ONCE || self.bytes >= BYTES_AT_ONCE
     }
@@ -141,7 +141,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Of many that wait at once, the newest has a file, for all that were taken shortly before it.
+    /// Plans one file for many checkpoints that wait at once: the newest has it, for all that were taken shortly
+    /// before it.
     fn add_many(
         &mut self,
         ctx: &mut OpContext<'_, '_>,
@@ -225,21 +226,21 @@ fn sound(ctx: &mut OpContext<'_, '_>, id: CheckpointId) -> Option<Checkpoint> {
     ctx.tx.get::<Checkpoint>(&id.to_string()).ok().flatten()
 }
 
-/// Says what became of backups.
+/// Records the outcome of writing checkpoints' copies to files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordBackups {
-    /// Of each checkpoint.
+    /// The outcome for each checkpoint.
     pub backups: Vec<SettledBackup>,
 }
 
-/// What became of a checkpoint's copy in a file.
+/// The outcome of writing a checkpoint's copy to a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SettledBackup {
-    /// Of which checkpoint.
+    /// The id of the checkpoint.
     pub checkpoint: CheckpointId,
-    /// What became of it.
+    /// The new state of the copy.
     pub backup: Backup,
 }
 

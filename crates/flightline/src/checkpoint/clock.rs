@@ -1,4 +1,4 @@
-//! How far the clock is believed where what goes is gone: see `core::retention::ClockEvidence`.
+//! Limits how far the clock is believed where data is deleted for good: see `core::retention::ClockEvidence`.
 
 use flightline_core::retention::ClockEvidence;
 use flightline_core::setting::LastPrune;
@@ -12,15 +12,16 @@ use crate::error::{Error, Result};
 
 const DAY: Millis = 86_400_000;
 
-/// A clock that is so far ahead of what confirms it that it may be wrong, and what would go by it alone.
+/// A clock that is so far ahead of confirmed time that it may be wrong, and the checkpoints that would go by it
+/// alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockAhead {
-    /// What the clock says.
+    /// The time that the clock shows.
     pub now: Time,
-    /// The last time that work, or this machine's own running, confirms.
+    /// The latest time that recorded work or this machine's own running confirms.
     pub confirmed: Time,
-    /// By how many days the clock is ahead of that.
+    /// Number of days by which the clock is ahead of the confirmed time.
     pub days: u64,
     /// The checkpoints that are old enough to go only if the clock is right.
     pub checkpoints: Vec<CheckpointId>,

@@ -64,7 +64,7 @@ pub fn daily(fleet: &mut Fleet, caller: &Caller) -> Result<Vec<PrunedCheckpoint>
     Ok(done.details)
 }
 
-/// Whether [`daily`] would do anything.
+/// Returns true when [`daily`] would do anything.
 pub(crate) fn is_daily_due(tx: &mut Tx<'_>) -> Result<bool> {
     let (now, last) = last_prune(tx)?;
     let ahead = last.at.since(now) > ClockEvidence::NOTICED;

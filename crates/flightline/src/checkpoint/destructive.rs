@@ -19,13 +19,13 @@ use crate::op_context::OpContext;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BeforeDestructive {
-    /// Of which mission; the current one when none is named.
+    /// The mission of which the checkpoint is taken; the current one when none is named.
     pub mission: Option<String>,
     /// The operation that is about to run, such as `git_push`.
     pub operation: Name,
-    /// What it will be done to.
+    /// The target of the operation, in the caller's words.
     pub target: Option<Title>,
-    /// What to remember about the checkpoint.
+    /// A note to keep with the checkpoint.
     pub note: Option<NoteText>,
 }
 
@@ -35,11 +35,11 @@ pub struct BeforeDestructive {
 pub struct Prepared {
     /// The operation that is about to run.
     pub operation: Name,
-    /// What it will be done to.
+    /// The target of the operation, as it was given.
     pub target: Option<Title>,
-    /// Whether there is a checkpoint to come back to.
+    /// True when a checkpoint was taken to come back to.
     pub taken: bool,
-    /// Why there is none.
+    /// The reason why no checkpoint was taken.
     pub why: Option<String>,
     /// The checkpoint that was taken, if one was.
     pub checkpoint: Option<CheckpointDocument>,

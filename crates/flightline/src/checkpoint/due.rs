@@ -14,11 +14,11 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// Asks which missions are due for a checkpoint. Changes nothing.
+/// Lists the missions that are due for a checkpoint. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DueCheckpoints {
-    /// Because of a heartbeat of the acting agent, not because time has passed.
+    /// True for a check on a heartbeat of the acting agent; else the check is about the time that has passed.
     pub heartbeat: bool,
 }
 
@@ -71,8 +71,8 @@ fn missions_of(
     Ok(missions)
 }
 
-/// Whether a mission has changed since its last checkpoint, and that is long enough ago. An idle fleet
-/// makes none.
+/// Returns true when a mission has changed since its last checkpoint, and that one is old enough. An idle fleet makes
+/// no checkpoints.
 fn is_due(ctx: &mut OpContext<'_, '_>, mission: &Mission, every: u64) -> Result<bool> {
     let Some(changed) = last_change(ctx, mission)? else {
         return Ok(false);

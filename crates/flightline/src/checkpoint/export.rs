@@ -22,7 +22,7 @@ pub struct Exported {
     pub file: String,
     /// The size of the file in bytes.
     pub bytes: u64,
-    /// The SHA-256 of its bytes.
+    /// The SHA-256 of the file's bytes.
     pub sha256: String,
 }
 

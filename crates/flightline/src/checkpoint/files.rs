@@ -28,26 +28,26 @@ static WRITING: Mutex<()> = Mutex::new(());
 
 /// The text before a file's own checksum.
 const SEAL: &str = "\"file_sha256\": \"";
-/// What stands for the checksum while it is computed.
+/// The placeholder for the checksum while it is computed.
 const UNSEALED: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// What a backup file holds beside the checkpoint: enough to build the store anew.
+/// The part of a backup file that is enough to build the store anew.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BackedUpState {
     /// The id of the project.
     pub project: String,
-    /// The unbroken journal it comes from.
+    /// The id of the unbroken journal from which the checkpoint comes.
     pub history: String,
-    /// What that journal goes on from, nearest first: what is in none of these was left by a restore. Nothing where it is
-    /// not known.
+    /// The journals that this one continues, nearest first; a restore left every journal that is in none of these.
+    /// None where they are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<Vec<FollowedHistory>>,
     /// The checkpoint's own record.
     pub checkpoint: Checkpoint,
     /// Every value of the cut.
     pub values: Vec<StateValue>,
-    /// What the work tree looked like: no value of the cut, and with a hash of its own.
+    /// The work tree as it was seen: it is no value of the cut, and has a hash of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<StateValue>,
 }
@@ -60,11 +60,11 @@ pub struct StateValue {
     pub kind: Kind,
     /// The id of the subject.
     pub id: String,
-    /// The revision that gave it.
+    /// The revision that set the value.
     pub rev: u64,
-    /// The SHA-256 of its text.
+    /// The SHA-256 of the value's text.
     pub sha: String,
-    /// Its exact text.
+    /// The exact text of the value.
     pub text: String,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn rewrite(
     }
 }
 
-/// A checkpoint with every value it names.
+/// Shows a checkpoint with every value it names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WholeCheckpoint {
@@ -121,8 +121,8 @@ impl Operation for WholeCheckpoint {
     }
 }
 
-/// Whether a checkpoint is the newest of its mission that has a file; `other` is the revision of the record of the newest
-/// other one, where there is a newer one.
+/// Returns true when a checkpoint is the newest of its mission that has a file. `other` is the revision of the record
+/// of the newest other one, where there is a newer one.
 pub(super) fn is_newest(document: &CheckpointDocument, other: Option<u64>) -> bool {
     // The record of a checkpoint comes right after the revision it names.
     document.status != CheckpointStatus::Archived
@@ -135,7 +135,7 @@ pub(crate) const HOME: &str = "checkpoints";
 /// The link to a mission's newest file.
 pub(crate) const LATEST: &str = "latest.json";
 
-/// What this state folder is called among those of the nodes that share a store; nothing where the store is in it.
+/// Returns the name of this state folder among those of the nodes that share a store; none where the store is in it.
 pub(crate) fn node_of(fleet: &mut Fleet, folder: &Path) -> Result<Option<String>> {
     match fleet.store()?.engine() {
         "sqlite" => Ok(None),
@@ -143,7 +143,7 @@ pub(crate) fn node_of(fleet: &mut Fleet, folder: &Path) -> Result<Option<String>
     }
 }
 
-/// By machine and path: one that is copied to another machine is another.
+/// Hashes the machine's name and the path: a folder that is copied to another machine gets another name.
 fn node_name(folder: &Path) -> String {
     let host = flightline_workspace::host_name();
     let place = folder
@@ -152,7 +152,7 @@ fn node_name(folder: &Path) -> String {
     sha256_hex(&format!("{host} {place:?}"))[..16].to_owned()
 }
 
-/// Whether a file that was written is another node's affair.
+/// Returns true when another node wrote a file, and answers for it.
 pub(crate) fn is_elsewhere(folder: &Path, node: Option<&str>) -> bool {
     node.is_some_and(|node| node != node_name(folder))
 }
@@ -224,7 +224,7 @@ pub fn all(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Everything in the folders of missions, by its name below the state folder.
+/// Lists everything in the folders of missions, by its name below the state folder.
 pub(crate) fn each(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let Some(state) = Dir::private_if_there(folder)? else {
         return Ok(Vec::new());
@@ -349,7 +349,7 @@ pub(super) fn sealed(document: &CheckpointDocument) -> io::Result<String> {
     Ok(serde_json::to_string_pretty(&document)?)
 }
 
-/// Whether the checksum at a file's end is that of all the rest of it.
+/// Returns true when the checksum at a file's end is that of all the rest of the file.
 fn is_sealed(text: &str) -> bool {
     let Some((body, end)) = text.rsplit_once(SEAL) else {
         return false;

@@ -1,6 +1,6 @@
-//! Bringing a checkpoint in from a file: one that retention took, or one of another journal.
+//! Imports a checkpoint from a file: one that retention took, or one of another journal.
 //!
-//! Its values belong to the journal it was taken in. Where this journal still has exactly those values, only
+//! A checkpoint's values belong to the journal it was taken in. Where this journal still has exactly those values, only
 //! its record comes back. Else they are kept beside the journal, and the checkpoint says so (`imported`).
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 use crate::op_context::{OpContext, check_new_name};
 
-/// Brings a checkpoint in, with everything it names.
+/// Imports a checkpoint, with every value it names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -44,29 +44,29 @@ pub struct ImportCheckpoint {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedCheckpoint {
-    /// The checkpoint as it is here now.
+    /// The checkpoint as it is stored here now.
     pub checkpoint: CheckpointSummary,
-    /// How it came in.
+    /// The way in which the checkpoint was imported.
     pub arrival: ImportArrival,
-    /// How many values it names.
+    /// Number of values that the checkpoint names.
     pub values: u64,
-    /// Agents that own work in it and were not known here: they came along, retired.
+    /// Agents that own work in the checkpoint and were not known here: they were added, retired.
     pub agents: Vec<String>,
 }
 
-/// How a checkpoint came in.
+/// The way in which a checkpoint was imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ImportArrival {
-    /// It was here already, and is sound: nothing was changed.
+    /// The checkpoint was here already, and is sound: nothing was changed.
     There,
-    /// This journal still has its values: its record is back, pinned.
+    /// The journal still has the values: the checkpoint's record is back, pinned.
     Returned,
-    /// It was taken in this journal, which has thinned its values: they are kept beside it. Pinned.
+    /// The checkpoint was taken in this journal, which has thinned its values: they are kept beside it. It is pinned.
     Copied,
-    /// It was taken in another journal: its values are kept beside this one. Archived, because its place
-    /// among the checkpoints of this journal cannot be told.
+    /// The checkpoint was taken in another journal: its values are kept beside this one. It is archived, because its
+    /// place among the checkpoints of this journal cannot be told.
     Foreign,
 }
 
@@ -122,7 +122,7 @@ impl Operation for ImportCheckpoint {
 
 /// A checkpoint that is to come in, checked as far as it can be by itself.
 struct Arriving<'a> {
-    /// As it was in the journal it was taken in.
+    /// The checkpoint as it was in the journal in which it was taken.
     original: Checkpoint,
     history: String,
     values: &'a [StateValue],
@@ -340,8 +340,8 @@ fn read<S: Subject>(value: &StateValue) -> std::result::Result<S, String> {
     }
 }
 
-/// Whether a value is what it says: of its kind and id, of this mission or of the whole project, and with
-/// nothing in it that any other operation would refuse.
+/// Checks a value: it is of its kind and id, of this mission or of the whole project, and holds nothing that any
+/// other operation would refuse.
 fn check_value(value: &StateValue, mission: MissionId) -> std::result::Result<(), String> {
     fn of<S: Subject>(value: &StateValue) -> std::result::Result<Option<MissionId>, String> {
         read::<S>(value).map(|subject| subject.keys().mission)
@@ -381,7 +381,7 @@ fn check_value(value: &StateValue, mission: MissionId) -> std::result::Result<()
     check_texts(&text).map_err(|why| format!("{} {} {why}", value.kind, value.id))
 }
 
-/// Whether every text in a document would be let in as it is.
+/// Checks that every text in a document would be let in as it is.
 fn check_texts(value: &Value) -> std::result::Result<(), String> {
     match value {
         Value::String(text) => {

@@ -1,4 +1,4 @@
-//! Looking at checkpoints, and marking them.
+//! Lists, shows, verifies and marks checkpoints.
 
 mod diff;
 
@@ -28,9 +28,9 @@ pub use self::diff::{DiffCheckpoints, Difference};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListCheckpoints {
-    /// Of which mission; the current one when none is named.
+    /// The mission whose checkpoints are listed; the current one when none is named.
     pub mission: Option<String>,
-    /// Archived ones too.
+    /// List archived checkpoints too.
     #[serde(default)]
     pub archived: bool,
     /// Maximum number of entries.
@@ -45,7 +45,7 @@ pub struct CheckpointList {
     pub mission_id: MissionId,
     /// The checkpoints, newest first.
     pub checkpoints: Vec<CheckpointSummary>,
-    /// How many there are in all.
+    /// Number of checkpoints in all, beyond the limit too.
     pub total: u64,
 }
 
@@ -57,23 +57,23 @@ pub struct CheckpointSummary {
     pub id: CheckpointId,
     /// The mission whose state it is.
     pub mission_id: MissionId,
-    /// When it was taken.
+    /// The time at which the checkpoint was taken.
     pub timestamp: Time,
-    /// Why, in one of four words.
+    /// The class of the reason: `progress`, `error`, `manual` or `compaction`.
     pub trigger: Trigger,
-    /// Why, exactly.
+    /// The exact reason for the checkpoint.
     pub reason: String,
-    /// More about why.
+    /// Further details of the reason.
     pub trigger_details: Option<String>,
-    /// How far the mission was.
+    /// Progress of the mission at that moment, in percent.
     pub progress_percent: u8,
-    /// How many sorties there were.
+    /// Number of sorties that the mission had.
     pub sortie_count: u64,
-    /// Where it stands.
+    /// The current status of the checkpoint.
     pub status: CheckpointStatus,
-    /// Whether it is pinned.
+    /// True when the checkpoint is pinned, and retention leaves it alone.
     pub pinned: bool,
-    /// A note that a person or an agent added to it.
+    /// A note that a person or an agent added to the checkpoint.
     pub note: Option<NoteText>,
 }
 
@@ -81,15 +81,15 @@ pub struct CheckpointSummary {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShowCheckpoint {
-    /// Which; `@latest` for the newest.
+    /// The id of the checkpoint; `@latest` for the newest.
     pub checkpoint: String,
 }
 
-/// Checks a checkpoint against its hashes; all of the mission's when none is named.
+/// Checks a checkpoint against its hashes; all checkpoints of the current mission when none is named.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyCheckpoints {
-    /// The checkpoint to verify; all of the mission when none is named.
+    /// The checkpoint to verify; all checkpoints of the current mission when none is named.
     pub checkpoint: Option<String>,
 }
 
@@ -117,7 +117,7 @@ impl Operation for VerifyCheckpoint {
     }
 }
 
-/// What a check of a checkpoint found.
+/// The outcome of the check of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
@@ -125,44 +125,44 @@ pub struct Verification {
     pub id: CheckpointId,
     /// The mission whose state it is.
     pub mission_id: MissionId,
-    /// Whether every hash matches.
+    /// True when every hash matches.
     pub sound: bool,
-    /// What does not.
+    /// The first problem that the check found; none when every hash matches.
     pub problem: Option<String>,
-    /// The SHA-256 its file should have, when it has one.
+    /// The SHA-256 that the checkpoint's file should have, when it has one.
     pub file_sha256: Option<String>,
-    /// The node that wrote it, where several share a store.
+    /// The node that wrote the file, where several share a store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_node: Option<String>,
 }
 
-/// Marks a checkpoint.
+/// Pins, unpins, annotates, archives or deletes a checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarkCheckpoint {
     /// The checkpoint to mark.
     pub checkpoint: String,
-    /// The mark to set or take away.
+    /// The mark to set or to take away.
     pub mark: CheckpointMark,
 }
 
-/// How a checkpoint is marked.
+/// The mark to set on a checkpoint, or to take away.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointMark {
-    /// Retention leaves it alone.
+    /// Pin the checkpoint: retention leaves it alone.
     Pin,
-    /// Retention may take it.
+    /// Unpin the checkpoint: retention may delete it.
     Unpin,
-    /// Something to remember about it.
+    /// Add a note to the checkpoint.
     Note {
         /// The text of the note.
         text: NoteText,
     },
-    /// Out of lists, counts and limits.
+    /// Archive the checkpoint: it leaves lists, counts and limits.
     Archive,
-    /// Gone. Its values stay in the journal while others need them.
+    /// Delete the checkpoint. Its values stay in the journal while others need them.
     Delete,
 }
 
@@ -339,7 +339,7 @@ impl Operation for MarkCheckpoint {
     }
 }
 
-/// What forbids deleting a checkpoint whose time is over.
+/// Returns the guard that forbids deleting a checkpoint whose time is over.
 fn guard_of(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Guard>> {
     match ctx
         .tx

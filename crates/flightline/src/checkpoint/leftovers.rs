@@ -59,7 +59,7 @@ pub fn clear(fleet: &mut Fleet, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// So many files of checkpoints that are gone may wait in a mission's folder.
+/// Maximum number of files of deleted checkpoints that wait in a mission's folder.
 const WAITING: usize = 20;
 
 /// Removes the files of checkpoints that are gone, when those of one of these missions have become many: the maximum
@@ -104,7 +104,7 @@ pub(super) fn sweep(home: &Dir, written: &str) {
     }
 }
 
-/// Whether a file has a name that only files being written have.
+/// Returns true when a file has a name that only files being written have.
 pub(crate) fn is_unfinished(name: &str) -> bool {
     let name = name.strip_prefix('.').unwrap_or_default();
     name.starts_with(CheckpointId::PREFIX) || name.starts_with("latest.")

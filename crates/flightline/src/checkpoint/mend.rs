@@ -40,26 +40,26 @@ pub(crate) fn heal(ctx: &mut OpContext<'_, '_>) -> Result<Vec<String>> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointsToRead {
-    /// The newest sound one of a mission; the current one when none is named.
+    /// The newest sound checkpoint of a mission; the current mission when none is named.
     Newest {
         /// The mission; the current one when none is named.
         mission: Option<String>,
     },
-    /// Every one of the current mission.
+    /// Every checkpoint of the current mission.
     All,
     /// The named checkpoints.
     Named {
-        /// By id, beginning or place.
+        /// The checkpoints by id, beginning of an id, or place such as `@latest`.
         checkpoints: Vec<String>,
     },
-    /// The one that an undo goes back to.
+    /// The checkpoint to which an undo goes back.
     BeforeRewind {
         /// The mission; the current one when none is named.
         mission: Option<String>,
     },
 }
 
-/// Says how the checkpoints that an operation is going to read stand in the store.
+/// Examines the checkpoints that an operation is going to read, and reports their state in the store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExamineCheckpoints {
@@ -67,26 +67,26 @@ pub struct ExamineCheckpoints {
     pub wanted: CheckpointsToRead,
 }
 
-/// How checkpoints stand in the store.
+/// The state of checkpoints in the store.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExaminedCheckpoints {
-    /// Those that were looked at.
+    /// The checkpoints that were examined.
     pub checkpoints: Vec<ExaminedCheckpoint>,
-    /// The mission all of whose checkpoints matter.
+    /// The mission of which all checkpoints matter.
     pub mission_id: Option<MissionId>,
-    /// Every checkpoint of that mission the store knows, also those that are gone.
+    /// Every checkpoint of that mission that the store knows, deleted ones too.
     pub known: Vec<CheckpointId>,
     /// The named checkpoints that the store does not know.
     pub unknown: Vec<String>,
     /// The unbroken journal the store holds.
     pub history: String,
-    /// Journals that it goes on from, each up to the revision at which it was left.
+    /// Journals that this one continues, each up to the revision at which it was left.
     #[serde(default)]
     pub before: Vec<Cursor>,
 }
 
-/// How a checkpoint stands in the store.
+/// The state of a checkpoint in the store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExaminedCheckpoint {
@@ -94,15 +94,15 @@ pub struct ExaminedCheckpoint {
     pub id: CheckpointId,
     /// The mission whose state it is.
     pub mission_id: MissionId,
-    /// The problem; none when it is sound.
+    /// The problem found in the checkpoint; none when it is sound.
     pub problem: Option<String>,
-    /// The revisions of the values it lacks; all of them may be lacking when none is named.
+    /// Revisions of the values that the checkpoint lacks; when none is named, all of them may be lacking.
     pub lacks: Vec<u64>,
-    /// Whether the store can mend something of it by itself.
+    /// True when the store can mend some of the damage by itself.
     pub mendable: bool,
-    /// Whether it was put out of use before.
+    /// True when the checkpoint was quarantined before.
     pub quarantined: bool,
-    /// What became of its copy in a file.
+    /// The state of the checkpoint's copy in a file.
     pub backup: Backup,
 }
 
@@ -197,7 +197,7 @@ fn resolve(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Option<Checkp
     }
 }
 
-/// How one checkpoint stands; nothing when it is gone.
+/// Returns the state of a checkpoint in the store; none when it is gone.
 pub(crate) fn examine(
     ctx: &mut OpContext<'_, '_>,
     id: CheckpointId,
@@ -262,16 +262,16 @@ pub(crate) fn examine(
 pub struct MendCheckpoint {
     /// The checkpoint to mend.
     pub checkpoint: CheckpointId,
-    /// Its record, as its file has it.
+    /// The checkpoint's record, as its file has it.
     pub record: Option<Checkpoint>,
     /// Values, as files have them.
     pub values: Vec<StateValue>,
-    /// What the work tree looked like, as its file has it.
+    /// The work tree as it was seen, from the checkpoint's file.
     #[serde(default)]
     pub file_system: Option<StateValue>,
-    /// The size and the hash of its file, if known.
+    /// The size and the SHA-256 of the checkpoint's file, if known.
     pub file: Option<(u64, String)>,
-    /// Put it out of use when nothing can mend it: it is kept, and neither offered nor counted.
+    /// Quarantine the checkpoint if it cannot be repaired: it is kept, but neither offered nor counted.
     #[serde(default)]
     pub quarantine: bool,
 }
@@ -282,9 +282,9 @@ pub struct MendCheckpoint {
 pub struct MendedCheckpoint {
     /// The checkpoint's id.
     pub id: CheckpointId,
-    /// Whether it is sound now.
+    /// True when the checkpoint is sound now.
     pub sound: bool,
-    /// Sentences about what was done, and what could not be.
+    /// Sentences about the damage that was mended, and the damage that could not be.
     pub said: Vec<String>,
 }
 
@@ -584,7 +584,7 @@ fn as_marked(base: &Checkpoint, told: &[JournalChange]) -> Vec<String> {
     texts
 }
 
-/// When a checkpoint was pinned, as its events tell.
+/// Returns the time at which a checkpoint was pinned, as its events tell.
 fn pinned_at(ctx: &mut OpContext<'_, '_>, key: &str) -> Result<Option<Time>> {
     let events = ctx.tx.events_of(Kind::Checkpoint, key, 1_000)?;
     let mark = events.into_iter().find(|event| {

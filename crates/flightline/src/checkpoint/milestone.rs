@@ -83,7 +83,7 @@ pub(crate) fn catch_up(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Resul
     Ok(())
 }
 
-/// Those of the mission's timeline whose checkpoint could not be taken yet.
+/// Returns the milestones of the mission's timeline whose checkpoint could not be taken yet.
 fn owed(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<Milestone>> {
     let mut found = ctx.tx.find::<Milestone>(Find::Parent(&mission.key()))?;
     found.retain(|it| it.owed && it.timeline == mission.timeline);

@@ -30,17 +30,17 @@ use crate::store_job::GiveBack;
 
 pub use self::space::FreedSpace;
 
-/// Plans which checkpoints go. Changes nothing.
+/// Plans which checkpoints retention removes. Changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanPrune {
-    /// Of this mission only.
+    /// Prune only checkpoints of this mission.
     pub mission: Option<String>,
-    /// Older ones go; the policy's when none is given.
+    /// Age in milliseconds above which checkpoints go; the policy's when none is given.
     pub older_than_ms: Option<Millis>,
-    /// So many of the newest stay; the policy's when none is given.
+    /// Number of the newest checkpoints that stay; the policy's when none is given.
     pub keep: Option<u64>,
-    /// Believe the clock, however far it is ahead of what confirms it.
+    /// Believe the clock, even when it is far ahead of confirmed time.
     #[serde(default)]
     pub force: bool,
     /// Judge ages as of this time, in automatic retention: the clock may be wrong. Else as of now.
@@ -48,59 +48,59 @@ pub struct PlanPrune {
     pub as_of: Option<Time>,
 }
 
-/// Deletes and archives the checkpoints that a plan names, if they may still go.
+/// Deletes and archives the checkpoints that a plan names, as far as they may still go.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApplyPrune {
-    /// The policy of the plan.
+    /// The request that made the plan.
     pub plan: PlanPrune,
-    /// What the plan named.
+    /// The checkpoints that the plan deletes.
     pub delete: Vec<CheckpointId>,
-    /// What the plan named to be archived.
+    /// The checkpoints that the plan archives.
     #[serde(default)]
     pub archive: Vec<CheckpointId>,
-    /// Whether more is to go than is named here: then it is not done for today.
+    /// True when more checkpoints are to go than are named here: then pruning is not done for today.
     #[serde(skip)]
     pub more: bool,
 }
 
-/// Plans and deletes in one act, for those who cannot look at the plan first.
+/// Plans and deletes checkpoints in one step, for callers that cannot look at the plan first.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PruneCheckpoints {
-    /// By which policy.
+    /// The limits that decide which checkpoints go.
     pub plan: PlanPrune,
 }
 
-/// A plan, or what was done.
+/// A plan of pruning, or its outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pruned {
-    /// How many go.
+    /// Number of checkpoints that are deleted.
     pub deleted: u64,
-    /// How many bytes are free now: of files, and of the store, given back or to be used again.
+    /// Number of bytes that are freed: of files, and of the store, which gives them back or uses them again.
     pub freed_bytes: u64,
-    /// How many of them their files have.
+    /// Number of those bytes that are of files.
     #[serde(default)]
     pub file_bytes: u64,
-    /// The checkpoints that go, and why.
+    /// The checkpoints that are deleted, each with the reason.
     pub details: Vec<PrunedCheckpoint>,
-    /// Those that are archived instead, because there are too many of them.
+    /// Checkpoints that are archived instead of deleted, because there are too many of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub archived: Vec<PrunedCheckpoint>,
-    /// Those that stay though their time is over, and why.
+    /// Checkpoints that stay although their time is over, each with the reason.
     #[serde(default)]
     pub kept: Vec<KeptCheckpoint>,
-    /// The old values that leave the journal, when it was asked.
+    /// The old values that leave the journal, when thinning was requested.
     #[serde(default)]
     pub journal: Thinned,
-    /// What became of the space that they took in the store.
+    /// The state of the space that those values took in the store.
     #[serde(default)]
     pub space: FreedSpace,
-    /// The policy it was decided by.
+    /// The retention policy by which this was decided.
     pub policy: Retention,
-    /// That the clock is far ahead, where that decides what goes: then it goes by force only.
+    /// The evidence that the clock is far ahead, where it decides what goes; then only `force` deletes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockAhead>,
 }
@@ -134,14 +134,14 @@ impl Pruned {
         }
     }
 
-    /// Whether nothing goes at all.
+    /// Returns true when nothing goes at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.deleted == 0 && self.archived.is_empty() && self.journal.values == 0
     }
 }
 
-/// A checkpoint that goes.
+/// A checkpoint that is deleted or archived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PrunedCheckpoint {
@@ -149,21 +149,21 @@ pub struct PrunedCheckpoint {
     pub id: CheckpointId,
     /// The mission whose state it is.
     pub mission_id: MissionId,
-    /// When it was taken.
+    /// The time at which the checkpoint was taken.
     pub timestamp: Time,
-    /// Why it was taken.
+    /// The reason why it was taken: `progress`, `error`, `manual` or `compaction`.
     pub trigger: String,
-    /// Why it goes.
+    /// The rule by which the checkpoint goes.
     pub rule: RetentionRule,
 }
 
-/// A checkpoint that stays though its time is over.
+/// A checkpoint that stays although its time is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptCheckpoint {
     /// The checkpoint's id.
     pub id: CheckpointId,
-    /// What forbids deleting it.
+    /// The guard that forbids deleting the checkpoint.
     pub guard: Guard,
 }
 
@@ -384,7 +384,7 @@ impl PlanPrune {
     }
 }
 
-/// What goes, out of the store or only out of lists.
+/// Returns the ids of the checkpoints that go, out of the store or only out of lists.
 fn going(plan: &RetentionPlan) -> impl Iterator<Item = CheckpointId> {
     let going = plan.delete.iter().chain(&plan.archive);
     going.map(|candidate| candidate.id)
@@ -397,8 +397,8 @@ pub(super) fn state_of(mission: &Mission) -> MissionCompletion {
     }
 }
 
-/// Whether an archived checkpoint goes when its time is over: where archiving comes before deletion. An imported one is no
-/// surplus.
+/// Returns true when an archived checkpoint goes once its time is over: where archiving comes before deletion. An
+/// imported one is no surplus.
 fn ages(checkpoint: &Checkpoint, policy: &Retention) -> bool {
     policy.surplus == Surplus::Archive && checkpoint.imported.is_none()
 }
@@ -435,9 +435,9 @@ pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> RetentionCandidate {
     }
 }
 
-/// Which of these checkpoints stay only because a guard forbids deleting them, and which guard. The fate of a
-/// checkpoint depends on newer ones alone, so the newest are enough for a list. Takes checkpoints without known damage
-/// for sound: a list does not read every value of every checkpoint.
+/// Returns the checkpoints that stay only because a guard forbids deleting them, each with its guard. The fate of a
+/// checkpoint depends on newer ones alone, so the newest are enough for a list. Takes checkpoints without known
+/// damage for sound: a list does not read every value of every checkpoint.
 pub(crate) fn expired(
     ctx: &OpContext<'_, '_>,
     mission: &Mission,
@@ -451,7 +451,7 @@ pub(crate) fn expired(
     plan.guarded.into_iter().collect()
 }
 
-/// Those that fail their checks, as far as it matters: of each mission the newest are looked at until
+/// Returns the checkpoints that fail their checks, as far as it matters: of each mission the newest are checked until
 /// `enough` are found sound.
 fn damaged(
     ctx: &mut OpContext<'_, '_>,
@@ -536,10 +536,10 @@ pub fn apply_all(
     Ok(done)
 }
 
-/// So many checkpoints go in one transaction: other writers wait for it.
+/// Maximum number of checkpoints that go in one transaction, for which other writers wait.
 pub(super) const AT_ONCE: usize = 100;
 
-/// What a plan names, for one transaction each.
+/// Divides a plan into requests for one transaction each.
 fn in_parts(request: &PlanPrune, plan: &Pruned) -> Vec<ApplyPrune> {
     let most = plan.details.len().max(plan.archived.len());
     let page = |these: &[PrunedCheckpoint], number: usize| {

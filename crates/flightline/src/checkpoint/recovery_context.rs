@@ -15,13 +15,13 @@ use crate::error::Result;
 use crate::op_context::OpContext;
 use crate::recovery::undone::Undone;
 
-/// How many sorties that wait are looked at for the next steps.
+/// Number of pending sorties that are considered for the next steps.
 const PENDING_LOOKED_AT: u64 = 50;
 
-/// So much work of the past is read at once.
+/// Number of past acts that are read at once.
 const WORK_LOOKED_AT: u64 = 64;
 
-/// Up to so many sorties are read in one go; of more, only those that are looked at.
+/// Number of sorties up to which all are read at once; of more, only those that are considered.
 const READ_AT_ONCE: u64 = 200;
 
 pub(crate) fn context(
@@ -77,11 +77,11 @@ pub(crate) fn context(
 /// The sorties that the recovery context of a mission is about.
 #[derive(Default)]
 struct LookedAt {
-    /// Those that are held or failed, and the first that wait, oldest first.
+    /// Sorties that are held or failed, and the first pending ones, oldest first.
     sorties: Vec<Arc<Sortie>>,
-    /// Those that nothing waits for any more, as far as one of these could wait for them.
+    /// Settled sorties, as far as one of `sorties` could wait for them.
     settled: BTreeSet<SortieId>,
-    /// How many of those there are in all.
+    /// Number of settled sorties in all.
     settled_count: u64,
 }
 
@@ -202,14 +202,14 @@ pub(crate) fn last_standing_act(
     Ok(ctx.tx.newest_work(mission.id, stands)?.event)
 }
 
-/// Whether an agent or a person did this, and not a mailbox.
+/// Returns true when an event is the act of an agent or a person, not of a mailbox.
 fn is_act(event: &Event) -> bool {
     event.is_work()
         && event.subject_kind != Kind::Delivery
         && !(event.subject_kind == Kind::Message && tells_progress(event))
 }
 
-/// Whether a message only tells of a report. In older journals only seed B's words say so.
+/// Returns true when a message only tells of a report. In older journals only seed B's words say so.
 fn tells_progress(event: &Event) -> bool {
     let subject = event.data["subject"].as_str();
     event.is_bookkeeping() || subject.is_some_and(|it| it.starts_with("@orchestrator"))

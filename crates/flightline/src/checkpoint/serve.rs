@@ -268,7 +268,7 @@ impl<T> OutcomeWithWarnings<T> {
 struct Plan {
     mends: Vec<MendCheckpoint>,
     warnings: Vec<String>,
-    /// How many files there are of checkpoints that were asked for and that the store does not know.
+    /// Number of files of requested checkpoints that the store does not know.
     unused: usize,
 }
 
@@ -293,7 +293,7 @@ fn gather(
     })
 }
 
-/// What files have for the checkpoints with which something is wrong in the store.
+/// Returns what files hold of the checkpoints with a problem in the store.
 pub(crate) fn offers(folder: &Path, examined: &ExaminedCheckpoints) -> Vec<MendCheckpoint> {
     let known = examined.checkpoints.iter().filter_map(|checkpoint| {
         match (&checkpoint.problem, checkpoint.mendable) {
@@ -347,7 +347,7 @@ fn nothing(checkpoint: CheckpointId) -> MendCheckpoint {
     }
 }
 
-/// What files have of a checkpoint that is damaged in the store.
+/// Returns what files hold of a checkpoint that is damaged in the store.
 fn offer(folder: &Path, checkpoint: &ExaminedCheckpoint) -> MendCheckpoint {
     let path = name_of(checkpoint.mission_id, checkpoint.id);
     match files::read(folder, &path) {
@@ -359,7 +359,7 @@ fn offer(folder: &Path, checkpoint: &ExaminedCheckpoint) -> MendCheckpoint {
     }
 }
 
-/// Everything a file has.
+/// Returns everything that a file holds of a checkpoint.
 fn whole(folder: &Path, document: CheckpointDocument) -> MendCheckpoint {
     let name = name_of(document.mission_id, document.id);
     let text = files::text_of(folder, &name).ok();
@@ -401,7 +401,7 @@ fn from_others(folder: &Path, mission: MissionId, lacks: &[u64]) -> Vec<StateVal
 }
 
 /// The files of checkpoints that were asked for and that the store does not know, not even as deleted.
-/// It takes in those that were written in its own history; before a restore or a rebuild there was another.
+/// The store takes in those that were written in its own history; before a restore or a rebuild there was another.
 fn strangers(folder: &Path, examined: &ExaminedCheckpoints) -> Vec<PathBuf> {
     let home = examined.mission_id.map(files::home_of);
     let is_stranger = |path: &PathBuf| {

@@ -14,7 +14,8 @@ use super::{refuse_newer, unarchived};
 use crate::error::Result;
 use crate::op_context::OpContext;
 
-/// Which checkpoints of a mission go when one more is taken for `reason`, if that is known before it is taken.
+/// Returns the checkpoints of a mission that go when one more is taken for `reason`, if that is known before it is
+/// taken.
 pub(super) fn surplus_of_next(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
@@ -98,7 +99,7 @@ fn archive_surplus(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<()>
     Ok(())
 }
 
-/// Which of a mission's checkpoints are too many, though their time is not over.
+/// Plans which of a mission's checkpoints are too many, though their time is not over.
 fn surplus_plan(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<CheckpointId>> {
     let candidates: Vec<RetentionCandidate> =
         unarchived(ctx, mission)?.iter().map(candidate_of).collect();
@@ -147,7 +148,7 @@ fn delete(ctx: &mut OpContext<'_, '_>, going: Vec<Checkpoint>) -> Result<()> {
     Ok(())
 }
 
-/// Whether enough of the newest have no known damage, so that no older one is needed.
+/// Returns true when enough of the newest have no known damage, so that no older one is needed.
 fn is_simple(newest: &[SubjectRow], policy: &Retention) -> bool {
     let corrupted = CheckpointStatus::Corrupted.as_str();
     let sound = newest.iter().filter(|row| row.status != corrupted).count();

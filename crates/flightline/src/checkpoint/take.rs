@@ -1,4 +1,4 @@
-//! Taking a checkpoint: one row, and the hash of what it names.
+//! Takes a checkpoint: one row, and the hash of what it names.
 
 use std::collections::BTreeMap;
 
@@ -27,17 +27,17 @@ use crate::mail::deadline::notice_overdue;
 use crate::op_context::OpContext;
 use crate::remote::Offline;
 
-/// Takes a checkpoint.
+/// Takes a checkpoint of a mission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TakeCheckpoint {
-    /// Of which mission; the current one when none is named.
+    /// The mission of which the checkpoint is taken; the current one when none is named.
     pub mission: Option<String>,
-    /// Why; by default because the caller asked.
+    /// The reason for the checkpoint; by default that the caller asked for it.
     pub reason: Option<Reason>,
-    /// More about why.
+    /// Further details of the reason.
     pub details: Option<NoteText>,
-    /// What to remember about it.
+    /// A note to keep with the checkpoint.
     pub note: Option<NoteText>,
 }
 
@@ -52,7 +52,8 @@ impl Operation for TakeCheckpoint {
         ActsFor::Caller
     }
 
-    /// It is taken on delivery, after what came before it, and says when it was asked for.
+    /// Builds the request to queue: the checkpoint is taken after everything queued before it, and tells when it
+    /// was asked for.
     fn for_later(&self, asked_at: Time) -> Result<String> {
         let when = format!("asked for at {asked_at}, while the server could not be reached");
         let details = match self.details.as_ref().or(self.note.as_ref()) {
@@ -104,9 +105,9 @@ impl Operation for TakeCheckpoint {
     }
 }
 
-/// What a checkpoint names, when it was taken in this very transaction, after `before`: then that is what the
-/// subjects' rows hold, and the journal need not be looked through for it. It was hashed a moment ago, in this transaction; where a
-/// text is damaged, [`super::load`] finds out.
+/// Returns what a checkpoint names, when it was taken in this very transaction, after `before`: then the subjects'
+/// rows hold it, and the journal need not be searched. It was hashed a moment ago, in this transaction; where a text
+/// is damaged, [`super::load`] finds out.
 fn just_taken(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
@@ -159,12 +160,12 @@ pub(crate) fn take_asked(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Resu
     take_for(ctx, &taking, None, Same::AskedFor)
 }
 
-/// What makes a checkpoint the one that is wanted again.
+/// The condition under which an existing checkpoint answers a request for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Same {
-    /// That nothing has changed since: Flightline takes it by itself.
+    /// Nothing has changed since: for checkpoints that Flightline takes by itself.
     State,
-    /// That it was asked for by the same caller in the same words, too.
+    /// Nothing has changed since, and the same caller asked for it in the same words.
     AskedFor,
 }
 
@@ -313,7 +314,7 @@ fn record(
     Ok(checkpoint)
 }
 
-/// Whether a reason is one of many: what it is about counts.
+/// Returns true when a reason is one of many: then its details count too.
 fn is_particular(reason: Reason) -> bool {
     reason.trigger() == Trigger::Error || reason == Reason::BeforeDestructive
 }
@@ -371,7 +372,7 @@ fn author(ctx: &OpContext<'_, '_>) -> String {
     }
 }
 
-/// Whether two cuts hold the same work. Agents' own records do not count, and of mail only acts on it
+/// Returns true when two cuts hold the same work. Agents' own records do not count, and of mail only acts on it
 /// ([`last_change`]): an idle fleet makes no checkpoints.
 fn same_work(a: &BTreeMap<String, SectionDigest>, b: &BTreeMap<String, SectionDigest>) -> bool {
     ["mission", "sorties", "locks", "notes", "effects"]

@@ -1,4 +1,4 @@
-//! Thinning the journal: values go that later ones have replaced and no checkpoint needs. Candidates are found in a
+//! Thins the journal: values go that later ones have replaced and no checkpoint needs. Candidates are found in a
 //! read; each batch is decided again and taken away in a short transaction of its own, so that no writer waits long.
 
 use std::collections::BTreeSet;
@@ -18,24 +18,24 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope, WhenFull};
 use crate::op_context::OpContext;
 
-/// So many values go in one transaction.
+/// Maximum number of values that go in one transaction.
 const BATCH: usize = 500;
-/// A transaction looks at so many revisions at most.
+/// Maximum number of revisions that one transaction looks at.
 const SPAN: u64 = 5_000;
 
-/// Plans which old values of the journal go. Changes nothing.
+/// Plans which old values leave the journal. Changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlanThinning {
-    /// Of this mission only.
+    /// Thin only the values of this mission.
     pub mission: Option<String>,
     /// Minimum age of replaced values to delete; the policy's when not given.
     pub older_than_ms: Option<Millis>,
-    /// Checkpoints that need nothing any more, because they are about to go.
+    /// Checkpoints about to be deleted; their values need not be kept.
     #[serde(default)]
     pub without: Vec<CheckpointId>,
-    /// From this revision on.
+    /// The revision to begin with.
     #[serde(default)]
     pub from: u64,
     /// Maximum number of revisions to check; all when not given.
@@ -44,59 +44,59 @@ pub struct PlanThinning {
     /// Maximum number of values; all when not given.
     #[serde(default)]
     pub most: Option<u64>,
-    /// Believe the clock, however far it is ahead of what confirms it.
+    /// Believe the clock, even when it is far ahead of confirmed time.
     #[serde(default)]
     pub force: bool,
 }
 
-/// Which old values go.
+/// The old values that leave the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThinningPlan {
-    /// How many, and how large they are.
+    /// Number and size of the values.
     pub journal: Thinned,
-    /// In which revisions they are, for one transaction each.
+    /// Ranges of revisions that hold the values, one for each transaction.
     pub batches: Vec<(u64, u64)>,
-    /// Where the next one may go on; zero when all was looked at.
+    /// The revision at which the next thinning continues; zero when all were checked.
     pub next: u64,
 }
 
-/// Old values of the journal.
+/// A number of old values of the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thinned {
-    /// The number of values that went.
+    /// Number of values that were removed.
     pub values: u64,
-    /// How large their texts are.
+    /// Size of their texts in bytes.
     pub bytes: u64,
 }
 
-/// Takes away the old values among these revisions that may go: 500 at most.
+/// Removes the old values among these revisions that no checkpoint needs: 500 at most.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ThinJournal {
-    /// Of this mission only.
+    /// Thin only the values of this mission.
     pub mission: Option<String>,
     /// Minimum age of replaced values to delete; the policy's when not given.
     pub older_than_ms: Option<Millis>,
-    /// The first revision.
+    /// The first revision of the range.
     pub from: u64,
-    /// The last revision.
+    /// The last revision of the range.
     pub to: u64,
-    /// Believe the clock, however far it is ahead of what confirms it.
+    /// Believe the clock, even when it is far ahead of confirmed time.
     #[serde(default)]
     pub force: bool,
 }
 
-/// Notes what a thinning did, and forgets requests whose time is over.
+/// Records the outcome of a thinning, and removes requests whose time is over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RecordThinning {
-    /// The values that went.
+    /// The values that were removed.
     pub journal: Thinned,
-    /// Where the next one goes on.
+    /// The revision at which the next thinning continues.
     pub next: u64,
 }
 
@@ -223,7 +223,7 @@ impl Operation for RecordThinning {
     }
 }
 
-/// So many revisions are looked at in one transaction: while one is open, what others write stays in SQLite's log.
+/// Number of revisions looked at in one transaction: while one is open, other processes' writes stay in SQLite's log.
 const LOOKED_AT_ONCE: u64 = 20_000;
 
 /// Plans which old values go, some revisions after the other.
@@ -282,7 +282,7 @@ fn in_parts(request: &PlanThinning) -> PlanThinning {
     }
 }
 
-/// So many revisions are looked at between two looks at the clock.
+/// Number of revisions looked at between two looks at the clock.
 const SLICE: u64 = 2_000;
 
 /// Thins the journal from `from` on until `budget` is used up, slice by slice, and notes where the next one goes on. One
@@ -331,7 +331,7 @@ pub fn thin_within(
     Ok(done)
 }
 
-/// So many revisions are looked at by a process that comes back, and so many values go.
+/// Number of revisions looked at by a process that comes back, and of values that go.
 const SOME_REVISIONS: u64 = 20_000;
 const SOME_VALUES: u64 = 5_000;
 

@@ -25,12 +25,12 @@ use crate::op_context::OpContext;
 /// A look later than this says nothing about the checkpoint any more.
 const LATE_MS: u64 = 60_000;
 
-/// Records what the work tree of a checkpoint looked like. The first look counts.
+/// Records the state of the work tree at a checkpoint. Only the first record counts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RecordFiles {
-    /// Of which checkpoint.
+    /// The checkpoint that the record belongs to.
     pub checkpoint: CheckpointId,
     /// The work tree as it was seen.
     pub file_system: FileSystem,
@@ -93,7 +93,7 @@ fn set(ctx: &mut OpContext<'_, '_>, event: EventType, record: &RecordedFiles) ->
 }
 
 /// Looks at the work trees of checkpoints that are new, and puts the records into their documents.
-/// That it cannot be recorded is no reason to write no file.
+/// A work tree that cannot be recorded is no reason to write no file.
 pub(super) fn record<'a>(
     fleet: &mut Fleet,
     caller: &Caller,

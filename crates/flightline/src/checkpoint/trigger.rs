@@ -16,7 +16,7 @@ use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::note::failure::{FailureAuthor, note_failure};
 use crate::op_context::OpContext;
 
-/// One checkpoint per cause and this long.
+/// Time in which an API error with the same details leads to one checkpoint only, in milliseconds.
 const API_ERROR_PAUSE: Millis = 60_000;
 
 /// Takes a checkpoint because of what this transaction did. Its failure cannot fail the work: it is
@@ -116,26 +116,26 @@ pub(crate) fn error(
     trigger(ctx, mission, reason, details.clone(), vec![details]).map(drop)
 }
 
-/// Records a failure that refused its own operation, such as a lock that could not be had in time.
+/// Records a failure that refused its own operation, such as a lock that could not be granted in time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordFailure {
-    /// Of which mission; the current one when none is named.
+    /// The mission that the failure concerns; the current one when none is named.
     pub mission: Option<String>,
-    /// The kind of failure.
+    /// The kind of the failure.
     pub reason: Reason,
     /// The details of the failure.
     pub details: NoteText,
-    /// What has to work before the blocker ends; without it, a person or an agent has to close it.
+    /// The condition that must work before the blocker ends; without it, a person or an agent has to close it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// A failure was recorded.
+/// The outcome of recording a failure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureRecorded {
-    /// The blocker that it is until it is dealt with; none where there is no mission.
+    /// The id of the blocker that stands until the failure is dealt with; none where there is no mission.
     pub note_id: Option<NoteId>,
 }
 

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// So many events of one checkpoint are looked at: it is taken, backed up and marked.
+/// Maximum number of events of one checkpoint that are read: it is taken, backed up and marked.
 const EVENTS: u64 = 1_000;
 
 /// A checkpoint of which only the name is known: enough to remove it.

@@ -1,4 +1,4 @@
-//! Why an agent is briefed, and who had its work before: read from the journal.
+//! Finds the cause of an agent's briefing and the earlier owner of its work, in the journal.
 
 use flightline_core::agent::Agent;
 use flightline_core::briefing::{Cause, Ending, Predecessor, Quote};
@@ -13,10 +13,10 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 use crate::recovery::undone::Undone;
 
-/// So many events of one agent or sortie are looked at: older ones no longer matter.
+/// Maximum number of events of one agent or sortie that are read: older ones no longer matter.
 const LOOKED_AT: u64 = 2_000;
 
-/// Why a briefing is given, and who had the sortie before.
+/// The cause of a briefing, and the earlier owner of the sortie.
 pub(super) struct Background {
     pub(super) cause: Cause,
     pub(super) predecessor: Option<Predecessor>,
@@ -89,7 +89,7 @@ fn begins_context(event: &Event) -> bool {
     }
 }
 
-/// Who had a sortie before its owner, and the revision at which the owner got it.
+/// Returns the owner of a sortie before the present one, and the revision at which the present one got it.
 fn before(
     ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
@@ -140,7 +140,7 @@ fn before(
     Ok(None)
 }
 
-/// Why an agent lost a sortie.
+/// Returns the reason why an agent lost a sortie.
 fn reason(
     ctx: &mut OpContext<'_, '_>,
     event: &Event,

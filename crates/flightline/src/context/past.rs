@@ -27,16 +27,16 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// Asks for a checkpoint's recovery context as text: an agent's own, or that of the whole mission.
+/// Returns a checkpoint's recovery context as text: an agent's own, or that of the whole mission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BriefCheckpoint {
-    /// Which; `@latest` for the newest.
+    /// The checkpoint's id; `@latest` for the newest.
     pub checkpoint: String,
-    /// For this agent, as it was then.
+    /// The agent to brief, as it was then.
     pub agent: Option<String>,
-    /// The most tokens it may take.
+    /// Maximum number of tokens of the briefing.
     pub max_tokens: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ pub struct CheckpointBriefing {
     pub checkpoint_id: CheckpointId,
     /// The text of the briefing.
     pub text: String,
-    /// What it was made from.
+    /// The facts from which the briefing was made.
     pub facts: Facts,
 }
 

@@ -1,4 +1,4 @@
-//! A look at an agent's briefing. Nothing is recorded, and nothing is delivered.
+//! Shows an agent's briefing. Nothing is recorded, and nothing is delivered.
 
 use flightline_core::event::sha256_hex;
 use flightline_core::file_system::TreeNow;
@@ -10,18 +10,18 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// Asks for the recovery context of an agent without being it.
+/// Returns the recovery context of an agent to another caller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PeekBriefing {
-    /// The agent whose briefing is looked at.
+    /// The agent whose recovery context is shown, by name or id.
     pub agent: String,
-    /// Which mission; the current one when none is named.
+    /// The mission of the briefing; the current one when none is named.
     pub mission: Option<String>,
-    /// The most tokens it may take.
+    /// Maximum number of tokens of the briefing.
     pub max_tokens: Option<usize>,
-    /// Only the required parts.
+    /// Include only the required parts.
     #[serde(default)]
     pub minimal: bool,
     /// The work tree as the caller sees it.

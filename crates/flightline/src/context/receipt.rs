@@ -1,4 +1,4 @@
-//! Which briefings were offered to an agent, and which of them arrived.
+//! Keeps the briefings that were offered to an agent, and which of them arrived.
 
 use flightline_core::agent::Agent;
 use flightline_core::event::EventType;
@@ -14,29 +14,30 @@ use crate::error::Result;
 use crate::op_context::OpContext;
 use crate::recovery::compaction::missions_of;
 
-/// Whether an agent got its briefing, in its present session and since its last compaction.
+/// The state of an agent's briefing, in its present session and since its last compaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BriefingView {
-    /// `pending`, `offered`, `acknowledged` or `expired`.
+    /// The state of the briefing: `pending`, `offered`, `acknowledged` or `expired`.
     pub status: String,
-    /// When it came to that; none while it is pending.
+    /// The time at which the briefing came to that status; none while it is pending.
     pub at: Option<Time>,
-    /// How often it was given in full without being asked for.
+    /// Number of times the briefing was given in full without being asked for.
     pub deliveries: u32,
-    /// The mission it is about.
+    /// The mission that the briefing is about.
     pub mission_id: Option<MissionId>,
-    /// How many before it expired since one was last acknowledged: each was offered to a context that is gone.
+    /// Number of earlier briefings that expired since one was last acknowledged: each was offered to a context that
+    /// is gone.
     #[serde(default, skip_serializing_if = "is_none")]
     pub expired: u32,
 }
 
-/// As serde asks.
+/// Returns true for zero, in the form that serde calls.
 fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
-/// What an agent was given in its present session and since its last compaction, oldest first.
+/// Returns the briefings that an agent was given in its present session and since its last compaction, oldest first.
 pub(super) fn given(
     ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
@@ -53,7 +54,7 @@ fn present(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Vec<Briefing>> 
     Ok(given)
 }
 
-/// Whether a briefing is of an agent's present session, and given since its last compaction.
+/// Returns true when a briefing is of an agent's present session, and was given since its last compaction.
 fn is_present(briefing: &Briefing, agent: &Agent) -> bool {
     (briefing.epoch, briefing.context) == (agent.epoch, agent.context)
 }
@@ -112,14 +113,15 @@ pub(crate) fn expire_all(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<(
     expire(ctx, agent, open)
 }
 
-/// Whether an agent got its briefing; none when it needs none: it works in its first context or on nothing,
+/// Returns the state of an agent's briefing; none when it needs none: it works in its first context or on nothing,
 /// and asked for none.
 pub(crate) fn standing(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<BriefingView>> {
     let (all, _) = readable::<Briefing>(ctx.tx, Find::Agent(agent.id))?;
     standing_among(agent, &all, || Ok(!missions_of(ctx, agent)?.is_empty()))
 }
 
-/// Whether an agent got its briefing, of all that it was ever offered, oldest first. Whether it works on anything is asked where that counts.
+/// Returns the state of an agent's briefing, among all that it was ever offered, oldest first. Calls `works` only
+/// where it counts whether the agent works on anything.
 pub(crate) fn standing_among(
     agent: &Agent,
     all: &[Briefing],

@@ -1,4 +1,4 @@
-//! Telling an agent that its file was put aside.
+//! Tells an agent that its file was put aside.
 
 use flightline_core::Name;
 use flightline_core::agent::{Agent, Role};
@@ -13,20 +13,21 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mail::notice;
 use crate::op_context::{OpContext, agent_named};
 
-/// Tells the agent that wrote a file that it was put aside, in its mailbox; the coordinator, where the writer is not known.
+/// Sends a message about a file that was put aside to the agent that wrote it; to the coordinator, where the writer
+/// is not known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TellPutAside {
-    /// Whose format it is.
+    /// The dialect of the file.
     pub dialect: Dialect,
     /// The file that was put aside.
     pub file: String,
-    /// What it is called now.
+    /// The name that the file has now.
     pub kept: String,
-    /// Its text, where it is whole.
+    /// The text of the file, where it is whole.
     pub text: Option<String>,
-    /// Why it was not taken in.
+    /// The reason why the file was not imported.
     pub why: String,
 }
 
@@ -76,7 +77,7 @@ impl TellPutAside {
         Ok(agents.into_iter().next())
     }
 
-    /// Whose file it is: as it says, else as its name does.
+    /// Returns the agent whose file it is: as its text says, else as its name says.
     fn writer(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Agent>> {
         let text = self.text.as_deref();
         let document = text.and_then(|text| DialectDocument::read(self.dialect, text).ok());

@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::op_context::{OpContext, agent_named, first_epoch, new_agent, next_epoch};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
 
-/// So many of an agent's events are searched for a session that it had.
+/// Maximum number of an agent's events that are searched for an earlier session.
 const SESSIONS: u64 = 5_000;
 
-/// How an agent's work ends, so that its file goes into the archive.
+/// Events that end an agent's work, so that its file goes into the archive.
 const ENDINGS: [EventType; 3] = [
     EventType::AgentCrashed,
     EventType::AgentRestarted,
@@ -96,7 +96,8 @@ pub(super) fn ended(ctx: &mut OpContext<'_, '_>, since: Option<u64>) -> Result<V
     Ok(files)
 }
 
-/// When the agent of a document last told its state: with its own checkpoints, not with mere signs of life.
+/// Returns the time at which the agent of a document last told its state: with its own checkpoints, not with mere
+/// signs of life.
 pub(super) fn known(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<Time>> {
     let agent = agent_named(ctx.tx, document.word("agent_id"))?;
     Ok(agent.and_then(|agent| agent.last_checkpoint))
@@ -133,7 +134,7 @@ pub(super) fn check(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<()> 
     Ok(())
 }
 
-/// What the document says becomes what the store knows of the agent, as of `at`.
+/// Stores the state of an agent that a document tells, as of `at`.
 pub(super) fn store(ctx: &mut OpContext<'_, '_>, document: &Json, at: Time) -> Result<Stored> {
     let mut warnings = Vec::new();
     let (agent, resumed) = ctx.as_of(at, |ctx| record(ctx, document, &mut warnings))?;
@@ -248,7 +249,7 @@ fn record(
     Ok((agent, resumed))
 }
 
-/// Whether an agent had this session before the one it has now.
+/// Returns true when an agent had this session before its present one.
 fn was_before(ctx: &mut OpContext<'_, '_>, agent: &Agent, session: Option<&Title>) -> Result<bool> {
     let events = ctx.tx.events_of(Kind::Agent, &agent.key(), SESSIONS)?;
     let session = session.map(Title::as_str);

@@ -1,4 +1,4 @@
-//! Taking documents in: one rule for all dialects ([`DocumentArrival`]), whatever brings them.
+//! Imports documents: one rule for all dialects ([`DocumentArrival`]), whatever brings them.
 //!
 //! A document's content happened when it says, never later than now, and takes nothing back that is newer than itself.
 
@@ -45,8 +45,8 @@ impl Operation for ImportDocuments {
     }
 }
 
-/// When it is a document's turn among others: the oldest first, what tells no time last, and of one moment what is
-/// complete after the rest.
+/// Returns the key by which documents are ordered: the oldest first, a document without a time last, and of one
+/// moment a complete document after the rest.
 pub(crate) fn turn(dialect: Dialect, incoming: &Incoming) -> (Time, bool) {
     let end = Time::from_millis(i64::MAX);
     let document = DialectDocument::read(dialect, &incoming.text).ok();
@@ -64,7 +64,7 @@ pub(crate) fn turn(dialect: Dialect, incoming: &Incoming) -> (Time, bool) {
 /// A document merged with the stored state, and when it happened.
 struct Arriving {
     document: DialectDocument,
-    /// It was merged with the stored state: entries that it does not list were taken out.
+    /// True when the document was merged with the stored state: entries that it does not list were taken out.
     is_whole: bool,
     at: Time,
 }
@@ -333,7 +333,7 @@ impl ImportDocuments {
     }
 }
 
-/// Why a document that is older than the stored state is not taken in.
+/// Builds the refusal of a document that is older than the stored state.
 fn older(written: Option<Time>, known: Option<Time>) -> Refusal {
     let at = |time: Option<Time>| time.map(Time::to_seconds).unwrap_or_default();
     Refusal::new(

@@ -24,7 +24,7 @@ use crate::checkpoint::files::BackedUpState;
 use crate::error::Result;
 use crate::mission::PastState;
 
-/// What a document says that its checkpoint does not hold.
+/// Parts of a document that its checkpoint does not hold.
 #[derive(Clone, Debug)]
 pub struct DocumentExtras<'a> {
     /// The states the mission's workflow went through, oldest first; later ones than the checkpoint's are
@@ -232,8 +232,8 @@ fn breakdown(state: &BackedUpState, mission: &Mission, sorties: &[Sortie]) -> Re
     }))
 }
 
-/// What the sorties say of files. Of those that were changed the seed wants a checksum and a size, which
-/// only who looks can tell.
+/// Returns the sorties' reports on files. The seed wants a checksum and a size of each changed file, which only a
+/// look at the file can tell.
 fn told_files(files: &[SortieFile]) -> Value {
     let of = |change: FileChange| {
         let same = files.iter().filter(|file| file.change == change);
@@ -280,7 +280,7 @@ fn seen_files(seen: &file_system::FileSystem) -> Value {
     })
 }
 
-/// Why the checkpoint was taken, in the seed's words where it has some.
+/// Returns the reason for the checkpoint, in the seed's words where it has some.
 fn reason(
     state: &BackedUpState,
     mission: &Mission,

@@ -29,9 +29,9 @@ use crate::op_context::OpContext;
 use crate::recovery::delta::{DeltaResult, apply};
 use crate::sortie::add::{NewSortie, add_all};
 
-/// What a mission is called that tasks from a file are put into when there is none.
+/// The title of the mission for tasks from a file, when there is none yet.
 const MISSION: &str = "Tasks from checkpoints";
-/// Who had tasks of which the file does not say whose they were.
+/// The name of the earlier owner of tasks, where the file does not name one.
 const EARLIER: &str = "earlier-session";
 
 /// The newest checkpoint that means something to the seed, and every one of those since a revision.
@@ -86,7 +86,7 @@ pub(super) fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> R
     Ok(things)
 }
 
-/// Whether the seed takes a checkpoint for this.
+/// Returns true when the seed takes a checkpoint for this reason.
 const fn says(reason: Reason) -> bool {
     matches!(
         reason,
@@ -138,7 +138,7 @@ pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<Thin
     )))
 }
 
-/// When the newest checkpoint that has a file was written, or used up.
+/// Returns the time at which the newest checkpoint that has a file was written, or consumed.
 pub(super) fn known(ctx: &mut OpContext<'_, '_>) -> Result<Option<Time>> {
     let Some(latest) = latest(ctx)? else {
         return Ok(None);
@@ -170,7 +170,7 @@ fn latest(ctx: &mut OpContext<'_, '_>) -> Result<Option<Thing>> {
     Ok(things(ctx, &newest)?.into_iter().next())
 }
 
-/// What the document says becomes what the store knows, and a checkpoint holds it.
+/// Stores what the document says, and takes a checkpoint that holds it.
 pub(super) fn store(
     ctx: &mut OpContext<'_, '_>,
     document: &Json,
@@ -329,7 +329,7 @@ fn columns(document: &Json) -> Vec<(&str, &str, SortieStatus)> {
     columns
 }
 
-/// Nothing resumes any more from the checkpoint that the file told of.
+/// Marks the checkpoint that the file told of as consumed: nothing resumes from it any more.
 fn use_up(ctx: &mut OpContext<'_, '_>) -> Result<()> {
     let Some(latest) = latest(ctx)? else {
         return Ok(());

@@ -32,7 +32,7 @@ use crate::op_context::{OpContext, agent_named, check_new_name, first_epoch, new
 use crate::sortie::add::{NewSortie, add_all};
 use crate::task;
 
-/// What a mission is called that tasks from files are put into when there is none.
+/// The title of the mission for tasks from files, when there is none yet.
 const MISSION: &str = "Tasks from progress/checkpoints";
 
 /// Tasks that have begun, of one mission or of all that are open.
@@ -135,7 +135,7 @@ pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<Thin
     }
 }
 
-/// When a part of a document was written, if it is one and says so.
+/// Returns the time at which a part of a document was written, if the text is one and says so.
 pub(super) fn part_written(dialect: Dialect, text: &str) -> Option<Time> {
     let is_ours = dialect == Dialect::Sitebuilder;
     written_then(&read_part(text).ok().filter(|_| is_ours)?)
@@ -144,9 +144,9 @@ pub(super) fn part_written(dialect: Dialect, text: &str) -> Option<Time> {
 /// A whole document, with a part of one applied.
 pub(super) struct Completed {
     pub(super) whole: DialectDocument,
-    /// When the part was written, if it says so.
+    /// The time at which the part was written, if it says so.
     pub(super) written: Option<Time>,
-    /// When the rest was.
+    /// The time at which the rest was written.
     pub(super) known: Option<Time>,
 }
 
@@ -218,7 +218,7 @@ fn known(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<(Standin
     }))
 }
 
-/// Whether work on a task's mission may still happen.
+/// The state of a task's mission: work on it may still happen, or not.
 enum Standing {
     Open,
     Closed,
@@ -291,22 +291,22 @@ pub(super) fn check(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<()> 
     }
 }
 
-/// What a document has changed of its task.
+/// The changes that a document made to its task.
 struct Recorded {
     agent: Agent,
     mission: Mission,
     before: Sortie,
     sortie: Sortie,
-    /// What gives reason for a checkpoint.
+    /// The reasons for a checkpoint.
     reasons: Vec<(Reason, String)>,
     /// A new error that is in the way.
     blocking: Option<String>,
-    /// Who gave the last new score.
+    /// The reviewer that gave the last new score.
     reviewed: Option<Name>,
 }
 
-/// What the document says becomes what the store knows of the task, as of `at`. One that `is_whole` was put together
-/// with the stored state: entries that it does not list were taken out.
+/// Stores what the document says of the task, as of `at`. A document that `is_whole` was put together with the stored
+/// state: entries that it does not list were taken out.
 pub(super) fn store(
     ctx: &mut OpContext<'_, '_>,
     document: &Json,

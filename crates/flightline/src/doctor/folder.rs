@@ -15,7 +15,7 @@ use crate::checkpoint::readable;
 use crate::error::Result;
 use crate::fleet::Fleet;
 
-/// How old something half made must be before it is taken for left behind.
+/// Age from which a half-made file counts as left behind, in milliseconds.
 const LEFT_AFTER_MS: u64 = 3_600_000;
 
 /// Checks the state folder. With [`Care::Repair`], modes and `latest.json` are put right, and what processes
@@ -37,7 +37,7 @@ pub fn examine_folder(fleet: &mut Fleet, folder: &Path, care: Care) -> Result<Ve
     ])
 }
 
-/// What `latest.json` may name.
+/// The checkpoints that `latest.json` may name.
 struct Newest {
     /// The newest sound checkpoint of a mission that has a file.
     settled: CheckpointId,

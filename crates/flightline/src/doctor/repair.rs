@@ -210,7 +210,7 @@ fn from_within(
     }
 }
 
-/// Whether the store itself can mend it.
+/// Returns true when the store itself can mend a damaged value.
 fn has_a_copy(damaged_value: &DamagedValue) -> bool {
     match damaged_value.what {
         DamageKind::Journal(other) | DamageKind::Lost(other) | DamageKind::LastValue(other) => {

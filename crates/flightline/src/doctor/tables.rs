@@ -6,7 +6,7 @@ use flightline_store::verify::Examination;
 use crate::error::Result;
 use crate::fleet::Fleet;
 
-/// Whether anything here can be put right, or set aside.
+/// Returns true when an examination found damage that can be repaired, or set aside.
 pub(super) fn are_ill(examined: &Examination) -> bool {
     examined.schema
         || examined.behind

@@ -1,4 +1,5 @@
-//! Who may ask for what. It is looked at in the transaction of each request, so that no way of asking can forget it.
+//! Checks that a caller may make a request. The check runs in the transaction of each request, so that no way of
+//! asking can forget it.
 
 use flightline_core::redact::shown;
 use flightline_core::token::{Scope, Token};
@@ -11,14 +12,14 @@ use crate::error::Result;
 use crate::op_context::{agent_named, find_agent_by_id};
 use crate::token;
 
-/// On whose behalf a request is made. A token that does not coordinate speaks for its own agent alone.
+/// The agent on whose behalf a request is made. A token that does not coordinate speaks for its own agent alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActsFor<'a> {
-    /// The caller's, whatever else the request names as looked at, written to or given something.
+    /// The caller, whatever else the request names as looked at, written to or given something.
     Caller,
-    /// This agent's, by name or id.
+    /// The named agent, by name or id.
     Agent(&'a str),
-    /// All who are concerned: it is for those who coordinate.
+    /// The whole fleet: the request is for those who coordinate.
     Fleet,
 }
 

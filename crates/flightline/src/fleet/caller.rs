@@ -1,4 +1,4 @@
-//! Who asks, and with what in hand.
+//! Describes the caller of an operation: its identity, its credentials and its conditions.
 
 use super::precondition::Target;
 use super::window::Window;
@@ -8,27 +8,27 @@ use flightline_core::{Title, TokenId};
 
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    /// The agent it acts as, by name or id.
+    /// The agent that the caller acts as, by name or id.
     pub agent: Option<String>,
-    /// The incarnation it believes it is.
+    /// The incarnation that the caller believes to be.
     pub epoch: Option<u64>,
     pub session: Option<String>,
     /// The person at the keyboard.
     pub user: String,
-    /// The mission it works on, unless a request names another.
+    /// The mission that the caller works on, unless a request names another.
     pub mission: Option<String>,
     /// Makes a write happen once, however often it is asked for.
     pub idempotency_key: Option<String>,
-    /// The thing it is about, and what must not have happened to it.
+    /// The subject of the request, and the condition on it.
     pub target: Option<Target>,
-    /// The place in the journal that it goes on from, when it looks.
+    /// The position in the journal from which the caller continues, when it reads.
     pub place: Option<Cursor>,
-    /// Which part of a list it wants. An operation that does not know how to give one gives all.
+    /// The part of a list that the caller wants. An operation that knows no parts gives the whole list.
     pub window: Option<Window>,
     /// The token that a server got with the request: looked at again in every transaction, so that one
     /// that was taken back while its request waited opens nothing.
     pub token: Option<Presented>,
-    /// The token that this was said with, which opens nothing any more.
+    /// The token that the request was made with, which is not valid any more.
     pub on_behalf_of_token: Option<TokenId>,
 }
 

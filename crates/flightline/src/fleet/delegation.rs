@@ -7,8 +7,9 @@ use flightline_store::{Past, Tx};
 use super::Caller;
 use crate::error::Result;
 
-/// What the holder of that token left behind under this key: the write may have been done, and only its answer was
-/// lost. Refuses to speak for a token that is still valid, or that belonged to another principal than the caller.
+/// Returns the outcome that the holder of that token left behind under this key: the write may have been done, and
+/// only its answer was lost. Refuses to speak for a token that is still valid, or that belonged to another principal
+/// than the caller.
 pub(super) fn past(
     tx: &mut Tx<'_>,
     (caller, before): (&Caller, TokenId),

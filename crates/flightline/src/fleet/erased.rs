@@ -50,13 +50,13 @@ pub(super) trait ErasedOperation {
     fn asked(&self) -> Result<String>;
     fn for_later(&self, asked_at: Time) -> Result<String>;
     fn decide(&mut self, ctx: &mut OpContext<'_, '_>) -> Result<()>;
-    /// Whether noting it was enough.
+    /// Notes the operation, and returns true when that was enough.
     fn note(&mut self, ctx: &mut OpContext<'_, '_>) -> Result<bool>;
-    /// The outcome as JSON. It is written once.
+    /// Returns the outcome as JSON. It is written once.
     fn outcome(&mut self) -> Result<String>;
-    /// Whether it may be kept until the store can be reached.
+    /// Returns true when the operation may be kept until the store can be reached.
     fn may_wait(&self) -> bool;
-    /// Takes what becomes of it while the store cannot be reached.
+    /// Takes the deferral of the operation while the store cannot be reached.
     fn wait(&mut self, later: Deferred);
     /// Takes the text of an outcome that was decided elsewhere or earlier, unread.
     fn take(&mut self, outcome: OutcomeText);
@@ -64,9 +64,9 @@ pub(super) trait ErasedOperation {
 
 /// The outcome of an operation as JSON, by where it comes from.
 pub(super) enum OutcomeText {
-    /// The store remembers it of an earlier request with the same key.
+    /// The store remembers the outcome of an earlier request with the same key.
     Remembered(String),
-    /// It came from a store elsewhere.
+    /// The outcome came from a store elsewhere.
     Received(String),
 }
 

@@ -1,4 +1,4 @@
-//! What an operation and a store job say of themselves.
+//! Defines operations and store jobs: their names, rights and behaviour.
 
 use super::authority::ActsFor;
 use super::{Caller, Fleet, to_json};
@@ -19,13 +19,13 @@ pub enum Access {
     Pulse,
 }
 
-/// What becomes of a write when the disk is full.
+/// The behaviour of a write when the disk is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     Refused,
-    /// It ends trouble, or takes little and means much: it may use the room that is kept for that.
+    /// The write ends trouble, or takes little and means much: it may use the room that is kept for that.
     UsesReserve,
-    /// Its answer is given all the same; what it would have noted is not, and that is said.
+    /// The answer is given all the same; its record is not written, and a warning says so.
     Answered,
 }
 
@@ -38,35 +38,37 @@ pub trait HasSchema: schemars::JsonSchema {}
 #[cfg(not(feature = "schema"))]
 pub trait HasSchema {}
 
-/// Something Flightline does.
+/// A request that Flightline decides in one transaction.
 pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
-    /// Its name: on the wire, in logs, and for those who wait for it.
+    /// The name of the operation: on the wire, in logs, and for callers that wait for it.
     const NAME: &'static str;
     const ACCESS: Access;
     /// The narrowest token that may ask for it.
     const SCOPE: Scope;
-    /// Whether the caller must be its agent's current incarnation. Registering is how it becomes that.
+    /// True when the caller must be its agent's current incarnation. Registering is how it becomes that.
     const FENCED: bool = true;
-    /// Whether asking for it is an act of the agent that asks: an act registers the agent, and is a sign of its life.
-    /// Looking is neither, even where the look is recorded.
+    /// True when a request is an act of the agent that makes it: an act registers the agent, and is a sign of its
+    /// life. Looking is neither, even where the look is recorded.
     const IS_ACT: bool = true;
-    /// Whether its outcome tells an agent what to do: then it is refused in a fleet that is not trusted.
+    /// True when the outcome tells an agent what to do: then the operation is refused in a fleet that is not trusted.
     const BRIEFS: bool = false;
-    /// What becomes of it when the store is elsewhere and cannot be reached.
+    /// The behaviour when the store is elsewhere and cannot be reached.
     const OFFLINE: Offline = Offline::Refused;
-    /// What becomes of it when the disk is full.
+    /// The behaviour when the disk is full.
     const WHEN_FULL: WhenFull = WhenFull::Refused;
     type Outcome: Serialize + DeserializeOwned + HasSchema + Send + 'static;
 
-    /// On whose behalf it is asked for, beside the caller's own: a token that does not coordinate is held to it.
+    /// Returns the agent on whose behalf the request is made, beside the caller: a token that does not coordinate is
+    /// held to it.
     fn acts_for(&self) -> ActsFor<'_>;
 
-    /// The request without observations of the caller's machine: a retry has other observations, and is the same request.
+    /// Returns the request without observations of the caller's machine: a retry has other observations, and is the
+    /// same request.
     fn asked(&self) -> Result<String> {
         to_json(self)
     }
 
-    /// The request as it is queued until the store can be reached.
+    /// Returns the request as it is queued until the store can be reached.
     fn for_later(&self, _asked_at: Time) -> Result<String> {
         to_json(self)
     }
@@ -74,14 +76,14 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     /// Decides, in one transaction. Touches nothing but the context: it may run twice.
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Self::Outcome>;
 
-    /// For an operation that is usually a mere sign of life: notes it, without a revision and without waiting for the
-    /// disk. None when it leads to more, and must be decided as a write.
+    /// Notes an operation that is usually a mere sign of life, without a revision and without waiting for the disk.
+    /// None when it leads to more, and must be decided as a write.
     fn note(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Self::Outcome>> {
         self.decide(ctx).map(Some)
     }
 }
 
-/// Something that is done where the store is, with the files beside it: more than one transaction.
+/// Work that runs where the store is, with the files beside it, in more than one transaction.
 pub trait StoreJob: Serialize + DeserializeOwned + Send + 'static {
     const NAME: &'static str;
     const ACCESS: Access;
@@ -89,7 +91,7 @@ pub trait StoreJob: Serialize + DeserializeOwned + Send + 'static {
     const SCOPE: Scope;
     type Outcome: Serialize + DeserializeOwned + Send + 'static;
 
-    /// Does it, with the state folder beside the store.
+    /// Runs the job, with the state folder beside the store.
     fn run(&self, fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<Self::Outcome>;
 }
 

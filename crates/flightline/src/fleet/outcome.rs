@@ -1,4 +1,4 @@
-//! What came of a request, and how.
+//! Carries the outcome of a request, and how it came about.
 
 use crate::event::Cursor;
 use crate::remote::Deferred;
@@ -8,10 +8,10 @@ use flightline_core::{Code, Refusal};
 #[derive(Clone, Debug)]
 pub struct Done<T> {
     pub outcome: T,
-    /// Whether it is that of an earlier request with the same key: nothing was done this time.
+    /// True when the outcome is that of an earlier request with the same key: nothing was done this time.
     pub replayed: bool,
-    /// Since when the thing that it is about stands as it does: the thing that the caller named, else all there is. Nothing when
-    /// that was not looked at.
+    /// The position since which the request's target has not changed: the thing that the caller named, else
+    /// everything. None when that was not looked at.
     pub since: Option<Cursor>,
 }
 
@@ -26,7 +26,7 @@ impl<T> Done<T> {
         }
     }
 
-    /// Another outcome, that came about in the same way.
+    /// Replaces the outcome by another, which came about in the same way.
     #[must_use]
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Done<U> {
         Done {
@@ -37,12 +37,12 @@ impl<T> Done<T> {
     }
 }
 
-/// What came of a request that was not refused: an outcome, or, where the store is elsewhere and cannot be reached, what becomes of
-/// the request.
+/// The answer to a request that was not refused: an outcome, or, where the store is elsewhere and cannot be reached,
+/// the request's deferral.
 #[derive(Debug)]
 pub enum Answered<T> {
     Now(Done<T>),
-    /// It was kept on this machine, or dropped because the next one says what it says. Nothing failed.
+    /// The request was kept on this machine, or dropped because the next one says what it says. Nothing failed.
     Later(Deferred),
 }
 
@@ -63,7 +63,7 @@ pub enum When {
     NowOrLater,
 }
 
-/// How an operation went whose outcome is kept elsewhere.
+/// The record of an operation whose outcome is kept elsewhere.
 pub(super) type Went = Done<()>;
 
 impl Went {

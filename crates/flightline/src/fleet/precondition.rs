@@ -16,9 +16,9 @@ use crate::op_context::OpContext;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub kind: Kind,
-    /// Its id, the beginning of it, or its name, as requests name it.
+    /// The target's id, the beginning of it, or its name, as requests name it.
     pub reference: String,
-    /// What must not have happened to it, for a write.
+    /// The condition on the target, for a write.
     pub if_unchanged: IfUnchanged,
 }
 
@@ -26,7 +26,7 @@ pub struct Target {
 pub enum IfUnchanged {
     #[default]
     NoCondition,
-    /// It changed since each of these places.
+    /// The write is refused when the target changed since every one of these positions.
     Since(Vec<Cursor>),
 }
 
@@ -62,8 +62,8 @@ pub(super) fn check_place(ctx: &mut OpContext<'_, '_>) -> Result<()> {
     }
 }
 
-/// Since when the caller's target stands as it does; everything there is when it named none, or none that is
-/// still there.
+/// Returns the position since which the caller's target has not changed; that of the whole journal when it named
+/// none, or none that is still there.
 pub(super) fn since(ctx: &mut OpContext<'_, '_>) -> Result<Cursor> {
     let all = Cursor {
         history: ctx.tx.history().to_owned(),
@@ -109,7 +109,7 @@ fn find(ctx: &mut OpContext<'_, '_>, target: &Target) -> Result<String> {
     })
 }
 
-/// Where a target, or a part of it, last changed.
+/// Returns the position at which a target, or a part of it, last changed.
 fn place(ctx: &mut OpContext<'_, '_>, kind: Kind, id: &str) -> Result<Cursor> {
     let mut rev = ctx.tx.changed(kind, id)?.unwrap_or(0);
     let parts: &[Kind] = match kind {

@@ -9,13 +9,13 @@ use flightline_store::{Find, ListOrder, SubjectRow};
 use crate::error::Result;
 use crate::op_context::OpContext;
 
-/// Which part of a list is wanted, and which was given.
+/// The part of a list that a caller wants, and the part that it was given.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     limit: u64,
-    /// After the one that is known by this.
+    /// The id after which the part begins.
     after: Option<String>,
-    /// All copies of the window hear of it.
+    /// The part that was given, shared by all copies of the window.
     given: Arc<Mutex<Option<ListPart>>>,
 }
 
@@ -30,7 +30,7 @@ pub enum ListPart {
 }
 
 impl Window {
-    /// So many at most, after the one that is known by `after`.
+    /// Creates a window of `limit` entries at most, after the one with the id `after`.
     #[must_use]
     pub fn new(limit: u64, after: Option<String>) -> Self {
         Self {
@@ -40,13 +40,13 @@ impl Window {
         }
     }
 
-    /// Which part was given by the operation that was asked through this window; none when it gave all there is.
+    /// Returns the part that was given by the operation; none when it gave the whole list.
     #[must_use]
     pub fn given(&self) -> Option<ListPart> {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A second decision gives its part a second time, and the last one counts.
+    /// Records the part that was given. A second decision gives its part a second time, and the last one counts.
     fn give(&self, part: ListPart) {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
     }
@@ -70,7 +70,7 @@ impl Window {
         Ok(listed.map(|row| Some(row.born)))
     }
 
-    /// This part of all rows of a list, in the list's order.
+    /// Returns this part of all rows of a list, in the list's order.
     fn part_of(&self, rows: Vec<SubjectRow>) -> Vec<SubjectRow> {
         let last = |after: &String| rows.iter().position(|row| row.id == *after);
         let from = match self.after.as_ref().map(last) {
@@ -89,7 +89,7 @@ impl Window {
         rows.into_iter().skip(from).take(limit).collect()
     }
 
-    /// How many are read, to know whether there are more.
+    /// Returns the number of rows to read, to know whether there are more.
     pub(crate) fn one_more(&self) -> u64 {
         self.limit.saturating_add(1)
     }

@@ -1,4 +1,4 @@
-//! How a write is carried out: once for a key, with or without room on the disk, and as a sign of life when it is refused.
+//! Carries out a write: once for a key, with or without room on the disk, and as a sign of life when it is refused.
 
 use super::erased::{ErasedOperation, OutcomeText, Spec};
 use super::{Caller, Fleet, Went, WhenFull, authority, decide_write, delegation};
@@ -147,12 +147,12 @@ impl Fleet {
     }
 }
 
-/// Whether a write met a full disk and may use the room that is kept.
+/// Returns true when a write met a full disk and may use the room that is kept.
 pub(super) fn may_use_reserve(spec: Spec, error: &Error) -> bool {
     spec.when_full == WhenFull::UsesReserve && matches!(error, Error::Store(StoreError::Full(_)))
 }
 
-/// What an earlier request with the same key left behind.
+/// Returns the outcome that an earlier request with the same key left behind.
 fn past(tx: &mut Tx<'_>, caller: &Caller, actor: &str, key: &str, request: &str) -> Result<Past> {
     if let Some(before) = caller.on_behalf_of_token {
         match delegation::past(tx, (caller, before), key, request)? {

@@ -1,4 +1,5 @@
-//! The briefing reaches a session by itself: in full when it begins or its context was compacted, once more while it is not acknowledged.
+//! Delivers a briefing to a session by itself: in full when the session begins or its context was compacted, once
+//! more while it is not acknowledged.
 
 use flightline_core::mission::Mission;
 use flightline_core::setting::{Briefing, Form, Receipt};
@@ -14,7 +15,7 @@ const JUST_NOW_MS: u64 = 3_000;
 /// Characters per token, on the safe side.
 const PER_TOKEN: usize = 4;
 
-/// Whether the agent should have had a briefing since it lost its context, and had none.
+/// Returns true when the agent should have had a briefing since it lost its context, and had none.
 pub(super) fn is_owed(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<bool> {
     let Some(agent) = &ctx.agent else {
         return Ok(false);
@@ -25,7 +26,7 @@ pub(super) fn is_owed(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<bo
     Ok(given(ctx)?.is_empty())
 }
 
-/// Whether a briefing was offered to the present context a moment ago.
+/// Returns true when a briefing was offered to the present context a moment ago.
 pub(super) fn was_just_offered(ctx: &mut OpContext<'_, '_>) -> Result<bool> {
     let now = ctx.now();
     let lately = |briefing: &Briefing| {

@@ -1,5 +1,5 @@
-//! Which agent a session is. Agents of a client are named after it: `claude`, then `claude-2` for a second one at the same time. A session that
-//! begins takes the seat of one that is gone, with its work, or a new one.
+//! Finds the agent of a session. Agents of a client are named after it: `claude`, then `claude-2` for a second one at
+//! the same time. A session that begins takes the seat of one that is gone, with its work, or a new one.
 
 use flightline_core::agent::Agent;
 use flightline_core::{Name, Subject};
@@ -12,9 +12,9 @@ use crate::fleet::Operation;
 use crate::op_context::{OpContext, agent_named};
 use crate::recovery::locked_verdict;
 
-/// So many sessions of one client can be at work.
+/// Maximum number of sessions of one client that can be at work.
 const MOST: usize = 1_000;
-/// So many seats of a client are tried by their names.
+/// Number of a client's seats that are tried by their names.
 const LIKELY: usize = 3;
 
 pub(super) fn of_session(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Option<Agent>> {
@@ -35,7 +35,7 @@ pub(super) fn of_session(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result
     Ok(ctx.tx.find_those(Find::All, is_it)?.into_iter().next())
 }
 
-/// How the agent of a session is called, most likely.
+/// Returns the names that the agent of a session most likely has.
 fn likely_names(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Vec<Name>> {
     if hook.subagent.is_none() {
         return (1..=LIKELY).map(|number| seat(hook, number)).collect();
@@ -58,7 +58,7 @@ fn seat(hook: &TellHook, number: usize) -> Result<Name> {
     }
 }
 
-/// Whether a session continues in another process than it was last heard of in: it was resumed.
+/// Returns true when a session continues in another process than it was last heard of in: it was resumed.
 pub(super) fn has_moved(agent: &Agent, hook: &TellHook) -> bool {
     hook.process.is_some() && agent.process != hook.process
 }
@@ -114,8 +114,8 @@ fn free_seat(ctx: &mut OpContext<'_, '_>, hook: &TellHook) -> Result<Name> {
     taken.map_or_else(|| Ok(hook.client.clone()), Ok)
 }
 
-/// Whether the seat is free: its session ended, its process is gone, or its user cleared it in this process. One
-/// process may have several sessions at a time.
+/// Returns true when the seat is free: its session ended, its process is gone, or its user cleared it in this
+/// process. One process may have several sessions at a time.
 fn is_free(ctx: &mut OpContext<'_, '_>, agent: &Agent, hook: &TellHook) -> Result<bool> {
     let was_cleared = hook.cleared && hook.process.is_some() && agent.process == hook.process;
     if agent.retired_at.is_some() || agent.session_ended_at.is_some() || was_cleared {

@@ -1,4 +1,4 @@
-//! A client's own task list becomes the sorties of its session.
+//! Turns a client's own task list into the sorties of its session.
 
 use flightline_core::mission::Mission;
 use flightline_core::sortie::{Sortie, SortieStatus};
@@ -14,7 +14,7 @@ use crate::sortie::change::{ChangeSortie, SortieAction};
 use crate::sortie::claim::ClaimSortie;
 use crate::sortie::edit::EditSortie;
 
-/// So many entries of a list are followed.
+/// Maximum number of entries of a list that are followed.
 const MOST: usize = 200;
 
 /// Brings the sorties of the agent's mission in line with the list. Sorties of others stay as they are.
@@ -114,7 +114,8 @@ pub(super) fn follow_one(
     }
 }
 
-/// Whether a mission has only the sortie that it began with, which stands for all of it until there is a list.
+/// Returns true when a mission has only the sortie with which it began, which stands for all of it until there is a
+/// list.
 fn stands_for_all(ctx: &OpContext<'_, '_>, mission: &Mission, sorties: &[Sortie]) -> bool {
     match sorties {
         [only] => {

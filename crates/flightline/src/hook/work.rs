@@ -1,4 +1,4 @@
-//! What a session does: the mission it works on, the files it changes, the errors it meets.
+//! Records the work of a session: the mission it works on, the files it changes, the errors it meets.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +23,9 @@ use crate::sortie::add::NewSortie;
 use crate::sortie::claim::ClaimSortie;
 use crate::sortie::report::{ClearErrors, FileReport, ReportError, UpdateSortie};
 
-/// Why a hook takes a lock. By these words it is known again, and let go when the turn ends.
+/// Purpose of the locks that a hook takes. By these words they are recognised, and released when the turn ends.
 const PURPOSE: &str = "edited in this turn";
-/// Of a client that announces a compaction before every request, one announcement in this long is believed.
+/// Time in which one announcement is believed of a client that announces a compaction before every request.
 const ANNOUNCED_EVERY: Millis = 5 * 60_000;
 /// The kind of the errors that tools meet.
 const TOOL_FAILED: &str = "tool_failed";
@@ -145,8 +145,8 @@ pub(super) fn begin(ctx: &mut OpContext<'_, '_>, prompt: Option<&Title>) -> Resu
     Ok(())
 }
 
-/// Whether a checkpoint was taken so lately that an announcement which hardly ever comes true needs no further one. What happens in
-/// between is in the journal, and a compaction loses nothing of it.
+/// Returns true when a checkpoint was taken so lately that an announcement which hardly ever comes true needs no
+/// further one. Everything that happens in between is in the journal, and a compaction loses nothing of it.
 pub(super) fn was_just_saved(ctx: &mut OpContext<'_, '_>) -> Result<bool> {
     let Some(mission) = mission(ctx)? else {
         return Ok(true);
@@ -161,7 +161,7 @@ pub(super) fn locks_edits(ctx: &OpContext<'_, '_>) -> bool {
     ctx.policy.lock_edits
 }
 
-/// Whether the agent holds locks on all of these paths.
+/// Returns true when the agent holds locks on all of these paths.
 pub(super) fn holds_all(
     ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
@@ -175,7 +175,7 @@ pub(super) fn holds_all(
     Ok(paths.iter().all(holds))
 }
 
-/// Whether locks of others are in the way of an edit.
+/// Returns true when locks of others are in the way of an edit.
 pub(super) fn is_in_the_way(
     ctx: &mut OpContext<'_, '_>,
     agent: &Agent,
@@ -232,7 +232,7 @@ pub(super) fn lock(
     }
 }
 
-/// Whether all that is in the way of a subagent's edit are locks of the session that started it.
+/// Returns true when all the locks in the way of a subagent's edit are those of the session that started it.
 fn are_the_sessions(
     ctx: &mut OpContext<'_, '_>,
     paths: &[RepoPath],

@@ -1,4 +1,4 @@
-//! Granting locks: all that are asked for or none, and those of silent holders reclaimed on the way.
+//! Grants locks: all that are requested or none. Locks of silent holders are reclaimed on the way.
 
 use super::{AcquireLocks, LockView, view, watch};
 use crate::agent::{Sighting, last_sign, look_around, sight};

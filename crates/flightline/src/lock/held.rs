@@ -1,4 +1,4 @@
-//! Taking a lock from its holder by the lock's id.
+//! Takes a lock from its holder by the lock's id.
 
 use flightline_core::LockId;
 use flightline_core::lock::Lock;
@@ -17,7 +17,7 @@ use crate::op_context::OpContext;
 pub struct StealHeldLock {
     /// The lock's id.
     pub lock: String,
-    /// Why: the holder is told.
+    /// The reason for the steal; the holder is told.
     pub reason: NoteText,
 }
 

@@ -1,4 +1,4 @@
-//! Locks go with what they were taken for.
+//! Releases locks together with the work that they were taken for.
 
 use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
@@ -12,7 +12,7 @@ use crate::checkpoint::readable;
 use crate::error::Result;
 use crate::op_context::OpContext;
 
-/// Whether the locks of a sortie are released when its owner is done with it.
+/// The fate of a sortie's locks when its owner is done with it.
 #[derive(Clone, Copy)]
 pub(crate) enum Locks {
     Go,

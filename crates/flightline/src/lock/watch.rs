@@ -14,8 +14,8 @@ use crate::op_context::OpContext;
 /// The detail of a refusal that names the locks which were asked for.
 const IN_THE_WAY: &str = "in_the_way";
 
-/// Since when the silence of a lock's holder counts: since its last sign of life, but not before one could have been
-/// noticed.
+/// Returns the time from which the silence of a lock's holder counts: its last sign of life, but not before a sign
+/// could have been noticed.
 pub(crate) fn silent_since(
     ctx: &mut OpContext<'_, '_>,
     lock: &Lock,

@@ -22,7 +22,7 @@ use crate::mission::short;
 use crate::note::failure::{FailureAuthor, note_failure};
 use crate::op_context::OpContext;
 
-/// So many messages are told of at once; the rest by the next command.
+/// Maximum number of overdue messages reported at once; the rest is left to the next command.
 const AT_ONCE: usize = 20;
 
 /// Remembers that a message must be acknowledged by `by`.

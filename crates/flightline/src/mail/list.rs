@@ -1,4 +1,4 @@
-//! Looking through all mail.
+//! Lists all messages.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ use crate::op_context::OpContext;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListMessages {
-    /// Of this mission only.
+    /// List only messages of this mission.
     pub mission: Option<String>,
-    /// From or to this agent only.
+    /// List only messages from or to this agent.
     pub agent: Option<String>,
     /// Maximum number of entries.
     pub limit: u64,

@@ -1,4 +1,4 @@
-//! Putting messages into mailboxes.
+//! Puts messages into mailboxes.
 
 use flightline_core::agent::Agent;
 use flightline_core::dialect::Dialect;
@@ -26,7 +26,7 @@ pub(crate) struct Letter<'a> {
     pub(crate) progress_of: Option<SortieId>,
 }
 
-/// In whose name a sortie's progress is told: in seed B's words by the one that reports it, else by Flightline.
+/// Returns the sender of a sortie's progress: the agent that reports it, in seed B's words, else Flightline.
 pub(super) fn progress_sender(ctx: &OpContext<'_, '_>) -> (String, Option<AgentId>) {
     match ctx.policy.speaks(Dialect::Sitebuilder) {
         true => (ctx.actor(), ctx.agent_id()),
@@ -88,7 +88,7 @@ pub(crate) fn post(ctx: &mut OpContext<'_, '_>, letter: &Letter<'_>) -> Result<M
     Ok(message)
 }
 
-/// Has Flightline itself tell an agent something.
+/// Sends a message of Flightline itself to an agent.
 pub(crate) fn notice(
     ctx: &mut OpContext<'_, '_>,
     to: Agent,

@@ -62,10 +62,10 @@ fn reader(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Option<Agent
     }
 }
 
-/// How many bytes of a sortie's title stand in a subject.
+/// Maximum number of bytes of a sortie's title in a subject line.
 const TITLE: usize = 120;
 
-/// So many events of a sortie are looked through for its last report.
+/// Maximum number of a sortie's events that are searched for its last report.
 const LATELY: u64 = 20;
 
 /// A sortie as Flightline's own messages call it: its id and its title.
@@ -161,8 +161,8 @@ fn tell(
 const PENDING: &str = "pending";
 const READ: &str = "delivered";
 
-/// What dispatch was told of a sortie and has not acknowledged, oldest first. Only of its mission: in the mailbox of a large
-/// fleet's dispatch there is a report of every sortie.
+/// Returns the reports on a sortie that dispatch has not acknowledged, oldest first. Only of its mission: in the
+/// mailbox of a large fleet's dispatch there is a report of every sortie.
 fn reports(
     ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
@@ -203,7 +203,7 @@ fn unread(
     Ok((!overtaken).then_some(message))
 }
 
-/// Whether dispatch has unread mail of this sender that is younger than a report.
+/// Returns true when dispatch has unread mail of this sender that is younger than a report.
 fn is_overtaken(
     ctx: &mut OpContext<'_, '_>,
     dispatch: &Agent,
@@ -232,7 +232,7 @@ fn is_overtaken(
     }))
 }
 
-/// What an earlier report said is over with the next one, whether it was read or not.
+/// Settles earlier reports, which are over with the next one, whether they were read or not.
 fn settle_older(
     ctx: &mut OpContext<'_, '_>,
     dispatch: &Agent,

@@ -1,6 +1,6 @@
-//! Telling the mailbox of a mission's dispatch what becomes of its checkpoints and recoveries. The journal
-//! is read after the fact, by whichever command comes next: so nothing that checkpoints, prunes or recovers
-//! has to know of it, and none of it can fail because of it.
+//! Reports to the mailbox of a mission's dispatch on the mission's checkpoints and recoveries. The journal is read
+//! after the fact, by the next command: so code that checkpoints, prunes or recovers need not know of this, and
+//! cannot fail because of it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -21,13 +21,13 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// So many events are looked at by one command.
+/// Maximum number of events that one command looks at.
 const AT_ONCE: u64 = 500;
 /// The journal is not looked through again and again for nothing: the mark moves on after so many.
 const MARK_AFTER: u64 = 500;
 
-/// Tells the mailbox of each mission's dispatch what became of its checkpoints and recoveries since this
-/// was done last, but what it did itself.
+/// Reports to the mailbox of each mission's dispatch on its checkpoints and recoveries since the last time, but not
+/// on its own acts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelayEvents {}
@@ -107,7 +107,7 @@ fn mark(ctx: &mut OpContext<'_, '_>) -> Result<u64> {
     Ok(told.map_or(0, |told| told.rev))
 }
 
-/// What each dispatch has not read of this yet: messages, by what they tell of.
+/// Messages that each dispatch has not read yet, by the subject that they report.
 type Open = BTreeMap<AgentId, HashMap<String, String>>;
 
 fn open_digests(ctx: &mut OpContext<'_, '_>, dispatch: AgentId) -> Result<HashMap<String, String>> {
@@ -120,8 +120,8 @@ fn open_digests(ctx: &mut OpContext<'_, '_>, dispatch: AgentId) -> Result<HashMa
     Ok(open)
 }
 
-/// One message per type of event and mission, which grows until it is read: however much happens, the
-/// mailbox stays small.
+/// Sends one message per type of event and mission, which grows until it is read: however much happens, the mailbox
+/// stays small.
 fn tell(
     ctx: &mut OpContext<'_, '_>,
     mission: MissionId,

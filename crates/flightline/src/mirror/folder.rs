@@ -1,4 +1,4 @@
-//! One dialect's folder, and what we remember of it.
+//! Keeps one dialect's folder, and remembers what was last seen there.
 
 pub(super) mod conflict;
 mod epic;
@@ -37,10 +37,10 @@ const AGAIN: &str = ".again";
 const BACKUPS: &str = "backups";
 /// A history and a revision are shorter than this.
 const LONGEST_SEEN: usize = 200;
-/// How long another command's turn is waited for.
+/// Time to wait for another command's turn.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// One dialect's folder. While there is one, no other process has it.
+/// The folder of one dialect. While one is open, no other process has it.
 pub(super) struct MirrorFolder {
     dialect: Dialect,
     root: Dir,
@@ -152,7 +152,7 @@ impl MirrorFolder {
         names
     }
 
-    /// Since which revision documents are wanted; none when all are.
+    /// Returns the revision since which documents are wanted; none when all are.
     pub(super) fn since(&self, fleet: &mut Fleet) -> Result<Option<u64>> {
         // The latest is always given; the others are written once, so that a cleaned-up file stays away.
         let again =
@@ -413,7 +413,7 @@ fn wait_for(turn: &File) -> io::Result<()> {
 /// The content at a file's place.
 enum Seen {
     Missing,
-    /// What we last saw there.
+    /// The content that we last saw there.
     Ours,
     /// A file that another program wrote.
     Foreign {

@@ -1,4 +1,4 @@
-//! Changing what a mission is called and belongs to.
+//! Changes the record of a mission: its title, its objective, and the things it belongs to.
 
 use flightline_core::event::EventType;
 use flightline_core::mission::{MissionStatus, Pinning};
@@ -12,26 +12,26 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// Changes the record of a mission; fields that are left out stay.
+/// Changes the record of a mission. Fields that are left out stay as they are.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateMission {
-    /// Which; the current one when none is named.
+    /// The mission to change; the current one when none is named.
     pub mission: Option<String>,
-    /// What it is called.
+    /// The title of the mission.
     pub title: Option<Title>,
-    /// The state to be reached at the end.
+    /// The objective of the mission: the state to be reached at its end.
     pub objective: Option<NoteText>,
-    /// The phase it is in.
+    /// The phase that the mission is in.
     pub phase: Option<Title>,
-    /// The technology stack it belongs to.
+    /// The technology stack that the mission belongs to.
     pub stack_id: Option<Name>,
-    /// The sprint it belongs to.
+    /// The sprint that the mission belongs to.
     pub sprint: Option<Title>,
-    /// The agent that coordinates it.
+    /// The agent that coordinates the mission.
     pub dispatch: Option<String>,
-    /// Who may pin constraints on it.
+    /// The actors that may pin constraints on the mission.
     #[serde(default)]
     pub constraints_by: Option<Pinning>,
 }

@@ -1,4 +1,4 @@
-//! The workflow of a mission: moving it to another state, and the states that it went through.
+//! Moves a mission's workflow to another state, and lists the states that it went through.
 
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::{Event, EventType};
@@ -20,28 +20,28 @@ use crate::op_context::OpContext;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TransitionMission {
-    /// Which; the current one when none is named.
+    /// The mission whose workflow moves; the current one when none is named.
     pub mission: Option<String>,
     /// The state that the workflow moves to.
     pub to: Name,
-    /// Why: what triggered it.
+    /// The reason for the move: its trigger.
     pub reason: Option<NoteText>,
-    /// Whether it only waits to happen.
+    /// True when the move only waits to happen.
     #[serde(default)]
     pub pending: bool,
 }
 
-/// A workflow state a mission was in.
+/// A workflow state that a mission was in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PastState {
     /// The name of the state.
     pub state: String,
-    /// When it was entered.
+    /// The time at which the state was entered.
     pub entered_at: Time,
-    /// When it was left.
+    /// The time at which the state was left.
     pub exited_at: Option<Time>,
-    /// What triggered the move.
+    /// The trigger of the move to the state.
     pub trigger: String,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn save_transition(ctx: &mut OpContext<'_, '_>, mission: &Mission) ->
     first_of(ctx, mission, vec![(Reason::StateTransition, details)]).map(drop)
 }
 
-/// So many events about a mission are looked through for moves of its workflow.
+/// Maximum number of events about a mission that are searched for moves of its workflow.
 const MOVES_LOOKED_AT: u64 = 10_000;
 
 /// The states a workflow went through, oldest first: where it was moved, and where going back to a

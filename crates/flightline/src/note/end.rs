@@ -1,4 +1,4 @@
-//! How notes come to an end: closed, withdrawn, or replaced by another. Each is kept.
+//! Ends notes: closes, withdraws or replaces them. Each is kept.
 
 use flightline_core::event::EventType;
 use flightline_core::note::{Note, NoteEnd, NoteEnding, NoteKind};
@@ -21,9 +21,9 @@ use crate::op_context::OpContext;
 pub struct EndNote {
     /// The note that ends.
     pub note: String,
-    /// How the note ends.
+    /// The way in which the note ends.
     pub how: EndHow,
-    /// Why the note ends.
+    /// The reason for the end of the note.
     #[serde(default)]
     pub reason: Option<text::NoteText>,
 }
@@ -33,22 +33,22 @@ pub struct EndNote {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EndHow {
-    /// It is dealt with.
+    /// The matter of the note is dealt with.
     Closed,
-    /// It should not have been written, or does not hold any more.
+    /// The note should not have been written, or does not hold any more.
     Withdrawn,
 }
 
-/// Writes a note anew: the old one is kept, and holds no longer.
+/// Replaces a note by a new one: the old note is kept, and holds no longer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceNote {
     /// The note that is replaced.
     pub note: String,
-    /// What it says from now on.
+    /// The text of the new note.
     pub text: text::NoteText,
-    /// Why, for a decision; as before when it is left out.
+    /// The rationale of a decision; that of the old note when it is left out.
     #[serde(default)]
     pub rationale: Option<text::NoteText>,
 }

@@ -150,7 +150,7 @@ pub(crate) fn looking(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>>
     Ok(Some(agent))
 }
 
-/// From now on, events are by this agent.
+/// Makes this agent the author of events from now on.
 pub(crate) fn speak_for(tx: &mut Tx<'_>, agent: &Agent) {
     tx.act_as(Actor {
         name: agent.name.to_string(),
@@ -177,7 +177,8 @@ fn epoch_floor(tx: &mut Tx<'_>) -> Result<u64> {
     Ok(floor.map_or(0, |floor| floor.epoch))
 }
 
-/// Where agents were forgotten, an unknown session may be one of theirs; a caller that begins a new one says so.
+/// Builds the refusal of an unknown session where agents were forgotten: it may be one of theirs. A caller that
+/// begins a new session says so.
 fn forgotten(name: &Name) -> Error {
     let hint =
         format!("nothing was written; begin a new session with `fleet agents register {name}`");

@@ -31,7 +31,7 @@ pub(super) struct History {
     /// The checkpoints that are in the store again, oldest first.
     pub(super) checkpoints: Vec<CheckpointId>,
     pub(super) newest: BTreeMap<MissionId, CheckpointId>,
-    /// How many values there are at the end, locks not counted: they are let go.
+    /// Number of values at the end, locks not counted: they are released.
     pub(super) values: u64,
     /// Files that could not be used, and why.
     pub(super) skipped: Vec<String>,
@@ -71,7 +71,7 @@ pub(super) fn write(store: &mut Store, documents: &[CheckpointDocument]) -> Resu
     Ok(history)
 }
 
-/// What the new store holds so far.
+/// The content of the new store so far.
 #[derive(Default)]
 struct Held {
     values: BTreeMap<(Kind, String), (String, Keys)>,
@@ -88,7 +88,7 @@ struct Plan<'a> {
 }
 
 impl Held {
-    /// What a file changes, or why it cannot be used.
+    /// Plans the changes that a file makes, or returns the reason why it cannot be used.
     fn plan<'a>(&self, document: &'a CheckpointDocument) -> std::result::Result<Plan<'a>, String> {
         let no = |why: String| format!("{} is not used: {why}", short(document.id));
         let state = document.state.as_ref();
@@ -160,7 +160,7 @@ impl Held {
     }
 }
 
-/// Whether a cut says everything there is of a subject like this one.
+/// Returns true when a cut holds everything there is of a subject like this one.
 fn is_of_cut(kind: Kind, keys: &Keys, cut: &Cut) -> bool {
     match keys.mission {
         Some(mission) => mission == cut.mission_id,
@@ -243,7 +243,7 @@ enum Act<'a> {
     Remove(&'a str),
 }
 
-/// Does it, as an event about a subject of its own type.
+/// Carries out one change, as an event about a subject of its own type.
 fn act(tx: &mut Tx<'_>, kind: Kind, act: &Act<'_>) -> Result<()> {
     fn to<S: Subject>(tx: &mut Tx<'_>, act: &Act<'_>) -> Result<()> {
         match act {

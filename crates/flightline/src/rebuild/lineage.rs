@@ -1,4 +1,4 @@
-//! Which files of checkpoints belong to how things went on, and which to what a restore or a rebuild has left.
+//! Separates files of checkpoints that belong to the present journal from those that a restore or a rebuild has left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use flightline_core::history::FollowedHistory;
 
 use crate::checkpoint::CheckpointDocument;
 
-/// Where a checkpoint was taken at first: a rebuild gives it another revision, in a new history, and dies before it has
-/// written all files anew.
+/// Returns the position at which a checkpoint was taken at first: a rebuild gives it another revision, in a new
+/// history, and may die before it has written all files anew.
 pub(super) fn taken_in(checkpoint: &Checkpoint, history: &str) -> RebuiltFrom {
     checkpoint.taken_in.clone().unwrap_or_else(|| RebuiltFrom {
         history: history.to_owned(),
@@ -22,12 +22,12 @@ pub(super) fn taken_at(document: &CheckpointDocument) -> u64 {
     place_of(document).map_or(document.rev, |place| place.rev)
 }
 
-/// Where a file says that its checkpoint was taken.
+/// The position at which a checkpoint was taken, as its file tells it.
 #[derive(Clone, Copy, Debug)]
 struct Place<'a> {
     history: &'a str,
     rev: u64,
-    /// What that history goes on from; nothing where it does not say.
+    /// The histories that this one continues; none where the file does not say.
     follows: Option<&'a [FollowedHistory]>,
 }
 
@@ -73,8 +73,8 @@ fn place_of(document: &CheckpointDocument) -> Option<Place<'_>> {
     })
 }
 
-/// Whether a place is part of the journal that `last` was taken in, or may be. The record of a checkpoint comes right
-/// after the revision it names.
+/// Returns true when a position is part of the journal in which `last` was taken, or may be. The record of a
+/// checkpoint comes right after the revision it names.
 fn is_part(place: &Place<'_>, last: &Place<'_>) -> bool {
     let Some(follows) = last.follows else {
         return true;
@@ -85,8 +85,8 @@ fn is_part(place: &Place<'_>, last: &Place<'_>) -> bool {
             .any(|part| part.history == place.history && place.rev < part.up_to)
 }
 
-/// For each history the newest place in it or in any that is connected with it: revisions grow through all histories
-/// of a project.
+/// Returns for each history the newest position in it or in any that is connected with it: revisions grow through all
+/// histories of a project.
 fn newest_of_each<'a>(places: &[Place<'a>]) -> BTreeMap<&'a str, Place<'a>> {
     let mut group: BTreeMap<&str, usize> = BTreeMap::new();
     for (number, place) in places.iter().enumerate() {

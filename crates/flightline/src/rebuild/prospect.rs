@@ -1,4 +1,4 @@
-//! What a rebuild would bring back, for those whose store cannot be opened.
+//! Foretells the outcome of a rebuild, for a caller whose store cannot be opened.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use flightline_store::{Location, aside};
 use super::{gather, without_files};
 use crate::checkpoint::CheckpointDocument;
 
-/// What a rebuild would bring back.
+/// The expected outcome of a rebuild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prospect {
     pub files: usize,
@@ -24,7 +24,7 @@ pub struct Prospect {
 }
 
 impl Prospect {
-    /// What to do about a store that cannot be used.
+    /// Returns the hint for a store that cannot be used.
     #[must_use]
     pub fn hint(&self) -> &str {
         &self.hint

@@ -1,4 +1,4 @@
-//! A store that cannot take new content gives way to a finished one, with all its files.
+//! Replaces a store that cannot take new content, with all its files, by a finished one.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use crate::fleet::Caller;
 
 /// The folder of the finished store, below that in which it is built.
 const WHOLE: &str = "whole";
-/// How the names of folders begin that keep an old store.
+/// Prefix of the folders that keep an old store.
 const KEPT: &str = "lost-";
 /// The largest report of a rebuild.
 const LONGEST: usize = 16 * 1024 * 1024;
-/// Says that the store to the side is finished, and what came of it.
+/// Name of the file that says that the store to the side is finished, with the report of the rebuild.
 const READY: &str = "ready.json";
 
 /// Finishes the new store to the side, with what the old one can still tell; then the old one's files go and the new
@@ -69,8 +69,8 @@ pub(super) fn complete(request: &Rebuild<'_>) -> Result<Option<Rebuilt>> {
     Ok(Some(done))
 }
 
-/// Whether a rebuild died after the old store had given way and before the new one was in its place: the next rebuild
-/// completes it.
+/// Returns true when a rebuild died after the old store had given way and before the new one was in its place: the
+/// next rebuild completes it.
 #[must_use]
 pub fn is_unfinished(location: &Location) -> bool {
     match location {

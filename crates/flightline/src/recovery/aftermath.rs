@@ -1,4 +1,4 @@
-//! What a recovery changed, as the journal tells it, and what it leaves to do.
+//! Reads from the journal the changes that a recovery made, and lists the actions that remain.
 
 use std::collections::BTreeSet;
 
@@ -18,18 +18,18 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 use crate::status::Attention;
 
-/// So many events are read at once.
+/// Number of events that are read at once.
 const PAGE: u64 = 1_000;
 
-/// Something that an agent set out to do to the world, and never reported done.
+/// An action on an external system that an agent began, and never reported done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoubtfulEffect {
-    /// What its author calls it.
+    /// The name of the effect, as its author gave it.
     pub key: String,
-    /// Who began it.
+    /// The name of the agent or person that began it.
     pub by: String,
-    /// When the effect was begun.
+    /// The time at which the effect was begun.
     pub at: Time,
 }
 

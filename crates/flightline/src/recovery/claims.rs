@@ -17,14 +17,14 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// Lists the files of which something was said in a mission or recorded with its checkpoint.
+/// Lists the files that reports of a mission name, or that were recorded with its checkpoint.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListClaims {
-    /// Of which mission; the current one when none is named.
+    /// The mission whose files are listed; the current one when none is named.
     pub mission: Option<String>,
-    /// Recorded with which checkpoint; the newest when none is named.
+    /// The checkpoint with which files were recorded; the newest when none is named.
     pub checkpoint: Option<String>,
 }
 
@@ -79,7 +79,7 @@ pub fn look(fleet: &mut Fleet, caller: &Caller, claims: &ListClaims) -> Option<T
     Some(tree.glance(&named.ok()?))
 }
 
-/// What sorties, agents and notes say of files.
+/// Returns the claims of sorties, agents and notes about files.
 fn claims(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> {
     let find = Find::Mission(mission.id);
     let (files, _) = readable::<SortieFile>(ctx.tx, find)?;

@@ -18,14 +18,14 @@ use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// How it is known that an agent lost its context.
+/// The evidence that an agent lost its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionEvidence {
-    /// Its client said so.
+    /// The agent's client reported it.
     Hook,
-    /// A new session took its name while it had work.
+    /// A new session took the agent's name while it had work.
     NewEpoch,
 }
 
@@ -39,26 +39,26 @@ impl CompactionEvidence {
     }
 }
 
-/// Says that an agent's context was compacted: what it knew is gone, its session goes on.
+/// Reports that an agent's context was compacted: its knowledge is gone, its session continues.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReportCompaction {
-    /// The agent; the acting one when not given.
+    /// The agent by name or id; the acting agent when none is named.
     pub agent: Option<String>,
-    /// How it is known.
+    /// The evidence of the loss.
     pub evidence: CompactionEvidence,
 }
 
-/// The outcome of a compaction.
+/// The outcome of reporting a compaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compacted {
     /// The agent whose context was compacted.
     pub agent: Name,
-    /// Which of its contexts begins.
+    /// The number of the context that begins.
     pub context: u64,
-    /// The missions it works in, which were told.
+    /// The missions that the agent works in; each got a report.
     pub missions: Vec<MissionId>,
 }
 

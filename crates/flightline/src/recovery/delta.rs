@@ -20,7 +20,7 @@ use crate::mission::begin_if_pending;
 use crate::op_context::OpContext;
 use crate::sortie::change::check_owner;
 
-/// More changes than this are not taken at once.
+/// Maximum number of changes that are taken at once.
 const MOST: usize = 1_000;
 
 /// Applies changes of seed E's documents to a mission. Applying them twice changes nothing the second time.
@@ -28,24 +28,24 @@ const MOST: usize = 1_000;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ApplyDeltas {
-    /// To which mission; the current one when none is named.
+    /// The mission to change; the current one when none is named.
     pub mission: Option<String>,
     /// The changes, as the seed writes them.
     pub changes: Vec<Value>,
 }
 
-/// What became of a change.
+/// The outcome of one change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeltaOutcome {
-    /// Which of the changes, from 0.
+    /// The position of the change in the request, from 0.
     pub index: usize,
     /// The decision on the change.
     pub result: DeltaResult,
     /// The sortie that was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sortie_id: Option<SortieId>,
-    /// Why nothing was done, when the change is kept as it is.
+    /// The reason why the change was not made, when the sortie is kept as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -55,11 +55,11 @@ pub struct DeltaOutcome {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaResult {
-    /// It was made.
+    /// The change was made.
     Made,
-    /// It had been made before.
+    /// The change had been made before.
     Already,
-    /// It was not made, and the sortie keeps its owner.
+    /// The change was not made, and the sortie keeps its owner.
     Kept,
 }
 

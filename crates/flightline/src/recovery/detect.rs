@@ -1,4 +1,4 @@
-//! Noticing that a mission needs recovery.
+//! Notices that a mission needs recovery.
 
 use flightline_core::event::{Event, EventType};
 use flightline_core::liveness::Life;
@@ -25,21 +25,21 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 use crate::status::Attention;
 
-/// What the message begins with that offers a recovery.
+/// Prefix of the subject of a message that offers a recovery.
 const OFFER: &str = "recovery_available: ";
 
-/// Whether a message of Flightline with this subject offers a recovery.
+/// Returns true when a message of Flightline with this subject offers a recovery.
 pub(super) fn is_offer(subject: &str) -> bool {
     subject.starts_with(OFFER)
 }
 
 /// The evidence that is proof.
 const PROCESS_GONE: &str = "process_gone";
-/// Others go on, and one that holds work is silent for too long.
+/// Evidence: others go on, and one agent that holds work is silent for too long.
 const AGENT_SILENT: &str = "agent_silent";
-/// The mission itself goes on; some of its tasks need a decision.
+/// Evidence: the mission itself goes on; some of its tasks need a decision.
 const TASKS: &str = "tasks";
-/// It was recovered, nothing was heard of it since, and no agent works on it.
+/// Evidence: the mission was recovered, nothing was heard of it since, and no agent works on it.
 const UNATTENDED: &str = "unattended";
 
 /// Looks for missions that need recovery, and tells their dispatch once per silence.
@@ -52,7 +52,7 @@ pub struct Detect {
     pub sightings: Vec<Sighting>,
 }
 
-/// Looks for missions that need recovery, and reports it to no mailbox.
+/// Looks for missions that need recovery, and reports them to no mailbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeekCandidates {
@@ -69,27 +69,27 @@ pub struct PeekCandidates {
 pub struct RecoveryCandidate {
     /// The mission that needs recovery.
     pub mission_id: MissionId,
-    /// What it is called.
+    /// The title of the mission.
     pub title: String,
-    /// Why we think so: `process_gone`, `inactivity`, `agent_silent` when others go on, `damaged` when its records
-    /// cannot be read, `tasks` when the mission goes on and only some of its tasks need a decision, or `unattended`
-    /// when it was recovered and no agent has taken it up since.
+    /// The evidence for the verdict: `process_gone`, `inactivity`, `agent_silent` when others go on, `damaged` when
+    /// the mission's records cannot be read, `tasks` when the mission goes on and only some of its tasks need a
+    /// decision, or `unattended` when it was recovered and no agent has taken it up since.
     pub evidence: String,
-    /// The last sign of activity.
+    /// Time of the last sign of activity.
     pub last_activity_at: Time,
-    /// How long ago that was.
+    /// Time since that activity.
     pub inactivity_duration_ms: Millis,
-    /// Whether there is a sound checkpoint to resume from.
+    /// True when there is a sound checkpoint to resume from.
     pub checkpoint_available: bool,
     /// The checkpoint that a resume would start from.
     pub checkpoint_id: Option<CheckpointId>,
-    /// When it was taken.
+    /// The time at which that checkpoint was taken.
     pub checkpoint_at: Option<Time>,
-    /// Events since that checkpoint.
+    /// Number of events since that checkpoint.
     pub events_since: u64,
-    /// Its agents, and how alive each is.
+    /// The agents of the mission, each with its liveness.
     pub agents: Vec<CandidateAgent>,
-    /// Its tasks that need a decision, where the policy wants them found.
+    /// Tasks of the mission that need a decision, where the policy wants them found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrouble>,
     /// Time of the last recovery, if there was no activity since.
@@ -101,7 +101,7 @@ pub struct RecoveryCandidate {
 }
 
 impl RecoveryCandidate {
-    /// Whether the mission itself is to be recovered, and not only some of its tasks.
+    /// Returns true when the mission itself is to be recovered, and not only some of its tasks.
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
         self.evidence != TASKS && self.evidence != UNATTENDED
@@ -114,21 +114,21 @@ impl RecoveryCandidate {
 pub struct CandidateAgent {
     /// The name of the agent.
     pub name: String,
-    /// How alive it is.
+    /// The liveness of the agent: active, quiet, warning, stalled or dead.
     pub life: Life,
-    /// Why we think so.
+    /// The evidence for the liveness.
     pub evidence: String,
-    /// Duration of its silence, when that is too long for an agent that holds work.
+    /// Duration of the agent's silence, when that is too long for an agent that holds work.
     #[serde(default)]
     pub silent_ms: Option<Millis>,
-    /// Whether it keeps its work.
+    /// True when the agent keeps its work.
     pub keeps: bool,
-    /// The sorties it holds.
+    /// The sorties that the agent holds.
     pub sorties: Vec<String>,
-    /// The files and folders that it has locked.
+    /// The files and folders that the agent has locked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<String>,
-    /// Whether it coordinates the mission.
+    /// True when the agent coordinates the mission.
     pub dispatches: bool,
 }
 
@@ -221,15 +221,15 @@ pub(crate) fn candidates_among(
     Ok(found)
 }
 
-/// What every mission is judged by.
+/// The input to the judgement of every mission.
 struct Looking<'a> {
     patience: Patience,
     verdicts: &'a [AgentVerdict],
-    /// None: something of it cannot be read.
+    /// The work in hand; none when some of its records cannot be read.
     in_hand: Option<InHand>,
 }
 
-/// How long silence proves nothing.
+/// Durations for which silence proves nothing.
 #[derive(Clone, Copy)]
 struct Patience {
     mission: Millis,
@@ -402,7 +402,7 @@ fn candidate(
     }))
 }
 
-/// How many events there were in a mission after a checkpoint, but for those that we write ourselves.
+/// Counts the events of a mission after a checkpoint, but for those that Flightline writes itself.
 fn work_since(ctx: &mut OpContext<'_, '_>, mission: &Mission, rev: u64) -> Result<u64> {
     let filter = EventFilter {
         mission: Some(mission.id),
@@ -445,7 +445,8 @@ impl News {
         }
     }
 
-    /// Whether the silence of an agent is more than the last recovery knew: it was heard of since, or is gone by now.
+    /// Returns true when the silence of an agent is more than the last recovery knew: it was heard of since, or is
+    /// gone by now.
     fn is_new(recovered: Option<&Recovery>, verdict: &AgentVerdict, sign: Option<Time>) -> bool {
         recovered.is_none_or(|recovered| {
             let lost = verdict.is_gone() && !recovered.gone.contains(&verdict.agent.id);
@@ -458,7 +459,8 @@ fn was_heard(recovered: &Recovery, sign: Option<Time>) -> bool {
     sign.is_some_and(|sign| sign >= recovered.at)
 }
 
-/// One event per silence, and one per death: while others go on working, the dead stay dead.
+/// Returns true when this silence or death was reported already: each leads to one event. While others go on working,
+/// the dead stay dead.
 fn already_told(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
@@ -483,7 +485,7 @@ fn already_told(
     }))
 }
 
-/// Those whose process is gone, as an event names them; nothing when there is none.
+/// Lists the agents whose process is gone, as an event names them; none when there is no such agent.
 fn gone(candidate: &RecoveryCandidate) -> Option<serde_json::Value> {
     let names = candidate
         .agents
@@ -494,7 +496,7 @@ fn gone(candidate: &RecoveryCandidate) -> Option<serde_json::Value> {
     (!names.is_empty()).then(|| names.into())
 }
 
-/// Those who are silent, and what they hold, as an event names them; nothing when there is none.
+/// Lists the silent agents and their holdings, as an event names them; none when there is no such agent.
 fn silent(candidate: &RecoveryCandidate) -> Option<serde_json::Value> {
     let silent = candidate
         .agents

@@ -109,7 +109,7 @@ fn record(ctx: &mut OpContext<'_, '_>, lock: &Lock) -> Result<()> {
     Ok(())
 }
 
-/// One attempt for each lock that lapsed or was taken away while its holder was silent.
+/// Tries once to take again each lock that lapsed or was taken away while its holder was silent.
 fn take_again(
     ctx: &mut OpContext<'_, '_>,
     from: &Agent,

@@ -217,8 +217,8 @@ pub(super) fn held_paths(ctx: &mut OpContext<'_, '_>) -> Result<Vec<(RepoPath, A
     .collect()
 }
 
-/// Whether a lock that is gone was taken from a holder that seemed to be, not given up by it and not taken
-/// from it with a word.
+/// Returns true when a lock that is gone was reclaimed from a holder that seemed to be gone: not released by it, and
+/// not stolen from it with a reason.
 fn has_lapsed(ctx: &mut OpContext<'_, '_>, lock: &Lock) -> Result<bool> {
     let newest = ctx.tx.events_of(Kind::Lock, &lock.key(), 1)?;
     Ok(newest.first().is_some_and(|event| {

@@ -27,14 +27,14 @@ pub(super) struct Choices {
 pub(super) struct Chosen {
     /// The analysis before any decision; none where none was asked for.
     pub(super) analysis: Option<Analysis>,
-    /// Whose work was left out, in seed D's words.
+    /// The agents whose work was left out, in seed D's words.
     pub(super) agents: Vec<String>,
     pub(super) sorties: Vec<SortieId>,
     /// The state that the workflow was to be set back to.
     pub(super) reset_to: Option<Name>,
     pub(super) moved: bool,
     pub(super) warnings: Vec<String>,
-    /// What still wants a decision.
+    /// Blockers that still need a decision.
     pub(super) still_in_the_way: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Recoveries that were done: looking at them, and taking one of them back by its id.
+//! Lists recoveries, and takes one of them back by its id.
 
 use flightline_core::setting::Recovery;
 use flightline_core::{Code, Kind, RecoveryId, Refusal};
@@ -19,19 +19,18 @@ use crate::op_context::OpContext;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListRecoveries {
-    /// Of this mission only.
+    /// List only recoveries of this mission.
     pub mission: Option<String>,
 }
 
-/// Takes exactly this recovery back. It must be the last rewind of its mission: what came after it would be
-/// lost with it.
+/// Takes exactly this recovery back. It must be the last rewind of its mission: later work would be lost with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UndoRecovery {
     /// The recovery to take back.
     pub recovery: String,
-    /// Also roll back finished work of agents that are alive.
+    /// Roll back finished work even of agents that are alive.
     #[serde(default)]
     pub force: bool,
     /// Observations of agents' processes.

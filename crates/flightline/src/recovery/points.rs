@@ -1,4 +1,4 @@
-//! The checkpoints one can go back to, and whether work can go on from each.
+//! Lists the checkpoints to which a mission can go back, and whether work can go on from each.
 
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
@@ -17,18 +17,18 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// Lists the checkpoints of a mission that one can go back to, newest first.
+/// Lists the checkpoints of a mission to which it can go back, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListRecoveryPoints {
-    /// Of which mission; the current one when none is named.
+    /// The mission whose checkpoints are listed; the current one when none is named.
     pub mission: Option<String>,
     /// Maximum number of entries.
     pub limit: u64,
 }
 
-/// The checkpoints that one can go back to.
+/// The checkpoints to which a mission can go back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryPoints {
@@ -36,7 +36,7 @@ pub struct RecoveryPoints {
     pub mission_id: MissionId,
     /// The checkpoints, newest first.
     pub points: Vec<RecoveryPoint>,
-    /// How many there are in all.
+    /// Number of checkpoints in all, beyond the limit too.
     pub total: u64,
 }
 
@@ -46,27 +46,27 @@ pub struct RecoveryPoints {
 pub struct RecoveryPoint {
     /// The checkpoint's id.
     pub id: CheckpointId,
-    /// When it was taken.
+    /// The time at which the checkpoint was taken.
     pub timestamp: Time,
-    /// Why, in one of four words.
+    /// The class of the reason: `progress`, `error`, `manual` or `compaction`.
     pub trigger: String,
-    /// Why, exactly; none when its record cannot be read.
+    /// The exact reason for the checkpoint; none when its record cannot be read.
     pub reason: Option<String>,
-    /// More about why.
+    /// Further details of the reason.
     pub trigger_details: Option<String>,
-    /// The state the workflow was in.
+    /// The state of the workflow at that moment.
     pub state: Option<String>,
-    /// How far the mission was; none when its record cannot be read.
+    /// Progress of the mission at that moment, in percent; none when the record cannot be read.
     pub progress_percent: Option<u8>,
-    /// Whether every hash matches.
+    /// True when every hash matches.
     pub sound: bool,
-    /// Whether work can go on from it without a decision.
+    /// True when work can continue from the checkpoint without a decision.
     pub can_resume: bool,
     /// The agent whose work was under way.
     pub resume_from_agent: Option<String>,
-    /// The blockers of a resume from it.
+    /// The blockers of a resume from this checkpoint.
     pub blockers: Vec<String>,
-    /// What to do about it.
+    /// Suggestions for removing the blockers.
     pub suggestions: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ fn point(ctx: &mut OpContext<'_, '_>, row: &SubjectRow) -> Result<RecoveryPoint>
     })
 }
 
-/// Whether work can go on from a checkpoint.
+/// Analyses whether work can continue from a checkpoint.
 fn analysis_of(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Analysis> {
     let contents = load(ctx, checkpoint)?;
     Ok(analysis(ctx, checkpoint, &contents)?.unwrap_or(Analysis {

@@ -1,4 +1,4 @@
-//! Bringing a mission back: forwards by default, or back to exactly what a checkpoint names.
+//! Resumes a mission: forwards by default, or back to exactly what a checkpoint names.
 
 use std::collections::BTreeSet;
 
@@ -40,17 +40,17 @@ use crate::mission::{save_transition, short};
 use crate::op_context::OpContext;
 use crate::status::Attention;
 
-/// Brings a mission back.
+/// Resumes a mission, or goes back to a checkpoint of it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resume {
-    /// Which; the current one when none is named.
+    /// The mission to resume; the current one when none is named.
     pub mission: Option<String>,
     /// Go back to exactly this checkpoint; without one, everything acknowledged since stays.
     pub checkpoint: Option<String>,
-    /// Also roll back finished work of agents that are alive.
+    /// Roll back finished work even of agents that are alive.
     pub force: bool,
-    /// Take up a mission again that has failed or was completed.
+    /// Reopen a mission that has failed or was completed.
     #[serde(default)]
     pub reopen: bool,
     /// Continue without failed work.
@@ -74,13 +74,13 @@ pub struct Resumed {
     pub recovery_id: RecoveryId,
     /// The mission that was resumed.
     pub mission_id: MissionId,
-    /// What it is called.
+    /// The title of the mission.
     pub mission_title: String,
-    /// The checkpoint that it was resumed from.
+    /// The checkpoint from which the mission was resumed.
     pub checkpoint_id: CheckpointId,
-    /// Whether it went back to it.
+    /// True when the mission went back to that checkpoint.
     pub rewound: bool,
-    /// How far the mission is now.
+    /// Progress of the mission now, in percent.
     pub progress_percent: u8,
     /// The number of completed sorties.
     pub completed: u64,
@@ -88,13 +88,13 @@ pub struct Resumed {
     pub total: u64,
     /// The last action, the next steps and the blockers.
     pub recovery_context: RecoveryContext,
-    /// How much was restored.
+    /// Numbers of the restored sorties, locks and messages.
     pub restored: RestoredCounts,
-    /// Sorties taken back from agents that are gone.
+    /// Sorties that were taken back from agents that are gone, and are free to be claimed.
     pub requeued_sorties: Vec<String>,
-    /// Locks of agents that are gone.
+    /// Locks of agents that are gone; they were released.
     pub released_locks: Vec<String>,
-    /// What a rewind took away.
+    /// Work that the rewind took away.
     pub lost: Vec<String>,
     /// The effects that were begun and never reported done, by agents that are gone.
     #[serde(default)]
@@ -102,7 +102,7 @@ pub struct Resumed {
     /// The remaining actions, each with its command.
     #[serde(default)]
     pub next: Vec<Attention>,
-    /// What else is worth knowing, such as a damaged checkpoint that was passed over.
+    /// Warnings, such as about a damaged checkpoint that was passed over.
     pub warnings: Vec<String>,
     /// The blockers that need a decision.
     #[serde(default)]
@@ -116,25 +116,25 @@ pub struct Resumed {
     /// The state the workflow is in now; none when the mission has no workflow.
     #[serde(default)]
     pub restored_state: Option<String>,
-    /// Whether it could be resumed as it was found, from where, and what was in the way.
+    /// The analysis of the mission as it was found: whether it could be resumed, from where, and the blockers.
     #[serde(default)]
     pub analysis: Option<Analysis>,
     /// The checkpoint of the state before, for `fleet undo`.
     pub before: Option<CheckpointId>,
-    /// How the session starts, when the checkpoint is of a full context or of a session that ended.
+    /// The start of the session, when the checkpoint is of a full context or of a session that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<SessionStart>,
 }
 
-/// How much a recovery has changed.
+/// Numbers of changes that a recovery made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestoredCounts {
-    /// Sorties that are not as they were found: set back, free to be claimed, or left out.
+    /// Number of sorties that are not as they were found: set back, free to be claimed, or left out.
     pub sorties: u64,
-    /// Locks that were granted anew.
+    /// Number of locks that were granted anew.
     pub locks: u64,
-    /// Messages that were delivered and come again.
+    /// Number of messages that were delivered and come again.
     pub messages: u64,
 }
 
@@ -334,7 +334,7 @@ fn quarantine(ctx: &mut OpContext<'_, '_>, passed: Vec<PassedOver>) -> Result<()
     Ok(())
 }
 
-/// What the second half of a recovery works with.
+/// The input to the second half of a recovery.
 pub(super) struct Settling {
     pub(super) mission: Mission,
     pub(super) checkpoint: Checkpoint,

@@ -1,4 +1,4 @@
-//! Going back to exactly what a checkpoint names, as new events: nothing is un-happened.
+//! Takes a mission back to exactly what a checkpoint names, as new events: nothing is un-happened.
 
 use std::collections::BTreeMap;
 
@@ -193,7 +193,7 @@ fn restore_parts<S: Subject + PartialEq>(
     Ok(())
 }
 
-/// What a sortie loses that goes back to what it was.
+/// Describes the loss of a sortie that goes back to its earlier state.
 fn what_is_lost(now: &Sortie, then: &Sortie) -> String {
     let (id, title) = (short(now.id), &now.title);
     match (now.status, then.status) {
@@ -230,7 +230,7 @@ fn keep_milestones(
     Ok(())
 }
 
-/// Whether the last that happened to a sortie is that a rewind restored it.
+/// Returns true when the last event of a sortie is that a rewind restored it.
 fn is_as_restored(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<bool> {
     let newest = ctx.tx.events_of(Kind::Sortie, &sortie.key(), 1)?;
     Ok(newest

@@ -1,5 +1,5 @@
-//! How a session starts when a checkpoint of a full context or of an ended session is there: from it, in
-//! recovery mode, when it fits; else normally, and the checkpoint is kept.
+//! Starts a session where there is a checkpoint of a full context or of an ended session: from it, in recovery mode,
+//! when it fits; else normally, and the checkpoint is kept.
 
 use std::collections::BTreeSet;
 
@@ -28,29 +28,29 @@ use crate::error::Result;
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// How a session starts from a checkpoint of a context.
+/// The start of a session from a checkpoint of a context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionStart {
     /// The checkpoint that was found.
     pub checkpoint_id: CheckpointId,
-    /// The agent that goes on; none when it is gone.
+    /// The agent that continues; none when it is gone.
     pub agent: Option<Name>,
     /// The mode that the session starts in.
     pub mode: ContextMode,
-    /// Why it starts normally though there is a checkpoint, which is kept.
+    /// The reason why the session starts normally though there is a checkpoint, which is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What it needs to go on, in at most 2,000 tokens: what to load now and what later, and what the
-    /// checkpoint says.
+    /// The text that the agent needs to continue, in at most 2,000 tokens: the files to load now and later, and the
+    /// content of the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// How many tokens that takes, estimated on the safe side.
+    /// Number of tokens of that text, estimated on the safe side.
     pub tokens: usize,
 }
 
 impl SessionStart {
-    /// What the person is told when it starts normally.
+    /// Returns the warning to the person when the session starts normally.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let problem = self.problem.as_ref()?;
@@ -240,7 +240,7 @@ fn waiting(
     Ok(task.map(|_| (contents, checkpoint)))
 }
 
-/// What a checkpoint says in seed E's words: as it was written, when it came in as a file.
+/// Returns a checkpoint in seed E's words: as it was written, when it came in as a file.
 fn told_by(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,

@@ -21,29 +21,29 @@ use crate::task::load;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskTrouble {
-    /// What happened to it: `session_timeout`, `error` or `partial_completion`.
+    /// The scenario: `session_timeout`, `error` or `partial_completion`.
     pub scenario: String,
     /// The mission of the task.
     pub mission_id: MissionId,
     /// The sortie of the task.
     pub sortie_id: SortieId,
-    /// The id other tools know it by.
+    /// The id of the task in other tools, such as `T060`.
     pub task_id: Option<Name>,
-    /// The work to be done.
+    /// The title of the sortie: the work to be done.
     pub title: String,
-    /// Whose it is.
+    /// The name of the task's owner.
     pub agent: Option<String>,
-    /// Where it stands.
+    /// The current status of the task.
     pub status: SortieStatus,
-    /// Why we think so.
+    /// The evidence for the scenario.
     pub evidence: String,
-    /// Time without work on it, after a lost session.
+    /// Time without work on the task, after a lost session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_ms: Option<Millis>,
     /// The open errors, when they are in the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
-    /// Criteria that are not met, when it was completed without them.
+    /// Criteria that are not met, when the task was completed without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmet_criteria: Vec<String>,
     /// The commands to run next, in order.
@@ -51,7 +51,7 @@ pub struct TaskTrouble {
 }
 
 impl TaskTrouble {
-    /// It in one line: the task, what happened, and the evidence.
+    /// Formats the task in one line: its name, the scenario, and the evidence.
     #[must_use]
     pub fn line(&self) -> String {
         let id = short(self.sortie_id);
@@ -91,7 +91,7 @@ pub(super) fn troubled(
     Ok(found)
 }
 
-/// Whether there is nothing to ask of a completed sortie: all criteria are met, or its result was approved.
+/// Returns true when a completed sortie needs no decision: all criteria are met, or its result was approved.
 fn is_accepted(sortie: &Sortie) -> bool {
     let approved = sortie
         .approval
@@ -179,8 +179,8 @@ fn judge(
     Ok(Some(trouble))
 }
 
-/// When a sortie was last worked on, or its owner gave a sign of life. The caller is there, and may be the very agent
-/// that came back without its context.
+/// Returns the time at which a sortie was last worked on, or its owner gave a sign of life. The caller is there, and
+/// may be the very agent that came back without its context.
 fn last_activity(
     ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,

@@ -1,4 +1,4 @@
-//! Taking a rewind back.
+//! Takes the last rewind of a mission back.
 
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::event::EventType;
@@ -23,9 +23,9 @@ use crate::op_context::OpContext;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Undo {
-    /// Of which mission; the current one when none is named.
+    /// The mission whose rewind is taken back; the current one when none is named.
     pub mission: Option<String>,
-    /// Also roll back finished work of agents that are alive.
+    /// Roll back finished work even of agents that are alive.
     pub force: bool,
     /// Observations of agents' processes.
     pub sightings: Vec<Sighting>,

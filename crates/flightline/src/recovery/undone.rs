@@ -1,4 +1,5 @@
-//! What rewinds left behind: parts of the journal that happened, and count for nothing in their mission any more.
+//! Finds the parts of the journal that rewinds left behind: they happened, and count for nothing in their mission any
+//! more.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::op_context::OpContext;
 /// The parts of the journal that the rewinds of a mission left behind, oldest rewind first.
 pub(crate) struct Undone(Vec<Span>);
 
-/// What happened after a cut and before the mission went back to it.
+/// The events after a cut and before the mission went back to it.
 struct Span {
     cut: u64,
     rewound: u64,
@@ -21,7 +22,7 @@ struct Span {
 }
 
 impl Undone {
-    /// Those of a mission. A rewind that was taken back left nothing behind.
+    /// Returns the spans of a mission that count no more. A rewind that was taken back left none.
     pub(crate) fn of(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Self> {
         let rewinds = rewinds(ctx, mission)?;
         if rewinds.is_empty() {

@@ -1,4 +1,5 @@
-//! Why a JSON document does not fit its schema, in plain words: which field, what it is, and what it must be.
+//! Explains in plain words why a JSON document does not fit its schema: the field, its value, and the value it must
+//! have.
 
 #[cfg(debug_assertions)]
 use std::cell::Cell;
@@ -12,7 +13,7 @@ thread_local! {
     static READ: Cell<u64> = const { Cell::new(0) };
 }
 
-/// In debug builds: how many requests this thread has read so far. A test holds that each is read once.
+/// In debug builds, counts the requests that this thread has read so far. A test holds that each is read once.
 #[cfg(debug_assertions)]
 #[must_use]
 pub fn read_so_far() -> u64 {

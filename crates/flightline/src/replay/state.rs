@@ -1,4 +1,4 @@
-//! How a mission stood at a revision, at a time, or at a checkpoint.
+//! Shows a mission as it stood at a revision, at a time, or at a checkpoint.
 
 use flightline_core::{Code, Kind, Refusal, Time};
 use flightline_store::Find;
@@ -11,14 +11,14 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// Asks how a mission stood.
+/// Shows a mission as it stood at some point of its history.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShowState {
-    /// Which; the current one when none is named.
+    /// The mission to show; the current one when none is named.
     pub mission: Option<String>,
-    /// A revision, a time (RFC 3339), or a checkpoint; now when nothing is said. A revision in the middle of
+    /// A revision, a time (RFC 3339), or a checkpoint; now when none is given. A revision in the middle of
     /// a request counts as the one before the request.
     pub at: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! One step: what a request did, and how things stood after it.
+//! Describes one step: the changes of a request, and the state after it.
 
 use std::collections::BTreeMap;
 
@@ -18,35 +18,35 @@ use crate::checkpoint::{Contents, LockSnapshot, MessageSnapshot, SortieSnapshot}
 use crate::error::Result;
 use crate::op_context::OpContext;
 
-/// What one request did to a mission.
+/// The changes that one request made to a mission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplayStep {
-    /// Its first revision, by which it is named.
+    /// The first revision of the step, by which it is named.
     pub step: u64,
-    /// Its last revision that concerns the mission.
+    /// The last revision of the step that concerns the mission.
     pub rev: u64,
-    /// When the step happened.
+    /// The time of the step.
     pub timestamp: Time,
     /// The author of the step.
     pub actor: String,
-    /// The mission's timeline after it; one more at each rewind. Nothing when retention has taken it.
+    /// The mission's timeline after the step; each rewind raises it. None when retention has removed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<u32>,
-    /// The recovery that it was, when it was one.
+    /// The recovery that the step was, when it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<StepRecovery>,
-    /// What happened, in order.
+    /// The events of the step, in order.
     pub events: Vec<Event>,
-    /// What differs between before and after.
+    /// The differences between before and after the step.
     pub changes: Vec<Difference>,
-    /// What cannot be compared, because it is not there any more.
+    /// Values that cannot be compared, because they are not there any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
-    /// How things stood after it, when it was asked and is still known.
+    /// The state after the step, when it was requested and is still known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateAt>,
-    /// Why that is not known.
+    /// The reason why the state is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_state: Option<Refusal>,
 }
@@ -55,11 +55,11 @@ pub struct ReplayStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepRecovery {
-    /// Forwards, or back to what the checkpoint names.
+    /// The kind of recovery: forwards, or back to the state that the checkpoint names.
     pub kind: RecoveryKind,
-    /// From which checkpoint.
+    /// The checkpoint of the recovery.
     pub checkpoint_id: CheckpointId,
-    /// Whether it took an earlier rewind back.
+    /// True when the step took an earlier rewind back.
     pub undo: bool,
 }
 
@@ -67,11 +67,11 @@ pub struct StepRecovery {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
-    /// `history_thinned`, or `integrity` when one of them is damaged.
+    /// The code of the loss: `history_thinned`, or `integrity` when a value is damaged.
     pub code: Code,
     /// The subjects whose values are missing.
     pub values: Vec<MissingValue>,
-    /// The checkpoints just before and just after, whose values are kept.
+    /// The checkpoints just before and just after the step, whose values are kept.
     pub checkpoints: Vec<String>,
 }
 
@@ -83,46 +83,47 @@ pub struct MissingValue {
     pub kind: Kind,
     /// The id of the subject.
     pub id: String,
-    /// `history_thinned` when retention took it, `integrity` when no copy is sound.
+    /// The code of the loss: `history_thinned` when retention removed the value, `integrity` when no copy is sound.
     pub code: Code,
 }
 
-/// How a mission stood after a step: what a checkpoint taken there names.
+/// The state of a mission after a step: everything that a checkpoint taken there would name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StateAt {
-    /// At which revision.
+    /// The revision of the state.
     pub rev: u64,
     /// The mission at that step.
     pub mission: Mission,
-    /// How far it was.
+    /// Progress of the mission, in percent.
     pub progress_percent: u8,
     /// The sorties at that step.
     pub sorties: Vec<SortieSnapshot>,
-    /// The locks that were held.
+    /// The locks that were held after that step.
     pub active_locks: Vec<LockSnapshot>,
-    /// The messages that were not acknowledged.
+    /// The messages that were not acknowledged after that step.
     pub pending_messages: Vec<MessageSnapshot>,
-    /// The agents, but for those that had retired.
+    /// The agents after that step, but for retired ones.
     pub agents: Vec<AgentAt>,
-    /// The revisions up to there whose events are lost or damaged: of what they changed an older value stands above.
+    /// Revisions up to there whose events are lost or damaged: for the subjects they changed, an older value is shown
+    /// above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<u64>,
 }
 
-/// An agent at some time.
+/// An agent at a point of the history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentAt {
     /// The name of the agent.
     pub name: String,
-    /// Whether it coordinated or worked.
+    /// The role of the agent: it coordinated or it worked.
     pub role: Role,
-    /// What it said of itself.
+    /// The status that the agent had reported.
     pub status: AgentStatus,
     /// The epoch of the agent's session.
     pub epoch: u64,
-    /// What it was doing.
+    /// The step that the agent was working on.
     pub current_step: Option<String>,
 }
 
@@ -177,7 +178,7 @@ pub(super) fn read(
     Ok(steps)
 }
 
-/// What differs between before and after a step, and what cannot be compared.
+/// Returns the differences between before and after a step, and the values that cannot be compared.
 fn changes(
     ctx: &mut OpContext<'_, '_>,
     step: &[ReplayEvent],
@@ -265,7 +266,7 @@ fn recovery(step: &[ReplayEvent]) -> Option<StepRecovery> {
     })
 }
 
-/// How things stood at a revision, or why that is not known any more.
+/// Returns the state at a revision, or the refusal when it is not known any more.
 pub(super) fn state_at(
     ctx: &mut OpContext<'_, '_>,
     mission: MissionId,

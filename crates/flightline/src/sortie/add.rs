@@ -1,4 +1,4 @@
-//! Adding sorties to a mission.
+//! Adds sorties to a mission.
 
 use std::collections::BTreeMap;
 
@@ -25,22 +25,22 @@ const MOST: usize = 100_000;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddSorties {
-    /// To which mission; the current one when none is named.
+    /// The mission to add to; the current one when none is named.
     pub mission: Option<String>,
-    /// The sorties, in order.
+    /// The sorties to add, in order.
     pub sorties: Vec<NewSortie>,
 }
 
-/// A sortie to be.
+/// A sortie to add to the mission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSortie {
-    /// The work to be done.
+    /// The title of the sortie: the work to be done.
     pub title: Title,
-    /// … at length.
+    /// The full description of the task.
     pub description: Option<NoteText>,
-    /// The id other tools know it by.
+    /// The id of the task in other tools, such as `T060`.
     pub task_id: Option<Name>,
     /// Sorties that must be completed first, by id or beginning of an id.
     #[serde(default)]
@@ -51,23 +51,23 @@ pub struct NewSortie {
         )))
     )]
     pub depends_on: Vec<String>,
-    /// Files it is expected to touch.
+    /// Files that the work is expected to touch.
     #[serde(default)]
     pub files: Vec<RepoPath>,
-    /// The acceptance criteria by name.
+    /// The acceptance criteria, by name.
     #[serde(default)]
     pub criteria: Vec<Name>,
     /// Acceptance criteria in free text: each gets a name that is made of it.
     #[serde(default)]
     pub criteria_texts: Vec<Title>,
-    /// Higher goes first.
+    /// Priority of the sortie; a higher number goes first.
     #[serde(default)]
     pub priority: i32,
-    /// How long it is expected to take.
+    /// Expected duration of the work.
     pub estimate_ms: Option<Millis>,
-    /// How to resume it after an interruption.
+    /// Instructions for resuming the sortie after an interruption.
     pub resume_instructions: Option<NoteText>,
-    /// What it is given to start from.
+    /// Input data that the work starts from.
     pub input: Option<JsonData>,
 }
 

@@ -1,4 +1,4 @@
-//! Moving a sortie from one status to another.
+//! Moves a sortie from one status to another.
 
 mod check;
 
@@ -28,7 +28,7 @@ use crate::op_context::OpContext;
 
 pub(crate) use self::check::{check_move, check_owner, refuse_open_errors};
 
-/// Moves a sortie.
+/// Changes the status or the owner of a sortie.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -37,7 +37,7 @@ pub struct ChangeSortie {
     pub sortie: String,
     /// The change to make.
     pub action: SortieAction,
-    /// Its locks stay, though it is completed, failed or given away.
+    /// Keep the sortie's locks when it is completed, failed, cancelled, released or given to another agent.
     #[serde(default)]
     pub keep_locks: bool,
     /// Take a checkpoint of the mission in the same commit.
@@ -45,63 +45,63 @@ pub struct ChangeSortie {
     pub checkpoint: bool,
 }
 
-/// How a sortie moves.
+/// The change of status or owner to make.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[serde(deny_unknown_fields)]
 pub enum SortieAction {
-    /// Give it to an agent.
+    /// Give the sortie to an agent.
     Assign {
         /// The agent that gets the sortie.
         to: String,
     },
-    /// Take it from its owner and give it to another.
+    /// Take the sortie from its owner and give it to another agent.
     Reassign {
         /// The agent that gets the sortie.
         to: String,
-        /// Why the sortie changes hands.
+        /// The reason for the change of owner.
         reason: Option<NoteText>,
     },
-    /// Begin work on what was assigned.
+    /// Begin the work on an assigned sortie.
     Start,
-    /// It waits for something.
+    /// Mark the sortie as blocked: it waits for something.
     Block {
-        /// The reason of the block.
+        /// The reason for the block.
         reason: NoteText,
     },
-    /// What it waited for has come.
+    /// End the block, because the wait is over.
     Unblock,
-    /// Take it up again after an interruption.
+    /// Resume the sortie after an interruption.
     Resume,
-    /// The work is done.
+    /// Mark the sortie as completed.
     Complete {
         /// The result of the work.
         output: Option<JsonData>,
     },
-    /// Not done, and given up.
+    /// Mark the sortie as failed: the work is not done, and given up.
     Fail {
-        /// Why the work failed.
+        /// The reason for the failure.
         reason: NoteText,
     },
-    /// It is not to be done at all: the mission goes on without it.
+    /// Leave the sortie out: the mission goes on without it.
     Cancel {
-        /// Why the sortie is cancelled.
+        /// The reason for the cancellation.
         reason: Option<NoteText>,
     },
-    /// Give it back.
+    /// Release the sortie, so that any agent can claim it.
     Release {
-        /// Why the sortie is given back.
+        /// The reason for the release.
         reason: Option<NoteText>,
     },
-    /// The result is good.
+    /// Approve the result of a completed sortie.
     Approve {
-        /// Why the result is good.
+        /// The reason for the approval.
         reason: Option<NoteText>,
     },
-    /// The result is not good: do it again.
+    /// Reject the result of a completed sortie: the work is to be done again.
     Reject {
-        /// Why the result is not good.
+        /// The reason for the rejection.
         reason: NoteText,
     },
 }

@@ -1,4 +1,4 @@
-//! Taking a sortie: compare and set, so that exactly one agent wins.
+//! Claims a sortie: compare and set, so that exactly one agent wins.
 
 use std::time::{Duration, Instant};
 
@@ -24,26 +24,26 @@ use crate::mission::{begin_if_pending, short};
 use crate::op_context::OpContext;
 use crate::recovery::start::start_with;
 
-/// Takes a sortie for the acting agent and begins it.
+/// Claims a sortie for the acting agent and begins it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSortie {
     /// The sortie to claim.
     pub sortie: String,
-    /// Whether to lock its files too; if one cannot be locked, nothing is claimed.
+    /// Lock the sortie's files too; if one of them cannot be locked, nothing is claimed.
     #[serde(default)]
     pub lock: bool,
 }
 
-/// Takes the next sortie that is ready.
+/// Claims the next sortie that is ready, and begins it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClaimNext {
-    /// Of which mission; the current one when none is named.
+    /// The mission to claim from; the current one when none is named.
     pub mission: Option<String>,
-    /// Whether to lock its files too.
+    /// Lock the sortie's files too.
     #[serde(default)]
     pub lock: bool,
 }
@@ -155,7 +155,7 @@ pub fn claim_next(
 /// The most sorties that a refusal names one by one.
 const NAMED: usize = 10;
 
-/// Why nothing is ready: everything is done, or what each of the rest waits for.
+/// Builds the refusal when no sortie is ready: everything is done, or the obstacle of each of the rest.
 fn nothing_ready(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,

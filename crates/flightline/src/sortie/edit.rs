@@ -1,4 +1,4 @@
-//! Changing what a sortie is, leaving it out, and changing the order: for plans that were made by mistake.
+//! Changes the task of a sortie, and its position in the order.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,22 +21,22 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// Changes what is to be done in a sortie. What is left out stays as it is.
+/// Changes the task of a sortie. Fields that are left out stay as they are.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EditSortie {
     /// The sortie to edit.
     pub sortie: String,
-    /// The work to be done.
+    /// The title of the sortie: the work to be done.
     pub title: Option<Title>,
-    /// … at length.
+    /// The full description of the task.
     pub description: Option<NoteText>,
-    /// The id other tools know it by.
+    /// The id of the task in other tools, such as `T060`.
     pub task_id: Option<Name>,
-    /// Higher goes first.
+    /// Priority of the sortie; a higher number goes first.
     pub priority: Option<i32>,
-    /// How long it is expected to take.
+    /// Expected duration of the work.
     pub estimate_ms: Option<Millis>,
     /// Sorties that must be completed first as well.
     #[serde(default)]
@@ -56,46 +56,46 @@ pub struct EditSortie {
         )))
     )]
     pub remove_dependencies: Vec<String>,
-    /// Files it is expected to touch as well.
+    /// Further files that the work is expected to touch.
     #[serde(default)]
     pub add_files: Vec<RepoPath>,
-    /// Files it is not expected to touch any more.
+    /// Files that the work is not expected to touch any more.
     #[serde(default)]
     pub remove_files: Vec<RepoPath>,
     /// Further acceptance criteria, as names or in free text.
     #[serde(default)]
     pub add_criteria: Vec<Title>,
-    /// Acceptance criteria that count no more.
+    /// Acceptance criteria to remove.
     #[serde(default)]
     pub remove_criteria: Vec<Title>,
-    /// How to resume it after an interruption.
+    /// Instructions for resuming the sortie after an interruption.
     pub resume_instructions: Option<NoteText>,
 }
 
-/// Changes the place of a sortie in its mission: where it is listed, and when it is next.
+/// Changes the position of a sortie in its mission: the order in which sorties are listed and claimed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MoveSortie {
     /// The sortie to move.
     pub sortie: String,
-    /// The new place in the order.
+    /// The new position in the order.
     pub to: NewPlace,
 }
 
-/// Where a sortie goes.
+/// The new position of a sortie in its mission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[serde(deny_unknown_fields)]
 pub enum NewPlace {
-    /// Before every other.
+    /// Before every other sortie.
     First,
-    /// After every other.
+    /// After every other sortie.
     Last,
-    /// Just before this one.
+    /// Just before the named sortie.
     Before {
-        /// The sortie that it is put before.
+        /// The sortie before which it is put.
         #[cfg_attr(
             feature = "schema",
             schemars(regex(
@@ -104,9 +104,9 @@ pub enum NewPlace {
         )]
         sortie: String,
     },
-    /// Just after this one.
+    /// Just after the named sortie.
     After {
-        /// The sortie that it is put after.
+        /// The sortie after which it is put.
         #[cfg_attr(
             feature = "schema",
             schemars(regex(
@@ -340,7 +340,7 @@ impl Operation for MoveSortie {
     }
 }
 
-/// From now on, the order of the mission's sorties is not that in which they were added.
+/// Records that the mission's sorties are no longer in the order in which they were added.
 fn remember_order(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
     let mission = ctx.tx.get::<Mission>(&sortie.mission_id.to_string())?;
     if let Some(mut mission) = mission.filter(|mission| !mission.reordered) {

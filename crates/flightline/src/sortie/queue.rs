@@ -1,4 +1,4 @@
-//! Which sorties of a mission are ready, and what each of the others waits for.
+//! Finds the sorties of a mission that are ready, and the obstacles of the others.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -14,37 +14,37 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// Lists the sorties of a mission in its order, each with what it waits for.
+/// Lists the sorties of a mission in its order, each with the reason why it cannot be claimed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListQueue {
-    /// Of which mission; the current one when none is named.
+    /// The mission whose sorties are listed; the current one when none is named.
     pub mission: Option<String>,
-    /// Only those that the caller can claim now, the next one first.
+    /// List only sorties that the caller can claim now, the next one first.
     #[serde(default)]
     pub ready: bool,
 }
 
-/// A sortie, and what it waits for.
+/// A sortie with the sorties and locks that it waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueuedSortie {
     /// The sortie's id.
     pub id: SortieId,
-    /// The work to be done.
+    /// The title of the sortie: the work to be done.
     pub title: String,
-    /// Where it stands.
+    /// The current status of the sortie.
     pub status: SortieStatus,
-    /// Its owner's name.
+    /// The name of the sortie's owner, if it has one.
     pub assigned_to: Option<String>,
-    /// Higher goes first.
+    /// Priority of the sortie; a higher number goes first.
     pub priority: i32,
     /// Sorties that must be completed first.
     pub depends_on: Vec<SortieId>,
-    /// Whether the caller can claim it now.
+    /// True when the caller can claim the sortie now.
     pub ready: bool,
-    /// What keeps it from being claimed; nothing when it is ready, completed or left out.
+    /// The reason why the sortie cannot be claimed; none when it is ready, completed or left out.
     pub why: Option<String>,
 }
 
@@ -96,8 +96,8 @@ impl Operation for ListQueue {
     }
 }
 
-/// Which of several sorties that are ready is the next one: work that was given before work that is free, then the more
-/// urgent, then work that was interrupted, then the first.
+/// Returns the rank of a sortie among several that are ready: work that was assigned before work that is free, then
+/// the more urgent, then work that was interrupted, then the first.
 pub(crate) fn rank(sortie: &Sortie) -> (bool, i32, bool, Reverse<u64>) {
     let given = sortie.status == SortieStatus::Assigned;
     let interrupted = sortie.is_interrupted();
@@ -121,13 +121,13 @@ pub(crate) struct WorkQueue<'a> {
 
 /// The reason why a sortie cannot be claimed.
 pub(crate) enum ClaimObstacle<'a> {
-    /// Others have to be done first.
+    /// Unfinished sorties that this one depends on.
     Waits(Vec<&'a Sortie>),
-    /// Others have locked its files.
+    /// Files of the sortie that other agents have locked.
     Locked(Vec<(&'a RepoPath, &'a Lock)>),
     Held,
     Mine,
-    /// It failed, and is not to be tried again yet.
+    /// The sortie failed, and waits for its release before a retry.
     Failed,
 }
 
@@ -149,12 +149,13 @@ impl<'a> WorkQueue<'a> {
         self.sorties.iter().filter(open)
     }
 
-    /// Whether a sortie can be claimed now: it is free, or assigned to the agent that looks.
+    /// Returns true when a sortie can be claimed now: it is free, or assigned to the asking agent, nothing that it
+    /// depends on is missing, and no other agent has locked its files.
     pub(crate) fn is_ready(&self, sortie: &Sortie) -> bool {
         self.is_free(sortie) && self.missing(sortie).is_empty() && self.locked(sortie).is_empty()
     }
 
-    /// What keeps a sortie that is not ready from being claimed.
+    /// Returns the obstacle that keeps a sortie that is not ready from being claimed.
     pub(crate) fn obstacle(&self, sortie: &'a Sortie) -> ClaimObstacle<'a> {
         if !self.is_free(sortie) {
             return match sortie.status {
@@ -226,7 +227,7 @@ impl ClaimObstacle<'_> {
     }
 }
 
-/// How a sortie stands, as the end of a sentence.
+/// Describes the status of a sortie, as the end of a sentence.
 fn standing(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<String> {
     let owner = match sortie.assigned_to {
         Some(owner) => ctx.agent_name(owner)?,

@@ -1,4 +1,4 @@
-//! Taking up a sortie that another agent began: its context, and its locks.
+//! Hands a sortie that another agent began to its new owner: its context, and its locks.
 
 use flightline_core::recovery::{RecoveryContext, told};
 use flightline_core::sortie::{FileChange, Sortie, SortieFile};
@@ -34,7 +34,7 @@ pub(super) fn taken_up(
     })
 }
 
-/// Whether the locks of the owner that lost a sortie are taken again.
+/// The choice of whether the locks of the owner that lost a sortie are taken again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Locking {
     Again,

@@ -1,4 +1,4 @@
-//! What a sortie's owner reports while it works: progress, subtasks, files, errors, reviews.
+//! Records the reports of a sortie's owner: progress, subtasks, files, errors, reviews.
 
 use std::collections::BTreeMap;
 
@@ -26,43 +26,43 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 use crate::remote::Offline;
 
-/// Reports progress of a sortie. What is left out stays as it is.
+/// Reports progress of a sortie. Fields that are left out stay as they are.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateSortie {
     /// The sortie to report on.
     pub sortie: String,
-    /// What happened, in the owner's words.
+    /// The progress in the owner's words.
     pub note: Option<NoteText>,
-    /// Subtasks and where each stands now.
+    /// Subtasks and the new status of each.
     #[serde(default)]
     pub subtasks: Vec<SubtaskReport>,
-    /// Counts, when the subtasks are not listed.
+    /// Counts of all, completed and failed subtasks, when the subtasks are not listed.
     pub declared: Option<Declared>,
     /// Files created, modified or deleted.
     #[serde(default)]
     pub files: Vec<FileReport>,
-    /// How many lines of a file changed, where known.
+    /// Number of changed lines per file, where known.
     #[serde(default)]
     pub changed_lines: BTreeMap<RepoPath, u64>,
-    /// Acceptance criteria, and whether each is met.
+    /// Acceptance criteria by name, each true when it is met.
     #[serde(default)]
     pub criteria: BTreeMap<Name, bool>,
     /// The item that was processed last.
     pub last_processed: Option<Title>,
     /// The item that comes next.
     pub next_to_process: Option<Title>,
-    /// What else is worth knowing about where it stands.
+    /// Further notes on the current position.
     pub cursor_notes: Option<NoteText>,
-    /// Whether it can be resumed.
+    /// True when the sortie can be resumed after an interruption.
     pub resumable: Option<bool>,
-    /// How to take it up again.
+    /// Instructions for resuming the sortie.
     pub resume_instructions: Option<NoteText>,
-    /// Tokens read since the last report.
+    /// Tokens that the agent's model read since the last report.
     #[serde(default)]
     pub tokens_in: u64,
-    /// Tokens written since the last report.
+    /// Tokens that the agent's model wrote since the last report.
     #[serde(default)]
     pub tokens_out: u64,
     /// Take a checkpoint of the mission in the same commit.
@@ -70,29 +70,29 @@ pub struct UpdateSortie {
     pub checkpoint: bool,
 }
 
-/// Where a subtask stands.
+/// The status of a subtask.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SubtaskReport {
-    /// Its name within the sortie; a new name adds it.
+    /// The name of the subtask within its sortie; a new name adds a subtask.
     pub name: Name,
-    /// What it is about.
+    /// The title of the subtask.
     pub title: Option<Title>,
-    /// Where it stands.
+    /// The new status of the subtask.
     pub status: SubtaskStatus,
-    /// What it produced.
+    /// The result of the subtask.
     pub output: Option<Title>,
 }
 
-/// A change of a file.
+/// The report of a changed file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FileReport {
     /// The path of the file.
     pub path: RepoPath,
-    /// The change that was made to it.
+    /// The change that was made to the file.
     pub change: FileChange,
 }
 
@@ -103,18 +103,18 @@ pub struct FileReport {
 pub struct ReportError {
     /// The sortie in which the error happened.
     pub sortie: String,
-    /// What kind of error.
+    /// The kind of the error, such as `api_error`.
     pub kind: Name,
     /// The status code, when it came from an API.
     pub status: Option<u16>,
     /// The text of the error.
     pub message: NoteText,
-    /// Whether work cannot go on: the sortie becomes blocked.
+    /// True when work cannot go on: the sortie becomes blocked.
     #[serde(default)]
     pub blocking: bool,
 }
 
-/// Says that the errors of a sortie are dealt with.
+/// Marks the open errors of a sortie as cleared.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -130,11 +130,11 @@ pub struct ClearErrors {
 pub struct AddReview {
     /// The sortie that was reviewed.
     pub sortie: String,
-    /// Who reviewed it; else the acting agent.
+    /// The name of the reviewer; the acting agent when none is named.
     pub reviewer: Option<Name>,
-    /// The score; none asks for a review.
+    /// The score; a review without one is a request for a review.
     pub score: Option<i64>,
-    /// What the reviewer said.
+    /// The reviewer's comment.
     pub note: Option<NoteText>,
 }
 
@@ -235,7 +235,7 @@ impl Operation for UpdateSortie {
 }
 
 impl UpdateSortie {
-    /// What of this may be worth a checkpoint.
+    /// Returns the reasons in this report that may be worth a checkpoint, with their details.
     fn reasons(&self, sortie: &Sortie, significant_lines: u64) -> Vec<(Reason, String)> {
         let done = self
             .subtasks

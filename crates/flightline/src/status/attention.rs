@@ -1,4 +1,4 @@
-//! What needs a person, each with the command that settles it.
+//! Lists the matters that need a person, each with the command that settles it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use crate::recovery::detect::RecoveryCandidate;
 /// The most things of one kind that are named one by one.
 const NAMED: usize = 5;
 
-/// What the work needs: agents, sorties, effects, blockers, locks.
+/// Returns the needs of the work: of agents, sorties, effects, blockers, locks.
 pub(super) fn of_work(
     ctx: &mut OpContext<'_, '_>,
     mission: Option<&MissionStatusView>,
@@ -88,7 +88,7 @@ impl Missions {
         Ok(known.as_ref())
     }
 
-    /// Those of these that are open, in the order of their ids.
+    /// Returns those of these missions that are open, in the order of their ids.
     fn open(
         &mut self,
         ctx: &mut OpContext<'_, '_>,
@@ -293,7 +293,7 @@ fn of_effects(
     Ok(found)
 }
 
-/// Why an effect that was begun is in doubt; nothing while its author is at it.
+/// Returns the reason why an effect that was begun is in doubt; none while its author is at work on it.
 fn doubt(ctx: &OpContext<'_, '_>, effect: &Effect, agents: &[AgentView]) -> Option<String> {
     let EffectState::Intent { at } = effect.state else {
         return None;
@@ -375,7 +375,7 @@ fn of_mission_done(view: &MissionStatusView) -> Option<Attention> {
     Some(Attention::new(what, command))
 }
 
-/// What a candidate for recovery needs, and its tasks.
+/// Returns the needs of a candidate for recovery, and of its tasks.
 pub(super) fn of_candidate(candidate: &RecoveryCandidate) -> Vec<Attention> {
     let mission = candidate.needs_recovery().then(|| recovery(candidate));
     let tasks = candidate.tasks.iter().map(|task| {

@@ -1,4 +1,4 @@
-//! `fleet agents monitor`
+//! `fleet agents monitor`: reports silent agents, once or again and again.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -54,7 +54,8 @@ pub fn run(args: &MonitorArgs, app: &mut App) -> CommandResult {
     }
 }
 
-/// In seed C's fleets its report, and nothing else; in any other what `fleet agents list` says as well.
+/// Prints seed C's report in its fleets, and nothing else. In other fleets, prints the table of `fleet agents list` as
+/// well.
 fn report(page: &mut Page, seen: &Monitored) {
     if seen.preset == Preset::Epic {
         for agent in &seen.agents {
@@ -75,7 +76,7 @@ fn report(page: &mut Page, seen: &Monitored) {
     }
 }
 
-/// The actions taken for a silent agent, beside the report.
+/// Prints the actions taken for a silent agent, beside the report.
 fn say_told(agent: &MonitoredAgent, app: &App) {
     let name = &agent.agent;
     match &agent.told {

@@ -1,4 +1,5 @@
-//! `fleet agents resume`, `takeover` and `restart`, and `fleet handoff`
+//! `fleet agents resume`, `takeover` and `restart`, and `fleet handoff`: continues an agent's work in a new session, by
+//! another agent, or from scratch.
 
 use std::process::ExitCode;
 
@@ -186,7 +187,7 @@ pub fn handoff(args: &HandoffArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How to speak for an agent in its new session.
+/// Prints the variables with which to act as an agent in its new session.
 fn act_as(page: &mut Page, agent: &Agent) {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
     let session = agent.session_id.as_ref().map(|session| session.as_str());

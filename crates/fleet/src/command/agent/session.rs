@@ -1,4 +1,5 @@
-//! `fleet agents end|sync`, and what a heartbeat has to say
+//! `fleet agents end` and `sync`, and the answer of `fleet heartbeat`: ends a session, returns an agent to normal mode,
+//! and reports crossed thresholds of its context.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `fleet checkpoints recovery-points`
+//! `fleet checkpoints recovery-points`: lists the checkpoints to go back to, and says of each if work can resume from it.
 
 use std::process::ExitCode;
 

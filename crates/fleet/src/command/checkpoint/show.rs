@@ -1,4 +1,4 @@
-//! `fleet checkpoints list` and `show`, in seed A's layout
+//! `fleet checkpoints list` and `show`: shows checkpoints in seed A's layout.
 
 use std::process::ExitCode;
 
@@ -15,9 +15,9 @@ use crate::command::CommandResult;
 use crate::command::recovery::say_analysis;
 use crate::ui::{Cell, Page};
 
-/// So many files of a list are shown.
+/// The most files of a list that are shown.
 const MOST_FILES: usize = 20;
-/// A look this much later than the checkpoint is worth saying.
+/// The delay in milliseconds after which the look at the work tree is shown to be later than the checkpoint.
 const LATE: u64 = 5_000;
 
 pub fn list(limit: u64, archived: bool, app: &mut App) -> CommandResult {
@@ -239,13 +239,13 @@ fn and_more(page: &mut Page, count: usize) {
     }
 }
 
-/// How ids and times are read.
+/// The short ids and the present time, for rendering.
 pub struct Reading<'a> {
     pub short: &'a Short,
     pub now: Time,
 }
 
-/// The content of a mission: sorties, locks and messages.
+/// Prints the content of a mission: sorties, locks and messages.
 pub fn contents(
     page: &mut Page,
     sorties: &[SortieSnapshot],

@@ -1,4 +1,4 @@
-//! What must be true when the script has been played, read from the store.
+//! Checks the store when the script has been played.
 
 use flightline::core::event::EventType;
 use serde::Serialize;

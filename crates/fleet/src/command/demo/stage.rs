@@ -1,4 +1,4 @@
-//! Where the demo happens: a folder with a repository in it, and the processes of its agents. No process outlives the demo.
+//! The stage of the demo: a folder with a repository in it, and the processes of its agents. No process outlives the demo.
 #![expect(
     clippy::disallowed_methods,
     reason = "the demo works in a folder that it makes itself"
@@ -24,7 +24,8 @@ pub struct Stage {
     program: PathBuf,
     environment: Vec<(&'static str, PathBuf)>,
     agents: Vec<(String, Child)>,
-    /// What `{…}` in the script stands for: the id that was printed before a title, or the word after `--ack`.
+    /// The values of the placeholders `{…}` in the script: the id that was printed before a title, or the word after
+    /// `--ack`.
     shown: BTreeMap<String, String>,
     /// The session of each agent, as it was printed last.
     epochs: BTreeMap<String, String>,
@@ -40,7 +41,7 @@ impl Drop for Stage {
 }
 
 impl Stage {
-    /// A repository in a new folder, or in the one that was named when there is nothing in it.
+    /// Makes a repository in a new folder, or in the named one when it is empty.
     pub fn new(named: Option<PathBuf>, around: &Environment) -> Result<Self, Refusal> {
         let folder = make_folder(named)?;
         make_repository(&folder).map_err(|error| {
@@ -181,7 +182,7 @@ impl Stage {
         })
     }
 
-    /// `echo "…" > FILE`, or `>>`: the only other thing that agents do.
+    /// Runs `echo "…" > FILE`, or `>>`: the only other thing that agents do.
     fn write(&self, command: &str) -> Result<(String, Option<i32>), Refusal> {
         let unknown = || failed(format_args!("the script has a line `{command}`"));
         let (text, file) = command
@@ -204,7 +205,7 @@ impl Stage {
         Ok((String::new(), Some(0)))
     }
 
-    /// Notes what an output names: `srt-1a2b  Title`, `--ack WORD`, `FLEET_AGENT=NAME FLEET_EPOCH=NUMBER`.
+    /// Notes the ids and words in an output: `srt-1a2b  Title`, `--ack WORD`, `FLEET_AGENT=NAME FLEET_EPOCH=NUMBER`.
     fn learn(&mut self, output: &str) {
         for line in output.lines() {
             if let Some((id, title)) = line.trim().split_once("  ")
@@ -244,7 +245,7 @@ fn failed(why: impl std::fmt::Display) -> Refusal {
     Refusal::new(Code::Failed, format!("the demo cannot go on: {why}"))
 }
 
-/// Words as a shell would read them, with double quotes alone.
+/// Splits a command line into words as a shell would, with double quotes alone.
 fn words(typed: &str) -> Vec<String> {
     let mut all = Vec::new();
     for (number, part) in typed.split('"').enumerate() {
@@ -256,7 +257,7 @@ fn words(typed: &str) -> Vec<String> {
     all
 }
 
-/// A line in pieces of at most so many characters, broken between words.
+/// Breaks a line between words into pieces of at most `width` characters.
 pub fn wrapped(line: &str, width: usize) -> Vec<String> {
     let indent: String = line.chars().take_while(|it| *it == ' ').collect();
     let mut pieces = vec![indent.clone()];
@@ -275,7 +276,7 @@ pub fn wrapped(line: &str, width: usize) -> Vec<String> {
         .collect()
 }
 
-/// Makes the folder, or takes the one that was named when there is nothing in it.
+/// Makes the folder, or takes the named one when it is empty.
 fn make_folder(named: Option<PathBuf>) -> Result<PathBuf, Refusal> {
     let path = match named {
         Some(path) => path,
@@ -306,7 +307,7 @@ fn make_folder(named: Option<PathBuf>) -> Result<PathBuf, Refusal> {
         .map_err(|error| cannot(&error))
 }
 
-/// With git when it is there; else the folder by which a repository is known.
+/// Makes a repository with git when it is there, else the folder by which a repository is known.
 fn make_repository(folder: &Path) -> std::io::Result<()> {
     let made = Command::new("git")
         .args([

@@ -1,4 +1,4 @@
-//! Whether coding agents reach the fleet: the hooks in their settings are looked at, and one of each file is tried for real.
+//! Checks that coding agents reach the fleet: looks at the hooks in their settings, and tries one of each file for real.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::fire::{Fired, Firing, fire};
 use crate::app::App;
 use crate::command::setup::plugged::{ClientFiles, Plugged};
 
-/// A hook ends by itself long before.
+/// The time that a hook may take. A hook ends by itself long before.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Every connection, of the user's own settings and of the project's, and by plugins.
+/// Checks every connection: of the user's own settings, of the project's, and by plugins.
 pub fn examine(app: &App) -> Vec<Connection> {
     let looking = Looking {
         app,
@@ -54,7 +54,7 @@ impl Way {
         }
     }
 
-    /// Whose settings say whether the client runs these hooks.
+    /// The scope of the settings that say whether the client runs these hooks.
     const fn scope(&self) -> SetupScope {
         match self {
             Self::Settings(scope) => *scope,
@@ -62,7 +62,7 @@ impl Way {
         }
     }
 
-    /// What writes the hooks anew.
+    /// The command that writes the hooks anew.
     fn again(&self, client: Client) -> String {
         match self {
             Self::Settings(SetupScope::User) => format!("`fleet setup {client}`"),
@@ -147,7 +147,7 @@ impl Looking<'_> {
         })
     }
 
-    /// The settings files of a client that have hooks of ours, and what keeps others from being read.
+    /// Reads the settings files of a client that have hooks of ours, and notes why others cannot be read.
     fn settings(
         &self,
         client: Client,
@@ -182,7 +182,7 @@ impl Looking<'_> {
         settings
     }
 
-    /// Hooks that Codex skips because the user has not trusted them as they are.
+    /// Finds hooks that Codex skips because the user has not trusted them as they are.
     fn untrusted(
         &self,
         client: Client,
@@ -237,7 +237,8 @@ impl Looking<'_> {
         Some(blocks(what, remedy))
     }
 
-    /// Tries one hook for real: the command of the settings file, with an event of which nothing comes. Says how long it took.
+    /// Tries one hook for real: the command of the settings file, with an event that has no effect. Returns how long it
+    /// took.
     fn try_hook(
         &self,
         client: Client,
@@ -312,7 +313,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Whether a hook starts the program that asks: another one may be of another version, and is not tried.
+    /// Refuses a hook that starts another program than this one: it may be of another version, and is not tried.
     fn is_this_program(
         &self,
         hook: &RegisteredHook,
@@ -390,7 +391,7 @@ fn of_plugin(
     }
 }
 
-/// Events that have no hook.
+/// Finds events that have no hook.
 fn lacks(client: Client, way: &Way, settings: &[Settings]) -> Option<ConnectionFinding> {
     let has = |event: &str| {
         let mut all = settings.iter().flat_map(|it| &it.hooks);
@@ -411,7 +412,7 @@ fn lacks(client: Client, way: &Way, settings: &[Settings]) -> Option<ConnectionF
     })
 }
 
-/// A client that is connected twice tells every event twice.
+/// Notes on clients that are connected twice that they tell every event twice.
 fn say_twice(client: Client, found: &mut [(Way, Connection)]) {
     let times = match found.len() {
         0 | 1 => return,

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How often it is looked whether it has ended.
+/// The time between two checks that the program has ended.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The most of an answer that is read.
+/// The most bytes of an answer that are read.
 const MOST: u64 = 1024 * 1024;
 
 pub enum Firing<'a> {
-    /// A file, without a shell.
+    /// A file that is run without a shell.
     Program(&'a Path),
     Shell(&'a str),
 }
@@ -29,7 +29,7 @@ pub enum Fired {
         stdout: String,
         took: Duration,
     },
-    /// Not in time: it was ended, with everything it had started.
+    /// The program did not end in time: it was killed, with everything it had started.
     Late,
 }
 

@@ -1,4 +1,4 @@
-//! What a resume, or the plan of one, says.
+//! Renders a resume, or the plan of one, as text.
 
 use super::tree;
 use crate::app::Short;
@@ -112,7 +112,7 @@ pub(super) fn say(page: &mut Page, done: &Resumed, short: &Short, tense: Tense) 
     }
 }
 
-/// How much was changed, as the journal has it.
+/// Prints how many sorties, locks and messages were changed, as the journal has it.
 pub(super) fn say_counts(page: &mut Page, done: &Resumed, tense: Tense) {
     let restored = done.restored;
     let of = |count: u64, noun: &str| match count {
@@ -132,7 +132,7 @@ pub(super) fn say_counts(page: &mut Page, done: &Resumed, tense: Tense) {
     }
 }
 
-/// What agents that are gone began in the world outside.
+/// Prints the effects that dead agents began and never reported done.
 fn say_doubts(page: &mut Page, done: &Resumed) {
     if done.in_doubt.is_empty() {
         return;
@@ -148,7 +148,7 @@ fn say_doubts(page: &mut Page, done: &Resumed) {
     list(page, "In Doubt:", &doubts.collect::<Vec<_>>());
 }
 
-/// Something that is left to do, with its command.
+/// Renders an open action, with its command.
 pub(super) fn left_to_do(page: &Page, left: &Attention) -> String {
     let command = page.command(&left.command);
     match &left.otherwise {
@@ -169,7 +169,7 @@ pub(super) fn say_next(page: &mut Page, done: &Resumed) {
     list(page, "What To Do Now:", &next);
 }
 
-/// What seed D finds, where there is something to say: seed A's layout knows nothing of it.
+/// Prints seed D's analysis where it has something to say: seed A's layout knows nothing of it.
 pub fn say_analysis(page: &mut Page, analysis: Option<&Analysis>) {
     let unusual = |it: &&Analysis| !it.can_resume || it.resume_from_state.is_some();
     let Some(analysis) = analysis.filter(unusual) else {
@@ -200,7 +200,7 @@ pub fn say_analysis(page: &mut Page, analysis: Option<&Analysis>) {
     }
 }
 
-/// The agent that goes on in recovery mode.
+/// The agent that continues in recovery mode.
 pub(super) fn going_on(start: &SessionStart) -> Option<&Name> {
     let agent = start.agent.as_ref();
     agent.filter(|_| start.mode == ContextMode::Recovery)

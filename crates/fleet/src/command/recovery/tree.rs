@@ -1,13 +1,13 @@
-//! What became of files since the checkpoint, below what `fleet resume` says
+//! Renders the changes of files since the checkpoint, below the report of `fleet resume`.
 
 use flightline::core::briefing::FileMark;
 use flightline::core::file_system::{CheckedFile, HeadMove, TreeCheck};
 use flightline::core::recovery::RecoveryContext;
 
-/// So many files that changed are named.
+/// The most changed files that are named.
 const MOST_FILES: usize = 20;
 
-/// The files, and whether the reports about them are true, where that is known.
+/// Lists the files, each with whether the reports about it are true, where that is known.
 pub fn marked(context: &RecoveryContext) -> Vec<String> {
     let check = context.work_tree.as_ref();
     let files = context.files_modified.iter();
@@ -28,7 +28,7 @@ fn mark_word(mark: FileMark) -> &'static str {
     }
 }
 
-/// What else is not as the checkpoint recorded it.
+/// Lists everything else that is not as the checkpoint recorded it.
 pub fn changes(check: &TreeCheck, context: &RecoveryContext) -> Vec<String> {
     let mut lines: Vec<String> = check.head_moved.iter().map(HeadMove::told).collect();
     let listed = |path: &str| context.files_modified.iter().any(|file| file == path);

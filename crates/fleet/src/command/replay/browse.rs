@@ -1,4 +1,4 @@
-//! Going through a history with keys: what each key means, and where it leads. Knows no terminal.
+//! Moves through a history with keys: the meaning of each key, and the place it leads to. Knows no terminal.
 
 use flightline::core::Refusal;
 use flightline::replay::{PageStart, ReplayStep};
@@ -21,7 +21,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// The keys that are complete with these bytes. What means nothing is passed over.
+    /// Returns the keys that are complete with these bytes. Bytes without a meaning are skipped.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
         bytes.iter().filter_map(|byte| self.byte(*byte)).collect()
     }
@@ -88,7 +88,7 @@ pub enum BrowseView {
     Quit,
 }
 
-/// A place in a history of which one page is at hand.
+/// A place in a history, of which one page is loaded.
 #[derive(Debug)]
 pub struct Browser {
     steps: Vec<ReplayStep>,
@@ -104,7 +104,7 @@ impl Browser {
         self.steps.get(self.at)
     }
 
-    /// Goes where a key leads; `fetch` reads another page.
+    /// Goes to the place that a key leads to; `fetch` reads another page.
     pub fn press(
         &mut self,
         key: Key,
@@ -206,7 +206,7 @@ mod tests {
         numbers.iter().map(step).collect()
     }
 
-    /// A history of ten steps in pages of three.
+    /// Reads pages of three from a history of ten steps.
     fn fetch(place: PageStart) -> Result<Vec<ReplayStep>, Refusal> {
         let all: Vec<u64> = (1..=10).collect();
         let after = |rev: u64| all.iter().copied().filter(move |it| *it > rev).take(3);

@@ -1,4 +1,4 @@
-//! `fleet serve --check URL`: whether a server is well, for supervisors that restart it when it is not.
+//! `fleet serve --check URL`: checks the health of a server, for supervisors that restart it when it is ill.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::command::CommandResult;
 
-/// How long an answer may take.
+/// The time that an answer may take.
 const AT_MOST: Duration = Duration::from_secs(4);
 
 pub fn run(url: &str, app: &App) -> CommandResult {

@@ -1,5 +1,5 @@
-//! The log of a server, a line at a time: as text for people, or as JSON for programs. Never a token,
-//! never a body, never an address as it was typed: only the route, as we wrote it.
+//! Writes the log of a server, a line at a time: as text for people, or as JSON for programs. A line never holds a token,
+//! a body, or an address as it was typed: only the route as it stands in the router.
 
 use clap::ValueEnum;
 use flightline::core::redact::redact;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::ui::Ui;
 
-/// How lines are written: for people, or as one JSON document each. (Explained value by value, the help of
-/// the command would come in another layout.)
+/// The format of log lines: for people, or as one JSON document each. (Explained value by value, the help of the command
+/// would come in another layout.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     Text,
@@ -20,13 +20,13 @@ pub enum LogFormat {
 pub struct Log {
     pub ui: Ui,
     pub format: LogFormat,
-    /// Whether every request is logged, and not only trouble.
+    /// True when every request is logged, and not only trouble.
     pub verbose: bool,
     pub clock: Clock,
 }
 
 impl Log {
-    /// Something is wrong that fails no request.
+    /// Logs trouble that fails no request.
     pub fn warning(&self, text: &str) {
         match self.format {
             LogFormat::Text => self.ui.warn(text),
@@ -34,7 +34,7 @@ impl Log {
         }
     }
 
-    /// Something worth knowing.
+    /// Logs a fact worth knowing.
     pub fn note(&self, text: &str) {
         match (self.verbose, self.format) {
             (false, _) => {}
@@ -77,7 +77,7 @@ impl Log {
     }
 }
 
-/// A line that people and programs can read alike.
+/// Renders a line that people and programs can read alike.
 fn text(line: &AccessLogLine) -> String {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let millis = |micros: u64| format!("{}.{:03}", micros / 1000, micros % 1000);

@@ -1,4 +1,4 @@
-//! The plugins of ours that a client has installed, found in the client's own files.
+//! Finds the plugins of ours that a client has installed, in the client's own files.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ impl<'a> ClientFiles<'a> {
         &self.root
     }
 
-    /// Where a file is. A user's own may be reached by links.
+    /// The path of a file. A user's own may be reached by links.
     pub fn path(&self, place: &SetupFile) -> Option<PathBuf> {
         let root = match place.scope {
             SetupScope::User => self.home.as_deref()?,
@@ -62,7 +62,7 @@ impl<'a> ClientFiles<'a> {
         }
     }
 
-    /// A file and its text; none when there is none.
+    /// Reads a file: its path and its text; none when it does not exist.
     pub fn text(&self, place: &SetupFile) -> Result<Option<(PathBuf, String)>, Refusal> {
         let Some(path) = self.path(place) else {
             return Ok(None);
@@ -71,12 +71,12 @@ impl<'a> ClientFiles<'a> {
         Ok(read(root, &path)?.map(|text| (path, text)))
     }
 
-    /// The text of a file, as far as it can be read.
+    /// Reads the text of a file, as far as it can be read.
     pub fn text_at_best(&self, place: &SetupFile) -> Option<String> {
         self.text(place).ok().flatten().map(|(_, text)| text)
     }
 
-    /// The plugins of ours that a client runs here.
+    /// Finds the plugins of ours that a client runs here.
     pub fn plugged(&self, client: Client) -> Vec<Plugged> {
         let found = installed_plugins(client, &self.root, &|place| self.text_at_best(place));
         let plugged = found.into_iter().filter_map(|plugin| {

@@ -1,4 +1,4 @@
-//! `fleet setup CLIENT --plugin DIR`: a folder that the client installs our plugin from.
+//! `fleet setup CLIENT --plugin DIR`: writes a folder that the client installs our plugin from.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -13,7 +13,7 @@ use super::written::{LARGEST, cannot};
 
 const PRIVATE: u32 = 0o600;
 
-/// How a file is given back.
+/// A record of how one file is given back.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! Settings files on the disk: read, written, and read back.
+//! Reads and writes settings files on the disk, and reads them back.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use flightline_clients::setup::SetupError;
 /// The largest settings file.
 pub const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The text of a settings file; none when there is no file. In a repository no link is followed.
+/// Reads the text of a settings file; none when there is no file. In a repository no link is followed.
 pub fn read(root: Option<&Path>, path: &Path) -> Result<Option<String>, Refusal> {
     let (folder, file) = Dir::towards(root, path).map_err(|error| cannot("read", path, &error))?;
     let text = folder.read_text(file, LARGEST);
@@ -42,7 +42,7 @@ pub struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// Writes the file, or removes it when it has no text, and looks whether that is so afterwards.
+    /// Writes the file, or removes it when it has no text, and checks afterwards that it is so.
     pub fn put(&self, text: Option<&str>, steps: &CrashPoints) -> Result<(), Refusal> {
         let Self { root, path, mode } = *self;
         let failed = |error: std::io::Error| cannot("write", path, &error);

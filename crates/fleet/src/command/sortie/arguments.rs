@@ -1,4 +1,4 @@
-//! What can be typed after `fleet sorties`.
+//! The arguments of `fleet sorties`.
 
 use clap::{Args, Subcommand};
 use flightline::core::sortie::{Declared, FileChange, SubtaskStatus};

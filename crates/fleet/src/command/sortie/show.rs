@@ -1,4 +1,4 @@
-//! A sortie with all its parts, as `fleet sorties show` lays it out.
+//! Lays out a sortie with all its parts, for `fleet sorties show`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The variables one by one, where there is something to make of them.
+//! Reads the variables one by one, in a build that can send traces.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ struct Variables<F> {
     warnings: Vec<String>,
 }
 
-/// Understands them; `get` gives the value of one that is set.
+/// Reads the variables; `get` gives the value of one that is set.
 pub fn traces(get: impl Fn(&str) -> Option<String>) -> TraceSettings {
     let mut variables = Variables {
         get,
@@ -105,7 +105,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Some((traces, to))
     }
 
-    /// The first of these that is set.
+    /// Finds the first of these variables that is set.
     fn first(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
         names
             .iter()
@@ -170,7 +170,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         }
     }
 
-    /// The headers for the collector. They may hold keys, so no message ever shows them.
+    /// Reads the headers for the collector. They may hold keys, so no message ever shows them.
     fn headers(&mut self) -> HashMap<String, String> {
         let names = [
             "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
@@ -259,13 +259,13 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     }
 }
 
-/// Scheme, host and port: the rest may hold a key.
+/// The scheme, host and port of an address: the rest may hold a key.
 fn origin(url: &str) -> String {
     let parts: Vec<&str> = url.splitn(4, '/').take(3).collect();
     parts.join("/")
 }
 
-/// `a=b,c=d` with `%` before encoded characters, and whether all of it could be read.
+/// Parses `a=b,c=d` with `%` before encoded characters, and returns false when a part could not be read.
 fn pairs(text: &str) -> (Vec<(String, String)>, bool) {
     let parts = text
         .split(',')

@@ -64,7 +64,7 @@ fn a_synchronous_replica_has_everything_that_was_acknowledged() {
             serves_again(&http, node);
         }
         rows.push((
-            "… until all three servers have gone on by themselves",
+            "… until all three servers serve again",
             seconds(promoted.elapsed()),
         ));
         crowd.ledger.wait_for(300);

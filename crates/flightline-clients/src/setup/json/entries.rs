@@ -7,7 +7,7 @@ use crate::Client;
 use crate::setup::program::{self, is_fleet, is_hook};
 use crate::setup::{Hook, JsonPart};
 
-/// Whether a hooks file says which version of the format it has.
+/// Returns true when a hooks file says which version of the format it has.
 pub(super) fn has_version(client: Client, parts: &[JsonPart]) -> bool {
     matches!(client, Client::Cursor | Client::Copilot) && parts.contains(&JsonPart::Hooks)
 }
@@ -19,7 +19,7 @@ pub(super) struct HookShape {
     group: Option<KeyValues>,
 }
 
-/// How a client wants a hook written.
+/// Returns a hook in the form that a client wants.
 pub(super) fn shape_of(client: Client, hook: &Hook, binary: &str) -> HookShape {
     let command = program::hook(binary, client, hook.event);
     let matcher = hook.matcher.map(|it| ("matcher".to_owned(), it.into()));
@@ -140,8 +140,8 @@ fn text(object: &CstObject, key: &str) -> Option<String> {
 }
 
 impl HookEntry {
-    /// Whether it can be brought up to date where it stands: not in a form for other clients, nor in a group of several handlers with
-    /// another matcher.
+    /// Returns true when the entry can be brought up to date where it stands: not in a form for other clients, nor in a
+    /// group of several handlers with another matcher.
     pub fn fits(&self, shape: &HookShape) -> bool {
         match (&self.group, &shape.group) {
             (None, None) => true,
@@ -239,7 +239,7 @@ pub(super) fn mcp_entry(client: Client, binary: &str) -> KeyValues {
     }
 }
 
-/// Whether an entry of that name runs `fleet`.
+/// Returns true when an entry of that name runs `fleet`.
 pub(super) fn is_server(entry: &CstObject) -> bool {
     let transport = entry.object_value("transport");
     let command = transport.as_ref().unwrap_or(entry).get("command");

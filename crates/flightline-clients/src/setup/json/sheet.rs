@@ -64,14 +64,14 @@ impl Sheet {
         self.root.to_serde_value()
     }
 
-    /// Whether it has neither a key nor a comment.
+    /// Returns true when the sheet has neither a key nor a comment.
     pub fn is_bare(&self) -> bool {
         self.object.properties().is_empty()
             && !has_comment(&self.object.children())
             && !has_comment(&self.root.children())
     }
 
-    /// Where the value of a key is. Only two levels are ours to name: a key at the top, and a key within one.
+    /// Returns the position of a key's value. Only two levels are ours to name: a key at the top, and a key within one.
     fn position_of(&self, key: &str, last: bool) -> (usize, usize) {
         let parsed = parse_to_ast(&self.source, &CollectOptions::default(), &options());
         let value = parsed.ok().and_then(|it| it.value);

@@ -5,21 +5,21 @@ use crate::error::Refusal;
 use crate::redact::shown;
 use crate::time::Time;
 
-/// Where the checkpoints are, from the repository's root.
+/// The folder of the checkpoints, from the repository's root.
 pub const FOLDER: &str = "agent_checkpoints";
-/// Where those of agents that ended are: apart, so that the seed's monitor does not see them.
+/// The folder of the checkpoints of agents that ended: apart, so that the seed's monitor does not see them.
 pub const ARCHIVE_FOLDER: &str = "agent_checkpoints/archive";
-/// So many backups of an agent stay.
+/// The number of backups of an agent that stay.
 const BACKUPS_KEPT: usize = 10;
 
 const LONGEST: usize = 200;
 
-/// How an agent's work ended, when its checkpoint goes into the archive.
+/// The end of an agent's work, when its checkpoint goes into the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It crashed, and another takes over.
+    /// The agent crashed, and another takes over.
     Crashed,
-    /// It begins anew.
+    /// The agent begins anew.
     Aborted,
     /// The agent is done, and no agent continues its work.
     Retired,
@@ -63,7 +63,7 @@ pub fn backup_name(agent_id: &str, now: Time) -> Result<String, Refusal> {
     ))
 }
 
-/// Which of these files are backups of the agent that are no longer kept, oldest first.
+/// Returns those of these files that are backups of the agent and are no longer kept, oldest first.
 ///
 /// The seed's pattern `secondary_a_*.json` also fits the backups of `secondary_a_b`; ours does not.
 pub fn surplus_backups<'a>(
@@ -83,8 +83,8 @@ pub fn latest_backup<'a>(
     Ok(backups(agent_id, files)?.pop())
 }
 
-/// Whether the primary monitors an agent: every one but itself, and every one whose file is `secondary_*.json`, at
-/// which the seed's script looks.
+/// Returns true when the primary monitors an agent: every one but itself, and every one whose file is
+/// `secondary_*.json`, at which the seed's script looks.
 #[must_use]
 pub fn is_monitored(agent_id: &str, is_primary: bool) -> bool {
     !is_primary || stem(agent_id).is_ok_and(|stem| stem.starts_with("secondary_"))
@@ -105,7 +105,7 @@ fn backups<'a>(
     Ok(backups)
 }
 
-/// Whether it is `_20260115_143000`.
+/// Returns true when the text is a time such as `_20260115_143000`.
 fn is_stamp(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() == 16

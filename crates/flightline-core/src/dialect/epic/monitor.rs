@@ -13,11 +13,11 @@ use crate::time::Time;
 /// The minutes the monitor decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// An agent should write this often.
+    /// The minutes within which an agent should write again.
     pub expected_minutes: u64,
-    /// After more than this it gets a warning.
+    /// The minutes of silence after which an agent gets a warning.
     pub warning_minutes: u64,
-    /// After more than this it is taken to have crashed.
+    /// The minutes of silence after which an agent is taken to have crashed.
     pub failure_minutes: u64,
 }
 
@@ -34,21 +34,21 @@ impl From<&Policy> for Thresholds {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonitorVerdict {
     pub agent_id: String,
-    /// How long ago it wrote, in whole minutes; less than none when its clock is ahead.
+    /// The agent's silence in whole minutes; less than none when its clock is ahead.
     pub minutes: i64,
     pub standing: MonitorLevel,
 }
 
-/// What an agent's silence means.
+/// The meaning of an agent's silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MonitorLevel {
-    /// It wrote lately.
+    /// The agent wrote lately.
     Active,
-    /// It may be slow.
+    /// The agent may be slow.
     Warning,
-    /// It has likely crashed.
+    /// The agent has likely crashed.
     Stale,
 }
 

@@ -1,4 +1,4 @@
-//! What agents tell each other, to the letter.
+//! Writes the messages of agents to each other, to the letter.
 
 use std::fmt::Write as _;
 
@@ -47,9 +47,9 @@ pub fn warning_message(
 /// The texts about an agent that has likely crashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Escalation {
-    /// For the epic's page.
+    /// The agent's status for the epic's page.
     pub status: String,
-    /// For the person.
+    /// The notice for the person.
     pub notice: String,
 }
 
@@ -64,8 +64,8 @@ pub fn escalation(checkpoint: &Json, now: Time) -> Escalation {
     }
 }
 
-/// What an agent says when it goes on in a new session. `current_state` is what it found in the files;
-/// without it, the files are named.
+/// Returns the message of an agent that goes on in a new session. `current_state` is the state that it found in the
+/// files; without it, the files are named.
 #[must_use]
 pub fn resume_message(checkpoint: &Json, current_state: &[String], now: Time) -> String {
     let last = last_checkpoint(checkpoint);
@@ -112,7 +112,7 @@ pub fn resume_message(checkpoint: &Json, current_state: &[String], now: Time) ->
     text + "\nI'll continue where I left off...\n"
 }
 
-/// What a person gives to a new agent that takes the work over. `file` is where the checkpoint is now.
+/// Returns the text that a person gives to a new agent that takes the work over. `file` is where the checkpoint is now.
 #[must_use]
 pub fn handoff(checkpoint: &Json, file: &str) -> String {
     let feature = checkpoint.text("feature").unwrap_or("the work");

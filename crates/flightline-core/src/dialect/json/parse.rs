@@ -146,7 +146,7 @@ impl Parser<'_> {
         Ok(plain)
     }
 
-    /// What follows `\`, from `u` on. `begin` is where the `\` stands.
+    /// Reads the rest of an escape after `\`, from `u` on. `begin` is the place of the `\`.
     fn unicode(&mut self, begin: usize) -> Result<char, Unreadable> {
         let lone = |parser: &Self| parser.wrong(DocumentFault::LoneSurrogate, begin);
         let first = self.unit()?;
@@ -240,7 +240,7 @@ impl Parser<'_> {
         there
     }
 
-    /// Something else stands here, or nothing any more.
+    /// Returns the error for a character that is not expected here, or for a text that ends.
     fn unexpected(&self, expected: &'static str) -> Unreadable {
         let fault = match self.text[self.at..].chars().next() {
             Some(found) => DocumentFault::Syntax { expected, found },

@@ -160,7 +160,7 @@ fn numbers_are_written_as_javascript_writes_them() {
     }
 }
 
-/// As `JSON.stringify(JSON.parse(text))` in Node.js.
+/// Compares with `JSON.stringify(JSON.parse(text))` in Node.js.
 #[test]
 fn keys_are_ordered_and_text_is_escaped_as_javascript_does() {
     let text = r#"{"b":1,"a":{"10":1,"9":2,"x":3,"01":4,"-1":5,"4294967295":6,"4294967294":7,"y":8},"0":[1.0,"\u0001\u007f/\/é😀\ud83d\ude00"]}"#;

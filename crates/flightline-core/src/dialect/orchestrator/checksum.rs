@@ -13,7 +13,8 @@ const SECTIONS: [(&str, FieldForm); 4] = [
     ("fileSystem", FILE_SYSTEM),
 ];
 
-/// Which sections do not hash to what the document says, `overall` last; none when it is sound.
+/// Returns the sections whose hash differs from the one in the document, `overall` last; none when the document is
+/// sound.
 ///
 /// The seed hashes sections when it writes them, with every field in them, and again after reading
 /// them, without the fields it does not know. Either is right.

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Json, RECOVERY, RETRY_LIMIT};
 use crate::recovery::analysis::{Unit, UnitStanding, in_the_way};
 
-/// Whether work can go on from a checkpoint, and the obstacles: its section `recovery`.
+/// Returns the section `recovery` of a checkpoint: whether work can go on from it, and the obstacles.
 #[must_use]
 pub fn analyze(checkpoint: &Json) -> Json {
     let units = checkpoint.items("agents").iter().map(|agent| Unit {

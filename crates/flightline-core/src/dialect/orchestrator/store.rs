@@ -41,8 +41,8 @@ pub fn id_of(file: &str) -> Option<(&str, Compression)> {
     })
 }
 
-/// Whether a file may be a checkpoint's, by its name: whatever the seed would read, and what is compressed
-/// in other ways.
+/// Returns true when a file may be a checkpoint's, by its name: every name that the seed would read, and names of files
+/// that are compressed in other ways.
 #[must_use]
 pub fn is_document(file: &str) -> bool {
     let stem = file.strip_suffix(Compression::named(file).suffix());
@@ -64,7 +64,7 @@ pub fn write_index(entries: &[Json]) -> String {
     Json::List(entries.to_vec()).pretty(&[])
 }
 
-/// What the index says of this checkpoint, whose file has `size` bytes and is at `path`.
+/// Returns the index entry of this checkpoint, whose file has `size` bytes and is at `path`.
 #[must_use]
 pub fn index_entry(checkpoint: &Json, size: u64, path: &str) -> Json {
     let mut entry = Json::Null;
@@ -78,7 +78,7 @@ pub fn index_entry(checkpoint: &Json, size: u64, path: &str) -> Json {
     entry
 }
 
-/// Whether the path of an entry names its own file, wherever that is.
+/// Returns true when the path of an entry names its own file, wherever that is.
 #[must_use]
 pub fn names_its_file(entry: &Json) -> bool {
     let file = entry.word("path").rsplit(['/', '\\']).next();
@@ -86,7 +86,7 @@ pub fn names_its_file(entry: &Json) -> bool {
     named.is_some_and(|(id, _)| id == entry.word("id"))
 }
 
-/// Where an index and the checkpoints beside it differ, one sentence for each.
+/// Returns the differences between an index and the checkpoints beside it, one sentence for each.
 #[must_use]
 pub fn drift(entries: &[Json], checkpoints: &[DialectDocument]) -> Vec<String> {
     let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! What happens, and what the checkpoint that it leads to says.
+//! Names the causes of checkpoints, and the words that the checkpoint has for each.
 
 use crate::checkpoint::Reason;
 
@@ -12,7 +12,7 @@ pub const DESTRUCTIVE_OPERATIONS: [&str; 6] = [
     "publish",
 ];
 
-/// Something that leads to a checkpoint, for which the seed has words of its own.
+/// The cause of a checkpoint, for which the seed has words of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerCause<'a> {
     StateTransition {
@@ -30,7 +30,7 @@ pub enum TriggerCause<'a> {
         context: &'a str,
         message: &'a str,
     },
-    /// Something is about to be done that cannot be undone.
+    /// A step that cannot be undone is about to be taken.
     Destructive {
         operation: &'a str,
         target: &'a str,

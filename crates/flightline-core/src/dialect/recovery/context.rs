@@ -1,11 +1,11 @@
-//! The recovery context: what a session that resumes is given, in no more than 2,000 tokens.
+//! Writes the recovery context: the text that a session that resumes is given, in no more than 2,000 tokens.
 
 use super::{Json, backlog, in_progress};
 use crate::briefing::{check_nonce, clean, estimate_tokens};
 use crate::error::{Code, Refusal};
 
 pub const CONTEXT_TOKENS: usize = 2_000;
-/// What a session in recovery mode loads.
+/// The things that a session in recovery mode loads.
 pub const LOAD_NOW: [&str; 5] = [
     "context-strategy.md",
     "token-monitoring.md",
@@ -13,7 +13,7 @@ pub const LOAD_NOW: [&str; 5] = [
     "activeContext.md",
     "Current task from checkpoints/latest.json",
 ];
-/// What it loads later, and when.
+/// The things that a session in recovery mode loads later, each with the moment for it.
 pub const LOAD_LATER: [(&str, &str); 4] = [
     ("Stack profiles", "load when coding resumes"),
     ("techContext.md", "load if needed"),
@@ -21,15 +21,15 @@ pub const LOAD_LATER: [(&str, &str); 4] = [
     ("deliverables.md", "skip unless release task"),
 ];
 
-/// No single text takes more than this, so that one cannot crowd out the others.
+/// The most characters of a single text, so that one cannot crowd out the others.
 const LONGEST: usize = 400;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResumeText {
     pub text: String,
-    /// Its tokens, estimated on the safe side.
+    /// The number of tokens of the text, estimated on the safe side.
     pub tokens: usize,
-    /// How many lines of the checkpoint there was no room for.
+    /// The number of lines of the checkpoint for which there was no room.
     pub left_out: usize,
 }
 
@@ -91,7 +91,7 @@ pub fn recovery_context(
     })
 }
 
-/// What the checkpoint says, the most important first, each with its label.
+/// Returns the contents of the checkpoint, the most important first, each with its label.
 fn lists(checkpoint: &Json, task: Option<&str>) -> Vec<(&'static str, Vec<String>)> {
     let (state, context) = (&checkpoint["state"], &checkpoint["context"]);
     let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();

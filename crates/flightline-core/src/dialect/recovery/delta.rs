@@ -10,11 +10,11 @@ pub enum BoardChange<'a> {
         to: &'a str,
     },
     Update {
-        /// Its name, with dots: `metrics.currentSprint.completed`.
+        /// The name of the figure, with dots: `metrics.currentSprint.completed`.
         field: &'a str,
         value: &'a Json,
     },
-    /// Something that the seed does not show.
+    /// A change that the seed does not show.
     Unknown,
 }
 

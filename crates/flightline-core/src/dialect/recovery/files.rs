@@ -3,7 +3,7 @@
 use crate::dialect::stamped;
 use crate::time::{Millis, Time};
 
-/// Where the checkpoints are, from the repository's root.
+/// The folder of the checkpoints, from the repository's root.
 pub const FOLDER: &str = "checkpoints";
 /// The one a session looks at.
 pub const LATEST_FILE: &str = "latest.json";
@@ -48,9 +48,9 @@ pub struct FoundFile {
 /// The numbers clean-up decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanUp {
-    /// Older ones go.
+    /// The age above which backups go and emergency checkpoints are put apart.
     pub max_age: Millis,
-    /// So many backups stay, besides the latest.
+    /// The number of backups that stay, besides the latest.
     pub backups: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The start of a session: is there a checkpoint, is it good, and what happens when it is not.
+//! Decides the start of a session: whether there is a checkpoint, whether it is good, and the way on when it is not.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use super::{Json, backlog, in_progress};
 use crate::dialect::one_line;
 use crate::time::{Millis, Time, human_span};
 
-/// What a checkpoint must fit to be resumed from.
+/// The conditions for resuming from a checkpoint.
 pub struct Expected<'a> {
     /// The project's stack; whatever the checkpoint's is will do when the project has none.
     pub stack_id: Option<&'a str>,
@@ -37,10 +37,10 @@ pub enum Start {
     },
 }
 
-/// Why a checkpoint cannot be resumed from.
+/// The reason why a checkpoint cannot be resumed from.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// Its time has passed.
+    /// The checkpoint is too old.
     #[error("it is {} old, and one of {} or more is not resumed", human_span(*.age), human_span(*.max_age))]
     TooOld { age: Millis, max_age: Millis },
     #[error("its STACK_ID is {}, and the project's is `{}`", quoted(.theirs.as_deref()), one_line(.ours))]

@@ -5,14 +5,14 @@ use crate::dialect::one_line;
 use crate::sortie::{Declared, SortieStatus, SubtaskProgress};
 use crate::time::{Millis, Time, human_span};
 
-/// What can have happened to a task.
+/// The troubles that a task can have.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scenario {
-    /// It was in progress, and its agent fell silent.
+    /// The task was in progress, and its agent fell silent.
     SessionTimeout { quiet_ms: Millis },
-    /// It is blocked, and its errors say by what.
+    /// The task is blocked, and its errors say by what.
     ErrorDuringProcessing { errors: Vec<String> },
-    /// It is complete, and not all of its criteria are met.
+    /// The task is complete, and not all of its criteria are met.
     PartialCompletion { unmet: Vec<String> },
 }
 
@@ -49,8 +49,8 @@ pub fn progress_line(task: &str, percent: u8) -> String {
     )
 }
 
-/// How far the task is, counted in parts. The counts are of all parts, so a partial list does not
-/// lower them; the percentage is rounded down.
+/// Returns the progress of the task, counted in parts. The counts are of all parts, so a partial list does not lower
+/// them; the percentage is rounded down.
 #[must_use]
 pub fn progress(checkpoint: &Json) -> SubtaskProgress {
     let status = match checkpoint.word("status") {
@@ -103,13 +103,13 @@ pub fn last_update(checkpoint: &Json) -> Option<Time> {
     updated.or_else(|| checkpoint.time("started_at"))
 }
 
-/// When the checkpoint was written: its last update, or its completion when that came after.
+/// Returns the time at which the checkpoint was written: its last update, or its completion when that came after.
 #[must_use]
 pub fn written(checkpoint: &Json) -> Option<Time> {
     last_update(checkpoint).max(checkpoint.time("completed_at"))
 }
 
-/// When a part of a checkpoint was written; none when it does not say.
+/// Returns the time at which a part of a checkpoint was written; none when it does not say.
 #[must_use]
 pub fn part_written(part: &Json) -> Option<Time> {
     let own = part.time("updated_at").max(part.time("completed_at"));

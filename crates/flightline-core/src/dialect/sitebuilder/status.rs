@@ -23,7 +23,7 @@ pub struct StatusRow {
 }
 
 impl StatusRow {
-    /// How a task stands that has no checkpoint yet.
+    /// The status of a task that has no checkpoint yet.
     pub const NOT_STARTED: &str = "not started";
 }
 

@@ -1,5 +1,6 @@
-//! A write in one round trip. It is decided on the remembered state of the project, holding nothing, and then made by one statement, which is its
-//! transaction as well: everything in it hangs on the project's row, which must be the very one that was known.
+//! Makes a write in one round trip. It is decided on the remembered state of the project without holding its row, and then
+//! made by one statement, which is its transaction as well: everything in it hangs on the project's row, which must be the
+//! very one that was known.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +14,11 @@ use crate::engine::{Driver, Footing, Landing, written_table};
 use crate::error::StoreError;
 use crate::value::{Row, SqlValue, params, values};
 
-/// For so long the remembered state of a project is used without asking for the time and for the writes of others.
+/// The time for which the remembered state of a project is used without asking for the time and for the writes of others.
 const FRESH: Duration = Duration::from_secs(1);
-/// So many rows are written in one round trip at most.
+/// The most rows that are written in one round trip.
 const MOST: usize = 4_096;
-/// So many kinds of such statements are prepared at most.
+/// The most kinds of such statements that are prepared.
 const KINDS: usize = 256;
 
 // The number of the transaction that wrote the row stands for all that is in it: every writer of a project writes its row.
@@ -26,10 +27,10 @@ const PEEK: &str = "SELECT name, history, rev, created_at, seen_at, awake_since,
 const HOLD: &str = "SELECT CAST(CAST(xmin AS TEXT) AS BIGINT), history, rev, sum FROM project WHERE id = $1 FOR NO KEY UPDATE";
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
-/// What follows the update of the project's row: only the one that is known is changed.
+/// The condition on the update of the project's row: only the row that is known is changed.
 const IF_KNOWN: &str = " AND history = ?9 AND rev = ?10 AND sum = ?11 AND CAST(CAST(xmin AS TEXT) AS BIGINT) = ?12 \
      RETURNING name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum, CAST(CAST(xmin AS TEXT) AS BIGINT)";
-/// How many parameters come before those of the rows.
+/// The number of parameters before those of the rows.
 const PARAMS: usize = 12;
 /// The columns of the row, as the rest of the statement knows them.
 const ROW: &str = "(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10)";
@@ -49,7 +50,8 @@ pub(super) struct CachedProjectRow {
 }
 
 impl CachedProjectRow {
-    /// From a row with its version and the time behind it. It was true when it was sent, so that its time is never ahead of the server's.
+    /// Reads a row with its version and the time behind it. The time was true when it was sent, so it is never ahead of
+    /// the server's.
     fn new(project: &str, mut row: Row) -> Result<Self, StoreError> {
         let (version, stamp) = (row.int(9)?, row.int(10)?);
         row.0.truncate(9);
@@ -109,7 +111,7 @@ impl Postgres {
         rows.map_err(|fault| self.fail("cannot read the store", &fault))
     }
 
-    /// Holds the project from now on, if it is as it was when the write began.
+    /// Holds the project from now on, if its row is as it was when the write began.
     pub(super) fn hold_ahead(&mut self) -> Result<(), StoreError> {
         let Some(standing) = self.ahead.take() else {
             return Ok(());
@@ -196,7 +198,8 @@ impl Postgres {
         self.outbox.len() <= MOST && self.landings.len() < KINDS
     }
 
-    /// The statement that writes the project's row and, if it was the known one, rows by each of these statements.
+    /// Prepares the statement that writes the project's row and, if it was the known one, rows by each of these
+    /// statements.
     fn statement_of_all(
         &mut self,
         advance: &'static str,
@@ -234,7 +237,8 @@ impl Postgres {
     }
 }
 
-/// A statement for such rows, if the project's row was the known one; after another one has made room.
+/// Rewrites a statement so that it writes such rows if the project's row was the known one; after another statement has
+/// made room.
 fn for_known(sql: &str, rows: &str, after: Option<usize>) -> Option<String> {
     let room = after.map_or_else(String::new, |number| {
         format!(" WHERE (SELECT count(*) FROM w{number}) >= 0")
@@ -256,7 +260,8 @@ fn for_known(sql: &str, rows: &str, after: Option<usize>) -> Option<String> {
     Some(format!("{head} {others} ahead, {rows} WHERE {named}"))
 }
 
-/// Without an answer, or where the server was shut down meanwhile, it may have been made.
+/// Classifies the error of such a write. Without an answer, or where the server was shut down meanwhile, the write may
+/// have been made.
 fn in_doubt(fault: &WireFault) -> StoreError {
     match fault.code() {
         None | Some("57P01" | "57P02") => StoreError::CommitUnknown(fault.cause()),

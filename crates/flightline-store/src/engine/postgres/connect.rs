@@ -1,4 +1,4 @@
-//! How a connection is made: within limits of time, whatever the other side does or does not do.
+//! Connects to PostgreSQL within limits of time, whatever the other side does or does not do.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::tls;
 use super::wire::{ConnectPlan, Wire};
 use crate::error::StoreError;
 
-/// How long a connection may take in all: names, TCP, TLS, password, start.
+/// The time that a connection may take in all: names, TCP, TLS, password, start.
 const AT_MOST: Duration = Duration::from_secs(10);
-/// How long the server's machine may leave what we sent unconfirmed, before we take it for gone.
+/// The time for which the server's machine may leave sent data unconfirmed before it counts as gone.
 const UNCONFIRMED: Duration = Duration::from_secs(15);
-/// How many connections may be under way without an answer: each has a thread.
+/// The most connections that may be under way without an answer: each has a thread.
 const UNDER_WAY: usize = 32;
 
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// One of the connections under way.
+/// A permit for one of the connections under way.
 struct Place;
 
 impl Place {
@@ -86,7 +86,7 @@ pub(super) fn refused(error: &postgres::Error) -> StoreError {
     StoreError::Unreachable(format!("PostgreSQL: {}", root_cause(error)))
 }
 
-/// It takes the connection and then says nothing. The driver limits only how long TCP takes.
+/// The error of a server that takes the connection and then says nothing. The driver limits only how long TCP takes.
 pub(super) fn silent(at_most: Duration) -> StoreError {
     let seconds = at_most.as_secs();
     StoreError::Unreachable(format!(

@@ -14,7 +14,7 @@ const LISTEN: &str = "LISTEN flightline";
 const QUICKLY: &str = "SET synchronous_commit = off";
 const RING: &str = "SELECT pg_notify('flightline', $1)";
 
-/// Hears which projects were written to.
+/// Receives the ids of projects that were written to.
 pub(crate) struct PgListener(Wire);
 
 impl PgListener {
@@ -25,7 +25,7 @@ impl PgListener {
         Ok(Self(wire))
     }
 
-    /// The projects that were written to since the last time; waits `patience` for one.
+    /// Returns the projects that were written to since the last time; waits `patience` for one.
     pub(crate) fn hear(&mut self, patience: Duration) -> Result<Vec<String>, StoreError> {
         let heard = self.0.ask(move |client| {
             let mut told = Vec::new();
@@ -49,7 +49,7 @@ impl PgListener {
     }
 }
 
-/// Tells others which project was written to.
+/// Sends the ids of projects that were written to.
 pub(crate) struct PgNotifier(Wire);
 
 impl PgNotifier {

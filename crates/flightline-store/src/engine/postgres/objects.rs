@@ -1,4 +1,4 @@
-//! What the schema consists of, and what of it is missing: a store goes on without an index, slowly and without a word.
+//! Finds the missing objects of the schema: a store goes on without an index, slowly and without a word.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ const TRIGGERS: &str = "SELECT CAST(t.tgname AS TEXT) FROM pg_trigger t JOIN pg_
      WHERE NOT t.tgisinternal AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) \
      AND c.relname IN ('project', 'event', 'subject', 'pulse', 'request', 'backup')";
 
-/// Something that the migrations make and leave.
+/// An object that the migrations make and leave.
 struct Wanted {
     kind: &'static str,
     name: &'static str,
     sql: &'static str,
 }
 
-/// All of it, in the order in which it is made: a view may read another.
+/// Lists all such objects, in the order in which they are made: a view may read another.
 fn wanted() -> Vec<Wanted> {
     let mut wanted: Vec<Wanted> = Vec::new();
     for migration in MIGRATIONS {
@@ -46,7 +46,7 @@ fn wanted() -> Vec<Wanted> {
     wanted
 }
 
-/// The statement after the comments before it.
+/// Returns the statement after the comments before it.
 fn without_comments(statement: &str) -> &str {
     let mut rest = statement.trim();
     while rest.starts_with("--") {

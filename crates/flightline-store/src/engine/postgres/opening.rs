@@ -29,7 +29,7 @@ pub(super) const MIGRATIONS: [&str; 12] = [
 /// The migration after which the journal is sealed.
 const CHAIN: i64 = 6;
 
-/// Keeps two nodes from preparing the schema at once.
+/// The lock that keeps two nodes from preparing the schema at once.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(5064666954)";
 const SCHEMA_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 const SCHEMA_SEEN: &str =

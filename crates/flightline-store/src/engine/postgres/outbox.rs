@@ -1,5 +1,5 @@
-//! Writes whose result no caller needs. Each would be a round trip to the server; here they wait until something has to
-//! see them, and then travel together, many rows in one statement.
+//! The queue of writes whose result no caller needs. Each would be a round trip to the server; here they wait until a
+//! question has to see them, and then travel together, many rows in one statement.
 
 mod statement;
 
@@ -12,7 +12,7 @@ use crate::value::SqlValue;
 
 const MOST: usize = 256;
 
-/// What waits to be sent, in order.
+/// The waiting writes and places, in order.
 #[derive(Default)]
 pub(super) struct Outbox(Vec<Letter>);
 
@@ -27,7 +27,7 @@ struct Write {
     params: Vec<SqlValue>,
 }
 
-/// What travels at once.
+/// A batch that is sent at once.
 pub(super) enum Parcel {
     /// A statement, and the parameters of each row that it writes.
     Rows {
@@ -65,13 +65,13 @@ impl Outbox {
         self.0.push(Letter::Release(anchor));
     }
 
-    /// Whether anything waits but places.
+    /// Returns true when writes wait, and not only places.
     pub(super) fn has_writes(&self) -> bool {
         let mut letters = self.0.iter();
         letters.any(|letter| matches!(letter, Letter::Write(_)))
     }
 
-    /// Drops what came after a place; false when that place was sent already, or never was.
+    /// Drops the writes after a place; false when that place was sent already, or never was.
     pub(super) fn go_back(&mut self, anchor: Anchor) -> bool {
         let at = self.position(anchor);
         self.0.truncate(at.map_or(0, |at| at + 1));
@@ -91,7 +91,8 @@ impl Outbox {
         self.0.iter().rposition(is_it)
     }
 
-    /// Whether a query may ask for what waits here: for a row of the same table that cannot be told from all that it asks for.
+    /// Returns true when a query may ask for a waiting write: for a row of the same table that may be among the rows it
+    /// asks for.
     pub(super) fn concerns(&self, query: &str, params: &[SqlValue]) -> bool {
         let mut asked = None;
         self.0.iter().any(|letter| match letter {
@@ -107,8 +108,8 @@ impl Outbox {
         })
     }
 
-    /// All that waits, with every row in it once, one parcel for each statement; nothing when that cannot be said so. Then all of it
-    /// goes on waiting.
+    /// Takes all waiting writes, with every row in them once, one parcel for each statement. Returns none when they cannot
+    /// be written so: then all of them go on waiting.
     pub(super) fn whole(&mut self) -> Option<Vec<Parcel>> {
         let fits = self
             .0
@@ -125,7 +126,8 @@ impl Outbox {
         Some(gather(writes.collect()))
     }
 
-    /// Whether no row is written by two statements, nor twice by one that cannot be told its last value alone.
+    /// Returns true when no row is written by two statements, nor twice by one statement that cannot be reduced to the
+    /// last value.
     fn has_rows_of_their_own(&self) -> bool {
         let mut rows: HashMap<(&str, &[SqlValue]), &str> = HashMap::new();
         self.0.iter().all(|letter| match letter {
@@ -140,8 +142,8 @@ impl Outbox {
         })
     }
 
-    /// Everything up to the next place, as few parcels; nothing when all was sent. A parcel taken out is the sender's to
-    /// deliver: if that fails, the places that are still in here were never reached.
+    /// Takes everything up to the next place, as few parcels; none when all was sent. A parcel taken out is the sender's
+    /// to deliver: if that fails, the places that are still in here were never reached.
     pub(super) fn next(&mut self) -> Vec<Parcel> {
         let is_mark = |letter: &Letter| !matches!(letter, Letter::Write(_));
         let end = match self.0.iter().position(is_mark) {
@@ -193,7 +195,7 @@ fn seal(together: &mut Vec<Write>, parcels: &mut Vec<Parcel>) {
     }
 }
 
-/// The rows of each statement. A row that is written again has its last value.
+/// Gathers the rows of each statement. A row that is written again has its last value.
 fn gather(writes: Vec<Write>) -> Vec<Parcel> {
     let mut parcels: Vec<(&'static str, Vec<Vec<SqlValue>>)> = Vec::new();
     let mut places: HashMap<(usize, Vec<SqlValue>), usize> = HashMap::new();
@@ -231,7 +233,7 @@ fn gather(writes: Vec<Write>) -> Vec<Parcel> {
 }
 
 impl Write {
-    /// The parameters that say which row it is; none for an insert that is always a new row.
+    /// The parameters that identify the row; none for an insert that is always a new row.
     fn key(&self) -> &[SqlValue] {
         let width = match self.sql.split_once(" WHERE ") {
             Some((_, named)) if !is_insert(self.sql) => named.split(" AND ").count(),
@@ -240,8 +242,8 @@ impl Write {
         self.params.get(..width).unwrap_or_default()
     }
 
-    /// The values of columns that say which row it is, or that a new row begins with: what else is in a row may have been
-    /// something else before.
+    /// The values of columns that identify the row, or that a new row begins with. Other columns of the row may have had
+    /// other values before.
     fn fixed(&self) -> Vec<(&str, &SqlValue)> {
         let value = |number: &str| {
             let number: usize = number.strip_prefix('?')?.parse().ok()?;
@@ -267,7 +269,7 @@ impl Write {
             .collect()
     }
 
-    /// Whether its row cannot be among those that are asked for with these parameters.
+    /// Returns true when its row cannot be among those that are asked for with these parameters.
     fn is_apart(&self, asked: &AskedRows<'_>, params: &[SqlValue]) -> bool {
         let asked_for = |column: &str| {
             let (_, number) = asked.equal.iter().find(|(asked, _)| *asked == column)?;
@@ -278,7 +280,8 @@ impl Write {
     }
 }
 
-/// What one insert says that leaves a row as two would have: columns that the second does not change are the first's.
+/// Merges two inserts of one row into one that leaves the row as both would: columns that the second does not change are
+/// the first's.
 fn merged(sql: &str, first: &[SqlValue], mut second: Vec<SqlValue>) -> Vec<SqlValue> {
     let changed = last_changes(sql).unwrap_or_default();
     for (column, number) in inserted(sql) {
@@ -294,7 +297,8 @@ fn merged(sql: &str, first: &[SqlValue], mut second: Vec<SqlValue>) -> Vec<SqlVa
     second
 }
 
-/// An insert for any number of rows, each parameter of which is an array: of these types, by their names. Nothing when it is none.
+/// Makes an insert for any number of rows, each parameter of which is an array of these types. Returns none when `sql` is
+/// no insert.
 pub(super) fn for_rows(sql: &str, types: &[&str]) -> Option<String> {
     let (head, rest) = sql.split_once(" VALUES (")?;
     let (tuple, tail) = rest.split_once(')')?;
@@ -302,7 +306,7 @@ pub(super) fn for_rows(sql: &str, types: &[&str]) -> Option<String> {
     Some(format!("{head} SELECT {values} FROM {rows}{tail}"))
 }
 
-/// The rows of arrays, the first of which is the parameter after `first`, with a column for each.
+/// Makes the rows of arrays, the first of which is the parameter after `first`, with a column for each.
 pub(super) fn rows(types: &[&str], first: usize) -> String {
     let numbered = (1..).zip(types);
     let arrays: Vec<String> = { numbered.clone() }
@@ -312,12 +316,12 @@ pub(super) fn rows(types: &[&str], first: usize) -> String {
     format!("unnest({}) AS r ({})", arrays.join(", "), names.join(", "))
 }
 
-/// A statement with parameters, rewritten with the columns of such rows.
+/// Rewrites a statement's parameters as the columns of such rows.
 pub(super) fn of_rows(sql: &str) -> String {
     sql.replace('?', "r.p")
 }
 
-/// The parameters of many rows, each as an array.
+/// Turns the parameters of many rows into one array for each column.
 pub(super) fn columns(rows: Vec<Vec<SqlValue>>) -> Vec<Vec<SqlValue>> {
     let width = rows.first().map_or(0, Vec::len);
     let mut columns: Vec<Vec<SqlValue>> =

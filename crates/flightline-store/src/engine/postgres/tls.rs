@@ -17,14 +17,14 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::StoreError;
 
-/// What the URL says about TLS, which is more than the driver knows.
+/// The URL's settings for TLS, which are more than the driver knows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Wishes {
     mode: Option<Mode>,
     roots: Option<PathBuf>,
 }
 
-/// `sslmode`.
+/// The setting `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Disable,
@@ -32,7 +32,7 @@ enum Mode {
     Prefer,
     /// Encrypted; the certificate is of an authority we trust.
     VerifyCa,
-    /// Encrypted; and it is for the name we called.
+    /// Encrypted, and the certificate is also for the name in the URL.
     VerifyFull,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Tls {
     On(Box<MakeRustlsConnect>),
 }
 
-/// Takes out of a URL what the driver does not know.
+/// Takes the settings that the driver does not know out of a URL.
 pub(super) fn read(url: &str) -> Result<(String, Wishes), StoreError> {
     let mut wishes = Wishes::default();
     // A password may hold a question mark; nothing before the `@` is a parameter.
@@ -101,8 +101,8 @@ fn decoded(text: &str) -> Result<String, StoreError> {
 }
 
 impl Wishes {
-    /// Sets how `config` connects, and gives what it needs for that. The roots are read only here, and
-    /// only when they are needed: reading the system's takes longer than a command.
+    /// Configures `config`, and returns the TLS that it connects with. The roots are read only here, and only when they
+    /// are needed: reading the system's takes longer than a command.
     pub(super) fn apply(&self, config: &mut Config) -> Result<Tls, StoreError> {
         let mode = match self.mode {
             Some(mode) => mode,
@@ -129,7 +129,7 @@ impl Wishes {
     }
 }
 
-/// Whether nothing leaves this machine.
+/// Returns true when nothing leaves this machine.
 fn stays_here(config: &Config) -> bool {
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {
@@ -204,7 +204,7 @@ fn client(roots: RootCertStore, mode: Mode) -> Result<ClientConfig, rustls::Erro
     Ok(client)
 }
 
-/// `verify-ca`: everything but the name.
+/// The verifier for `verify-ca`: it checks everything but the name.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 
@@ -252,7 +252,7 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-/// What a connection that failed at its TLS means, and what can be done about it.
+/// Explains a connection that failed at its TLS, with a remedy.
 pub(super) fn failure(cause: &str) -> StoreError {
     let hint = if cause.contains("does not support TLS") {
         "turn `ssl` on at the server; or, on a network that you trust with everything, write `?sslmode=disable` in the URL"

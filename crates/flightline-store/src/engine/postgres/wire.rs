@@ -1,5 +1,5 @@
 //! A connection on a thread of its own. The driver waits for an answer for as long as the connection stands, and a server
-//! that is frozen keeps it standing; here it is waited for so long and no longer.
+//! that is frozen keeps it standing; here the wait is bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,13 @@ use super::root_cause;
 use super::tls::Tls;
 use crate::error::StoreError;
 
-/// After so long without an answer, it is asked over another connection whether the server is still there.
+/// The time without an answer after which another connection is made to ask whether the server is still there.
 const SUSPICIOUS: Duration = Duration::from_secs(5);
-/// How long that may take.
+/// The time that such a probe may take.
 const PROBE: Duration = Duration::from_secs(5);
-/// No statement takes longer than this: the server itself ends it after a minute.
+/// The longest time that a statement takes: the server itself ends it after a minute.
 const LONGEST: Duration = Duration::from_secs(70);
-/// How long the end of a connection is waited for.
+/// The time for which the end of a connection is waited for.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 // A role or a database may have `synchronous_commit` off: then a commit is answered before it is on a disk. Who waits for
@@ -39,7 +39,7 @@ pub(super) enum WireFault {
 }
 
 impl WireFault {
-    /// What the server calls it; nothing when it said nothing.
+    /// The server's code for the error; none when it said nothing.
     pub(super) fn code(&self) -> Option<&str> {
         match self {
             Self::Said(error) => error.code().map(SqlState::code),
@@ -55,7 +55,7 @@ impl WireFault {
     }
 }
 
-/// How a connection is made, as often as it is needed.
+/// The settings for making a connection, as often as it is needed.
 #[derive(Clone)]
 pub(super) struct ConnectPlan {
     pub(super) config: Config,
@@ -73,14 +73,14 @@ impl ConnectPlan {
 
 pub(super) struct Wire {
     plan: ConnectPlan,
-    /// The number that the server knows the connection by.
+    /// The process id of the connection's backend at the server.
     backend: i32,
-    /// Nothing, once the connection was given up.
+    /// The queue of the connection's thread; none once the connection was given up.
     jobs: Option<Sender<Job>>,
     closed: Arc<AtomicBool>,
-    /// Ends when the connection has.
+    /// A channel that ends when the connection has.
     end: Receiver<()>,
-    /// How often it was asked for something.
+    /// The number of requests over the connection.
     round_trips: u64,
 }
 
@@ -149,7 +149,7 @@ impl Wire {
         self.round_trips
     }
 
-    /// Has something done over the connection, in at most the time that a statement may take.
+    /// Runs a job over the connection, in at most the time that a statement may take.
     pub(super) fn ask<T: Send + 'static>(
         &mut self,
         what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
@@ -157,7 +157,7 @@ impl Wire {
         self.ask_within(Some(LONGEST), what)
     }
 
-    /// Has something done that may take as long as it does, while the server is there.
+    /// Runs a job that may take as long as it does, while the server is there.
     pub(super) fn ask_patiently<T: Send + 'static>(
         &mut self,
         what: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send + 'static,
@@ -198,7 +198,7 @@ impl Wire {
         }
     }
 
-    /// Whether the server still has this connection, as another connection hears it.
+    /// Asks over another connection whether the server still has this one.
     fn is_served(&self) -> bool {
         let (plan, backend) = (self.plan.clone(), self.backend);
         let (sender, answer) = sync_channel(1);
@@ -217,7 +217,7 @@ impl Wire {
         started.is_err() || answer.recv_timeout(PROBE).unwrap_or(false)
     }
 
-    /// The connection is left to its thread, which ends when the server does, or speaks again.
+    /// Leaves the connection to its thread, which ends when the server does, or speaks again.
     fn give_up(&mut self) -> WireFault {
         self.jobs = None;
         self.closed.store(true, Ordering::SeqCst);

@@ -1,9 +1,9 @@
-//! The last revision that was acknowledged, in a small file beside the database. It is written after each commit and
-//! waits for no disk: it may lag behind the database, and is never ahead of the durable state. So a database that is behind
-//! it has lost what it had, as when its log was damaged or an old copy was put in its place.
+//! Keeps the last revision that was acknowledged, in a small file beside the database. The file is written after each
+//! commit and waits for no disk: it may lag behind the database, and is never ahead of the durable state. So a database
+//! that is behind it has lost data, as when its log was damaged or an old copy was put in its place.
 //!
-//! One line per project, with a sum. It is written over in place: the file is smaller than a sector, needs no new name,
-//! and costs no wait at the next commit.
+//! The file has one line per project, with a sum. It is written over in place: it is smaller than a sector, needs no new
+//! name, and costs no wait at the next commit.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -16,11 +16,11 @@ use flightline_workspace::beneath::Dir;
 use crate::engine::Acknowledged;
 
 pub(crate) const FILE: &str = "anchor";
-/// More than this is none of ours.
+/// The size in bytes above which the file is not ours.
 const MOST: u64 = 64 * 1024;
-/// Seldom does it have more: that is for twenty projects.
+/// The size in bytes that the file seldom exceeds: it is enough for twenty projects.
 const USUAL: usize = 4_096;
-/// How many characters the sum of a line has.
+/// The number of characters of a line's sum.
 const SUM: usize = 16;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl AnchorFolder {
         Self(folder)
     }
 
-    /// The last acknowledged revision; or why it cannot be read.
+    /// Reads the last acknowledged revision; the error says why it cannot be read.
     pub(crate) fn read(&self, project: &str) -> Result<Option<Acknowledged>, String> {
         // Once more, should another process have been writing just then.
         self.look(project).or_else(|_| self.look(project))
@@ -75,7 +75,7 @@ impl AnchorFolder {
     }
 }
 
-/// The text of the file, which is read at once as long as it is as small as it mostly is.
+/// Reads the text of the file, in one read as long as it is as small as it mostly is.
 fn whole(file: &File) -> std::io::Result<String> {
     let mut bytes = vec![0; USUAL];
     let read = file.read_at(&mut bytes, 0)?;

@@ -1,4 +1,4 @@
-//! What an error of SQLite, or of a file, means.
+//! Classifies errors of SQLite and of files.
 
 use rusqlite::ErrorCode;
 
@@ -37,9 +37,8 @@ pub(super) fn classify(act: &'static str, error: &rusqlite::Error) -> StoreError
     }
 }
 
-/// Whether a file did not take the write. Nothing is committed then: what says that it is
-/// would have been written last. (What may not have reached the disk, because waiting for that failed, is
-/// another matter.)
+/// Returns true when a file did not take the write. Nothing is committed then: the mark of the commit would have been
+/// written last. (Data that may not have reached the disk, because waiting for that failed, is another matter.)
 fn was_writing(error: &rusqlite::Error) -> bool {
     let extended = error.sqlite_error().map(|error| error.extended_code);
     extended == Some(rusqlite::ffi::SQLITE_IOERR_WRITE)

@@ -1,4 +1,5 @@
-//! The write-ahead log of a process that lives long, and whether the database is still the one it opened.
+//! Bounds and folds the write-ahead log of a process that lives long, and checks that the database is still the one it
+//! opened.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,13 +14,13 @@ use crate::crash_points::CrashPoints;
 use crate::engine::Driver as _;
 use crate::error::StoreError;
 
-/// How large the log may be when a command ends.
+/// The size in bytes that the log may have when a command ends.
 const LOG_BOUND: u64 = 512 * 1024;
 
-/// How many pages the log of a keeper has when it is folded and begins anew: 16 MB.
+/// The number of pages at which the log of a keeper is folded and begins anew: 16 MB.
 const FOLDED_AT: u64 = 2_048;
-/// How long a keeper waits for its turn to have the log begin anew, and then for those who read its last pages. The next
-/// 16 MB give it another chance.
+/// The time for which a keeper waits for its turn to have the log begin anew, and then for readers of its last pages. The
+/// next 16 MB give it another chance.
 const TURN_WAIT: Duration = Duration::from_secs(1);
 const READERS_WAIT: Duration = Duration::from_millis(20);
 
@@ -40,7 +41,7 @@ impl LogIdentity {
 }
 
 impl Sqlite {
-    /// A file that was removed or replaced goes on to take writes, which could never be found again.
+    /// Refuses a file that was removed or replaced: it would go on to take writes, which could never be found again.
     pub(super) fn check_identity(&self) -> Result<(), StoreError> {
         if LogIdentity::of(&self.file) == self.identity {
             return Ok(());
@@ -51,7 +52,7 @@ impl Sqlite {
     }
 
     /// Folds the log into the database, as far as no process has to wait for it; with `truncate` also takes its space
-    /// back, if no process reads or writes just now. Returns how large it is afterwards.
+    /// back, if no process reads or writes just now. Returns the log's size afterwards.
     pub(super) fn fold(&mut self, truncate: bool) -> Result<u64, StoreError> {
         let act = "cannot fold the log into the database";
         self.check_foldable(act)?;
@@ -94,7 +95,8 @@ impl Sqlite {
         }
     }
 
-    /// Has the log folded when it has grown, by the keeper's thread if there can be one. What fails is tried again later.
+    /// Has the log folded when it has grown, by the keeper's thread if there can be one. A failed attempt is repeated
+    /// later.
     pub(super) fn watch_log(&mut self) {
         if self.keeper.is_none() || self.broken {
             return;
@@ -129,7 +131,7 @@ impl Sqlite {
         restarted.map(drop)
     }
 
-    /// Whether the log can be folded: where nothing can be written any more, SQLite would end the process when it notes, in
+    /// Refuses to fold the log where nothing can be written any more: SQLite would end the process when it notes, in
     /// memory that it shares through a file, how much of the log it is about to fold.
     fn check_foldable(&self, act: &'static str) -> Result<(), StoreError> {
         self.check_identity()?;
@@ -143,14 +145,14 @@ impl Sqlite {
     }
 }
 
-/// Folds the log of a connection that writes again and again, on a thread of its own with a connection of its own. That one
-/// copies pages to the database and waits for the disk, and the connection that writes does neither.
+/// Folds the log of a connection that writes again and again, on a thread of its own with a connection of its own. The
+/// keeper's connection copies pages to the database and waits for the disk, and the connection that writes does neither.
 pub(super) struct Keeper {
     folder: PathBuf,
     purpose: String,
-    /// How many pages the log had after the last commit.
+    /// The number of pages of the log after the last commit.
     pages: u64,
-    /// With how many it is folded next.
+    /// The number of pages at which the log is folded next.
     next: u64,
     thread: Option<(SyncSender<()>, JoinHandle<()>)>,
 }
@@ -166,7 +168,8 @@ impl Keeper {
         }
     }
 
-    /// Whether a log of so many pages is to be folded. Once it was tried, not before it has grown as much again.
+    /// Returns true when a log of this many pages is to be folded. After an attempt, not before it has grown as much
+    /// again.
     fn wants_to_fold(&mut self, pages: u64) -> bool {
         if pages < self.pages {
             // It began anew.
@@ -207,7 +210,7 @@ impl Drop for Keeper {
     }
 }
 
-/// The life of a keeper's thread.
+/// Runs a keeper's thread.
 fn keep(folder: &Path, purpose: &str, wakes: &Receiver<()>) {
     let mut connection = None;
     while wakes.recv().is_ok() {

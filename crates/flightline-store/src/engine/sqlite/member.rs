@@ -1,27 +1,27 @@
-//! One of those who share a commit. A savepoint makes SQLite copy every page before it is changed; so what a member writes waits
-//! until the member is done, and is dropped with it when it is refused. Only a member that asks for what it has written itself, or that
-//! tries something within, gets a savepoint.
+//! Holds back the writes of a member of a group commit. A savepoint makes SQLite copy every page before it is changed, so
+//! a member's writes wait until the member is done, and are dropped with it when it is refused. Only a member that asks
+//! for its own writes, or that tries something within, gets a savepoint.
 
 use super::Sqlite;
 use crate::engine::{Anchor, Driver as _, written_table};
 use crate::error::StoreError;
 use crate::value::SqlValue;
 
-/// The place of a member's writes.
+/// The state of a member's writes.
 #[derive(Default)]
 pub(super) enum Member {
-    /// There is no member: it is written at once.
+    /// No member is under way: writes are made at once.
     #[default]
     None,
     Waiting(Vec<Write>),
-    /// It was written, behind a savepoint.
+    /// The member's writes were made, behind a savepoint.
     Marked,
 }
 
 pub(super) struct Write {
     sql: &'static str,
     params: Vec<SqlValue>,
-    /// Whether it changes a row that must be there.
+    /// True when the write changes a row that must be there.
     changes: bool,
 }
 
@@ -34,7 +34,7 @@ impl Member {
         matches!(self, Self::Waiting(writes) if !writes.is_empty())
     }
 
-    /// Whether a query may ask for what waits.
+    /// Returns true when a query may ask for a waiting write.
     pub(super) fn concerns(&self, query: &str) -> bool {
         match self {
             Self::Waiting(writes) => writes
@@ -66,7 +66,7 @@ impl Sqlite {
         }
     }
 
-    /// Marks the place where the member began, and writes what waits.
+    /// Marks the place where the member began, and makes the waiting writes.
     pub(super) fn mark_member(&mut self) -> Result<(), StoreError> {
         let Member::Waiting(writes) = &mut self.member else {
             return Ok(());
@@ -78,7 +78,7 @@ impl Sqlite {
         self.write_all(writes)
     }
 
-    /// The member is done: its writes stay.
+    /// Ends a member that is done: its writes stay.
     pub(super) fn keep_member(&mut self) -> Result<(), StoreError> {
         match std::mem::take(&mut self.member) {
             Member::None => Ok(()),
@@ -91,8 +91,8 @@ impl Sqlite {
         }
     }
 
-    /// The member is refused: its writes are dropped, and the next one begins. Fails when a part of it is written and cannot be taken
-    /// back alone.
+    /// Ends a member that is refused: its writes are dropped, and the next member begins. Fails when a part of them is
+    /// made and cannot be taken back alone.
     pub(super) fn drop_member(&mut self) -> Result<(), StoreError> {
         match &self.member {
             Member::Marked => {
@@ -124,7 +124,7 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Without a transaction, a SAVEPOINT would begin one, and each write would be one.
+    /// Refuses to write without a transaction: a SAVEPOINT would begin one, and each write would be one.
     fn check_transaction(&self) -> Result<(), StoreError> {
         match self.connection.is_autocommit() {
             true => Err(gone()),

@@ -1,4 +1,4 @@
-//! The objects of the schema, and the missing ones: a store goes on without an index, slowly and without an error.
+//! Finds the missing and differing objects of the schema: a store goes on without an index, slowly and without an error.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::error::StoreError;
 const OBJECTS: &str =
     "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND sql IS NOT NULL";
 
-/// By kind and name: the statement that made it.
+/// The statements that made the objects, by kind and name.
 type Objects = BTreeMap<(String, String), String>;
 
 fn wanted() -> Result<Objects, rusqlite::Error> {

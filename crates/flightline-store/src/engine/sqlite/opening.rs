@@ -22,15 +22,15 @@ use crate::engine::upgrade::{Unsealed, seal_all};
 use crate::engine::{Driver as _, Durability, SCHEMA_VERSION};
 use crate::error::StoreError;
 
-/// No value of ours is longer: a longer one came from somewhere else.
+/// The most bytes of a value of ours: a longer one came from somewhere else.
 const LONGEST_VALUE: i32 = 64 * 1024 * 1024;
 
 pub(super) const PAGE_SIZE: u32 = 8192;
 
-/// A rollback journal of this length holds no page.
+/// The length of a rollback journal that holds no page.
 const EMPTY_ROLLBACK: u64 = 512;
 
-/// `FLTL`: says that a SQLite file is ours.
+/// The mark of a SQLite file that is ours: `FLTL`.
 const APPLICATION_ID: i64 = 0x464C_544C;
 
 pub(super) const MIGRATIONS: [&str; 12] = [
@@ -48,7 +48,7 @@ pub(super) const MIGRATIONS: [&str; 12] = [
     include_str!("../../schema/sqlite/0012_pages.sql"),
 ];
 
-/// The migration after which the journal is sealed, and what follows then.
+/// The migration after which the journal is sealed, and the statements that follow then.
 pub(super) const CHAIN: usize = 6;
 pub(super) const CHAIN_END: &str = include_str!("../../schema/sqlite/0006_chain_end.sql");
 
@@ -56,11 +56,11 @@ pub(crate) struct Options {
     pub(crate) purpose: String,
     pub(crate) steps: CrashPoints,
     pub(crate) max_pages: Option<u32>,
-    /// Only looked at: nothing is made, upgraded or put right.
+    /// True when the store is only looked at: nothing is made, upgraded or put right.
     pub(crate) look_only: bool,
-    /// Whether a store of an earlier version is copied before it is changed.
+    /// True when a store of an earlier version is copied before it is changed.
     pub(crate) keep_old: bool,
-    /// Whether it is written to again and again: its log is folded beside it, and more of it stays in memory.
+    /// True when the store is written to again and again: its log is folded beside it, and more of it stays in memory.
     pub(crate) keeps_log: bool,
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn open(
     Ok((driver, repaired))
 }
 
-/// The refusal of a file of the store that may not be used.
+/// Returns the refusal of a file of the store that may not be used.
 fn unusable(folder: &Path, name: &str, error: &std::io::Error) -> StoreError {
     match error.kind() {
         ErrorKind::PermissionDenied => StoreError::OfAnother(error.to_string()),
@@ -156,7 +156,7 @@ fn unusable(folder: &Path, name: &str, error: &std::io::Error) -> StoreError {
     }
 }
 
-/// SQLite plays back a rollback journal that it finds, whoever put it there, and our database never has one: it writes a
+/// Refuses a rollback journal beside the database. SQLite would play it back, and our database never has one: it writes a
 /// log ahead. Only while a database is made there is one for a moment, without a page in it.
 fn refuse_rollback(
     place: &Dir,
@@ -184,7 +184,7 @@ fn refuse_rollback(
 }
 
 impl Sqlite {
-    /// Makes the connection ready, and the schema current. Returns sentences about that.
+    /// Makes the connection ready, and the schema current. Returns sentences about the changes.
     fn prepare_connection(
         &mut self,
         folder: &Path,

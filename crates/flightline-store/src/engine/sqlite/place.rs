@@ -31,7 +31,7 @@ pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
     Ok(above.canonicalize()?.join(name))
 }
 
-/// Takes from others what they may do with the store's files. Those of the database were looked at before.
+/// Takes the rights of other users to the store's files away. The files of the database were checked before.
 pub(super) fn repair_modes(
     place: &Dir,
     mut files: Vec<(&'static str, DirEntry)>,
@@ -61,7 +61,7 @@ pub(super) fn repair_modes(
     }
 }
 
-/// SQLite's locks do not hold over a network.
+/// Refuses a network file system: SQLite's locks do not hold over a network.
 pub(super) fn refuse_network(folder: &Path) -> Result<(), StoreError> {
     const NETWORK: [(i64, &str); 6] = [
         (0x6969, "NFS"),

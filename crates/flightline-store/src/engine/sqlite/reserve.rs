@@ -1,5 +1,5 @@
-//! Room on the disk that is kept for what ends trouble: when nothing more can be written, it is given up, and locks can
-//! be released, work completed and checkpoints pruned. Nothing else is written until it is there again.
+//! Reserves room on the disk for writes that end trouble. When nothing more can be written, the reserve is given up, and
+//! locks can be released, work completed and checkpoints pruned. Nothing else is written until it is there again.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,14 +14,14 @@ use crate::engine::DiskSpace;
 use crate::error::StoreError;
 
 const SIZE: u32 = 256 * 1024;
-/// So much must be left beside it when it is made again: it would be gone with the next write.
+/// The room that must be left beside the reserve when it is made again: else it would be gone with the next write.
 const MARGIN: u64 = 128 * 1024;
 
 const FILE: &str = "reserve";
 
 pub(super) struct Reserve {
     folder: Arc<Dir>,
-    /// For tests of a full disk: the database may have so many pages, and with the reserve given up those of it more.
+    /// For tests of a full disk: the most pages of the database; with the reserve given up, the reserve's pages more.
     limit: Option<u32>,
 }
 
@@ -35,7 +35,7 @@ impl Reserve {
         seen.is_some_and(|seen| seen.size == u64::from(SIZE))
     }
 
-    /// Fills it with what no file system can leave out or compress.
+    /// Fills the reserve with content that no file system can leave out or compress.
     fn make(&self) -> std::io::Result<()> {
         let mut seed = 0x2545_F491_4F6C_DD1D_u64;
         let mut content = Vec::new();
@@ -70,7 +70,7 @@ impl Sqlite {
         }
     }
 
-    /// Gives the reserve up. Says whether there was one.
+    /// Gives the reserve up. Returns true when there was one.
     pub(super) fn give_up_reserve(&mut self) -> bool {
         if !self.reserve.is_there() || self.reserve.folder.remove(FILE).is_err() {
             return false;
@@ -90,7 +90,7 @@ impl Sqlite {
         }))
     }
 
-    /// How many bytes the disk has left for us.
+    /// The number of bytes that the disk has left for this store.
     fn free(&mut self) -> Result<Option<u64>, StoreError> {
         if let Some(limit) = self.reserve.limit {
             let pages = self.pragma("PRAGMA page_count")?;

@@ -1,4 +1,4 @@
-//! Free space in the database, and giving it back to the file system.
+//! Measures free space in the database, and gives it back to the file system.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::{Sqlite, UNQUEUED_WAIT, classify};
 use crate::engine::{Compaction, Driver as _};
 use crate::error::StoreError;
 
-/// Less free space than this, or than this part of the file, is not worth rewriting the file for.
+/// The free space in bytes, and its least share of the file, below which rewriting the file is not worth it.
 const WORTH: u64 = 1024 * 1024;
 const WORTH_PART: u64 = 4;
 
@@ -46,8 +46,8 @@ impl Sqlite {
         })
     }
 
-    /// Writes the file anew without its free pages. SQLite does it in one transaction: readers go
-    /// on, and if this process dies the file is as it was.
+    /// Writes the file anew without its free pages. SQLite does it in one transaction: readers go on, and if this process
+    /// dies the file is as it was.
     fn rewrite(&mut self) -> Result<(), StoreError> {
         let act = "cannot give free space back";
         // The new one is made in a file: it may be larger than memory.

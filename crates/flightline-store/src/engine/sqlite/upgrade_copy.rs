@@ -1,4 +1,4 @@
-//! The store as it was, before a newer version changes its tables: page by page, damage included.
+//! Copies the store before a newer version changes its tables: page by page, damage included.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::error::StoreError;
 
 /// The folder for copies, beside the database.
 const FOLDER: &str = "backups";
-/// So many pages at a time.
+/// The number of pages that are copied at a time.
 const PAGES: i32 = 1024;
 
 impl Sqlite {

@@ -1,5 +1,5 @@
-//! A state of the past, put together out of the journal: the value that each subject had at a revision, and the lost events
-//! for which one may be older than it should be.
+//! Puts a state of the past together out of the journal: the value that each subject had at a revision, and the lost
+//! events for which a value may be older than it should be.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -43,21 +43,21 @@ statements! {
 }
 
 const LINKS_AT_ONCE: u64 = 1_000;
-/// Where a state of the past has the text of a value.
+/// The column of a state of the past that holds the text of a value.
 const AT_TEXT: usize = 4;
-/// So many lost events are named.
+/// The most lost events that are named.
 const LOST_AT_MOST: usize = 20;
 
 #[derive(Debug)]
 pub(crate) struct ValuesAt {
-    /// Those of subjects that were there.
+    /// The values of the subjects that were there.
     pub(crate) values: Vec<StoredEvent>,
-    /// The revision after which an event must be lost for one of them to be older than it should be. None where the
+    /// The revision after which an event must be lost for one of the values to be older than it should be. None where the
     /// subjects' own rows say that each was changed no more.
     pub(crate) unsure_after: Option<u64>,
 }
 
-/// Every subject's value at `rev`, those gone by then left out.
+/// Returns every subject's value at `rev`, those gone by then left out.
 pub(crate) fn state_at(
     driver: &mut dyn Driver,
     project: &str,
@@ -74,9 +74,9 @@ pub(crate) fn state_at(
     read_state(rows, rev)
 }
 
-/// Events from one revision to another that are lost, or give a value to nothing that there is: what they changed shows an
-/// older value in their place. The first few. An event that names another subject than it did, or another change, can be
-/// found without reading it. `sound` are values whose subjects are known to have rows.
+/// Returns the first few events from one revision to another that are lost, or give a value to a subject that does not
+/// exist: the subjects they changed show an older value. An event that names another subject than it did, or another
+/// change, can be found without reading it. `sound` are values whose subjects are known to have rows.
 pub(crate) fn lost_between(
     driver: &mut dyn Driver,
     project: &str,
@@ -120,7 +120,7 @@ pub(crate) fn lost_between(
     }
 }
 
-/// The values that a checkpoint of `mission` at exactly `rev` names.
+/// Returns the values that a checkpoint of `mission` at exactly `rev` names.
 pub(crate) fn values_at(
     driver: &mut dyn Driver,
     project: &str,

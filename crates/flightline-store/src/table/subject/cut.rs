@@ -40,12 +40,12 @@ pub(crate) const CUT: [Kind; 13] = [
     Kind::Note,
     Kind::Effect,
 ];
-/// Those of them that may belong to no mission, and then to all.
+/// The kinds of a checkpoint whose subjects may belong to no mission, and then to all.
 pub(crate) const CUT_OF_ALL: [Kind; 3] = [Kind::Agent, Kind::Step, Kind::Lock];
 
-/// The lines of a checkpoint of `mission` taken now: each value by its revision and hash. In no order: by kind and id,
-/// both engines would look through every mission of the project instead of using the index by mission. The caller that
-/// hashes them sorts them.
+/// Returns the lines of a checkpoint of `mission` taken now: each value by its revision and hash. They are in no order: by
+/// kind and id, both engines would look through every mission of the project instead of using the index by mission. The
+/// caller that hashes them sorts them.
 pub(crate) fn lines(
     driver: &mut dyn Driver,
     project: &str,
@@ -69,7 +69,7 @@ fn line(row: &Row) -> Result<DigestLine, StoreError> {
     })
 }
 
-/// What [`lines`] names, with its texts, as they are; by kind and id.
+/// Returns the values that [`lines`] names, with their texts, unchecked; by kind and id.
 pub(crate) fn cut_now(
     driver: &mut dyn Driver,
     project: &str,
@@ -91,13 +91,13 @@ pub(crate) fn cut_now(
     Ok(in_order(values))
 }
 
-/// By kind and id.
+/// Sorts values by kind and id.
 pub(crate) fn in_order(mut values: Vec<StoredEvent>) -> Vec<StoredEvent> {
     values.sort_by(|a, b| (a.kind.as_str(), &a.id).cmp(&(b.kind.as_str(), &b.id)));
     values
 }
 
-/// The checkpoints just before and just after a revision. The record of a checkpoint comes right after the
+/// Returns the checkpoints just before and just after a revision. The record of a checkpoint comes right after the
 /// revision it names.
 pub(crate) fn nearest(
     driver: &mut dyn Driver,

@@ -1,4 +1,4 @@
-//! What differs between two checkpoints, field by field.
+//! Compares two checkpoints, field by field.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// What differs between two checkpoints, or between one and now.
+/// Compares two checkpoints, or a checkpoint with the current state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffCheckpoints {
-    /// The earlier one.
+    /// The earlier checkpoint.
     pub a: String,
-    /// The later one; now when none is named.
+    /// The later checkpoint; the current state when none is named.
     pub b: Option<String>,
 }
 
-/// Something that differs.
+/// A subject that differs between two states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
-    /// The kind of thing.
+    /// The kind of the subject.
     pub kind: Kind,
     /// The id of the subject.
     pub id: String,
-    /// `added`, `removed` or `changed`.
+    /// The kind of difference: `added`, `removed` or `changed`.
     pub change: String,
     /// The fields that differ, before and after.
     pub fields: BTreeMap<String, (Value, Value)>,
@@ -69,7 +69,7 @@ impl Operation for DiffCheckpoints {
     }
 }
 
-/// What differs between two states, in order of kind and id.
+/// Returns the differences between two states, in order of kind and id.
 pub(crate) fn differences(before: &[StoredEvent], after: &[StoredEvent]) -> Vec<Difference> {
     let index = |values: &'_ [StoredEvent]| -> Vec<((Kind, String), String)> {
         values

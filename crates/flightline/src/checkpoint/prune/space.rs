@@ -1,4 +1,4 @@
-//! What becomes of the space that pruned values took in the store.
+//! Describes the state of the space that pruned values took in the store.
 
 use flightline_store::Compaction;
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::fleet::Fleet;
 
-/// What became of the space that old values took in the store.
+/// The state of the space that old values took in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum FreedSpace {
-    /// The store uses it again.
+    /// The store uses the space again.
     #[default]
     Reusable,
-    /// The file system has it back.
+    /// The file system has the space back.
     Returned {
         /// Number of bytes, including earlier free space.
         bytes: u64,
     },
-    /// The store uses it again; giving it back would be worth it, but not now.
+    /// The store uses the space again; returning it would be worth the effort, but not now.
     Later {
-        /// Why it was not given back.
+        /// The reason why it was not returned.
         why: String,
     },
-    /// The database server uses it again after it has cleaned up.
+    /// The database server uses the space again after its cleanup.
     Server,
 }
 

@@ -31,9 +31,9 @@ use crate::fleet::Operation;
 use crate::mission::{CreateMission, begin_if_pending, short};
 use crate::op_context::OpContext;
 
-/// So many documents are looked through for one of the same session.
+/// Maximum number of documents that are searched for one of the same session.
 const LOOKED_THROUGH: usize = 100;
-/// A mission is called after so many characters of its task at most.
+/// Maximum length of a mission's title that is made of its task, in characters.
 const TITLE: usize = 120;
 
 /// Takes documents in, the oldest first, each by itself. An index among them is compared with them.
@@ -160,7 +160,7 @@ fn take_in_one(
     })
 }
 
-/// What a new checkpoint tells, in a few words.
+/// Describes a new checkpoint in a few words.
 fn told(document: &DialectDocument) -> Vec<String> {
     let state = shown(document["workflow"].word("currentState"));
     let state = format!("state is \"{state}\"");

@@ -1,4 +1,4 @@
-//! What grows with a task: its parts, files, errors and reviews, as a document lists them.
+//! Stores the parts that grow with a task: its subtasks, files, errors and reviews, as a document lists them.
 
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::Json;

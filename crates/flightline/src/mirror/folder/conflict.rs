@@ -22,9 +22,9 @@ use crate::dialect::aside::TellPutAside;
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
 
-/// What stands in the name of a file that was put aside.
+/// The mark in the name of a file that was put aside.
 const MARK: &str = ".conflict";
-/// So many are kept of one file.
+/// Maximum number of files that are kept aside for one file.
 const MOST: usize = 1_000;
 /// The longest note about an agent to be told.
 const LONGEST_WORD: usize = 4_000;
@@ -33,25 +33,25 @@ const LONGEST_WORD: usize = 4_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Conflict {
-    /// The file, as it is called now.
+    /// The present name of the file.
     pub file: String,
-    /// What it was called.
+    /// The name that the file had before.
     pub of: String,
-    /// Whose format it is.
+    /// The dialect of the file.
     pub dialect: Dialect,
-    /// When it says that it was written.
+    /// The time at which the file was written, as it says.
     pub written: Option<Time>,
-    /// What it says otherwise than the file in its place, in a few words each.
+    /// The differences from the file in its place, in a few words each.
     pub differs: Vec<String>,
-    /// Why it cannot be read.
+    /// The reason why the file cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
-    /// The commands that settle it: one of them.
+    /// The commands of which one settles the conflict.
     pub next: Vec<String>,
 }
 
 impl Conflict {
-    /// It in one line: the file, and what differs.
+    /// Formats the conflict in one line: the file, and the differences.
     #[must_use]
     pub fn line(&self) -> String {
         let what = match (&self.unreadable, self.differs.is_empty()) {
@@ -306,7 +306,7 @@ impl MirrorFolder {
         let _ = self.shadows.remove(super::intake::sighted(kept));
     }
 
-    /// Whether exactly this was found not to be taken in.
+    /// Returns true when exactly this content was found not to be importable.
     fn is_judged(&self, kept: &str, bytes: &[u8]) -> bool {
         let known = self.shadows.read_text(judged(kept), LONGEST_WORD);
         known.ok().flatten() == Some(hash(bytes))
@@ -319,7 +319,7 @@ impl MirrorFolder {
     }
 }
 
-/// What a file was called before it was put aside.
+/// Returns the name that a file had before it was put aside.
 fn original_name(name: &str) -> Option<&str> {
     let (file, number) = name.rsplit_once(MARK)?;
     let numbered = number

@@ -8,22 +8,23 @@ use super::{MirrorFolder, PRIVATE};
 use crate::dialect::Outgoing;
 use crate::mirror::MirrorNotice;
 
-/// How a moved file is remembered: by its last seen content.
+/// Prefix under which a moved file is remembered, by its last seen content.
 const MOVED: &str = ".moved.";
-/// How the seed's own commands name the file of an agent that has ended.
+/// Endings that the seed's own commands give to the file of an agent that has ended.
 const ENDINGS: [&str; 3] = ["_crashed_", "_aborted_", "_retired_"];
 
 pub(super) enum DocumentOwner {
-    /// The agent's that the file is named after, or no agent's at all.
+    /// The agent that the file is named after, or no agent at all.
     Own,
-    /// The one of an agent that has ended.
+    /// An agent that has ended.
     Ended,
-    /// Another's, whose file has another name.
+    /// Another agent, whose file has another name.
     Anothers { agent: String, file: String },
 }
 
 impl MirrorFolder {
-    /// Whose document this is. An agent's file may be called after its id as it stands, too: `Secondary-B.json`.
+    /// Returns the owner of this document. An agent's file may be called after its id as it stands, too:
+    /// `Secondary-B.json`.
     pub(super) fn whose(&self, file: &str, text: &str) -> DocumentOwner {
         if self.dialect != Dialect::Epic {
             return DocumentOwner::Own;
@@ -74,7 +75,7 @@ impl MirrorFolder {
         }
     }
 
-    /// Whether a file was moved away and its agent has not acted since.
+    /// Returns true when a file was moved away and its agent has not acted since.
     pub(super) fn stays_away(&self, document: &Outgoing) -> bool {
         let moved = format!("{MOVED}{}", document.file);
         let Ok(Some(before)) = self.shadows.read_text(&moved, super::MAX_BYTES) else {
@@ -91,7 +92,8 @@ impl MirrorFolder {
     }
 }
 
-/// How the agent of a file has ended, when another is what the seed moves its file to: `secondary_a_crashed_1768489200.json`.
+/// Returns the ending of a file's agent, when `other` is a name to which the seed moves its file:
+/// `secondary_a_crashed_1768489200.json`.
 fn ending_of<'a>(file: &str, other: &'a str) -> Option<&'a str> {
     let rest = other.strip_prefix(file.strip_suffix(".json")?)?;
     let rest = rest.strip_suffix(".json")?;

@@ -1,5 +1,5 @@
-//! Taking in what others wrote: the oldest first. A file that is being written is waited for; one that cannot be taken
-//! in is kept beside, and its agent is told.
+//! Imports files that other programs wrote: the oldest first. A file that is being written is waited for; one that
+//! cannot be imported is kept beside, and its agent is told.
 
 use std::io;
 
@@ -16,11 +16,11 @@ use crate::dialect::{ExportDocuments, ImportDocuments, ImportedDocument, Incomin
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
 
-/// What a document of seed E says when there is no checkpoint.
+/// The document of seed E when there is no checkpoint.
 const NO_CHECKPOINT: &str = "{\"version\": \"1.0\", \"timestamp\": \"\"}";
 /// A file that cannot be read and changed less than so many milliseconds ago may still be being written.
 const SETTLING: u64 = 3_000;
-/// When a file changed, how large it was, and when we saw that, are shorter than this.
+/// Maximum length of a sighting: the time of a file's change, its size, and the time at which it was seen.
 const LONGEST_SIGHT: usize = 100;
 
 /// A file that another program wrote.
@@ -117,8 +117,8 @@ impl MirrorFolder {
         Ok(text)
     }
 
-    /// Whether a file was not written for a while: a file that may still be written is not judged. Where its time is
-    /// not of our clock, it is compared with how it was seen before.
+    /// Returns true when a file was not written for a while: a file that may still be written is not judged. Where
+    /// its time is not of our clock, it is compared with how it was seen before.
     pub(super) fn is_settled(&self, file: &str, now: Time) -> bool {
         let Ok(Some(entry)) = self.root.entry(self.place.join(file)) else {
             return false;
@@ -174,7 +174,7 @@ impl MirrorFolder {
         self.set_aside(fleet, caller, (&file, &bytes), &refusal, said)
     }
 
-    /// One line says what a file changed.
+    /// Reports in one line the changes that a file made.
     pub(super) fn say_taken(
         &self,
         file: &str,
@@ -298,7 +298,8 @@ pub(super) fn of_nobody(caller: &Caller) -> Caller {
     }
 }
 
-/// Why the store does not take a document in. One that it cannot hold is no reason to look at no other.
+/// Returns the refusal of a document that the store does not take in. One that it cannot hold does not keep it from
+/// looking at others.
 pub(super) fn cannot_be_held(error: Error) -> Result<Refusal> {
     match error {
         Error::Refused(refusal) => Ok(*refusal),
@@ -309,7 +310,7 @@ pub(super) fn cannot_be_held(error: Error) -> Result<Refusal> {
     }
 }
 
-/// How a file was seen that could not be read.
+/// Returns the name under which the sighting of an unreadable file is kept.
 pub(super) fn sighted(file: &str) -> String {
     format!(".sighted.{file}")
 }

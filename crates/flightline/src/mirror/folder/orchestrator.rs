@@ -17,7 +17,7 @@ use crate::dialect::orchestrator::files::{index, packed};
 use crate::dialect::{GivenOut, Outgoing};
 use crate::mirror::MirrorNotice;
 
-/// Where the folder is: in the state folder, not among the files of the work.
+/// Returns the place of the folder: in the state folder, not among the files of the work.
 pub(super) fn place() -> PathBuf {
     PathBuf::from(FOLDER.rsplit('/').next().unwrap_or(FOLDER))
 }
@@ -62,7 +62,7 @@ impl MirrorFolder {
         }
     }
 
-    /// What an index lists that is not there.
+    /// Returns a notice for each document that an index lists and that is not there.
     fn missing(&self, entries: &[Json]) -> Vec<MirrorNotice> {
         let files = documents_in(&self.root, &self.place);
         let there: BTreeSet<&String> = files.iter().map(|(_, key)| key).collect();

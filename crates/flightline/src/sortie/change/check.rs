@@ -1,4 +1,4 @@
-//! Whether a sortie may move, and by whom: refused with the moves that are legal.
+//! Checks that a sortie may move, and that the caller may move it; a refusal names the legal moves.
 
 use flightline_core::sortie::{Sortie, SortieError, SortieStatus};
 use flightline_core::{Code, Refusal, Subject};
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::mission::short;
 use crate::op_context::OpContext;
 
-/// Whether a sortie may move to `to`; says which moves are legal.
+/// Refuses a move of a sortie to `to` that is not legal, and names the legal moves.
 pub(crate) fn check_move(sortie: &Sortie, to: SortieStatus, verb: &str) -> Result<()> {
     if sortie.status.next().contains(&to) {
         return Ok(());

@@ -1,10 +1,11 @@
-//! What the text of a statement says: of a write its key and its columns, of a query the rows that it asks for.
+//! Reads the text of a statement: the key and the columns of a write, and the rows that a query asks for.
 
 pub(super) fn is_insert(sql: &str) -> bool {
     sql.starts_with("INSERT INTO ")
 }
 
-/// How many parameters, from the first, say which row it is that may be there already: no statement takes one twice.
+/// The number of parameters, from the first, that identify the row that may be there already: no statement takes one
+/// twice.
 pub(super) fn conflict(sql: &str) -> usize {
     let keys = sql
         .split_once(" ON CONFLICT (")
@@ -22,7 +23,7 @@ pub(super) fn inserted(sql: &str) -> Vec<(&str, &str)> {
     parts.into_iter().flatten().collect()
 }
 
-/// The columns that an insert changes where the row is there already, if each becomes what the insert says, whatever it was.
+/// The columns that an insert changes where the row is there already, if each becomes the inserted value, whatever it was.
 pub(super) fn last_changes(sql: &str) -> Option<Vec<&str>> {
     let (_, changes) = sql.split_once(" DO UPDATE SET ")?;
     let changes = changes.split(", ").map(|change| {
@@ -33,7 +34,7 @@ pub(super) fn last_changes(sql: &str) -> Option<Vec<&str>> {
     changes.collect()
 }
 
-/// The one table that a query asks, and the columns that equal a parameter, by its number, in whatever it finds.
+/// The one table that a query asks, and the columns that equal a parameter, by its number, in every row it finds.
 pub(super) struct AskedRows<'a> {
     pub(super) table: &'a str,
     pub(super) equal: Vec<(&'a str, usize)>,
@@ -44,7 +45,7 @@ const OF_LAST_CHANGE: &str =
     "(SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)";
 
 impl<'a> AskedRows<'a> {
-    /// Nothing when that cannot be read from the query: it asks more than one table, or has alternatives.
+    /// Reads the rows that a query asks for; none when the query asks more than one table, or has alternatives.
     pub(super) fn by(query: &'a str) -> Option<Self> {
         let query = match query.split_once(OF_LAST_CHANGE) {
             Some((_, rest)) => rest,

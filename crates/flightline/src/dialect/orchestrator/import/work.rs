@@ -21,9 +21,9 @@ use crate::mission::{short, workflow_history};
 use crate::op_context::OpContext;
 use crate::sortie::add::{NewSortie, add_all};
 
-/// So many states of a history are taken in: the last ones.
+/// Maximum number of states of a history that are imported: the last ones.
 const MOST_STATES: usize = 500;
-/// So many events of a mission are searched for documents that told where its workflow stands.
+/// Maximum number of a mission's events that are searched for documents that told its workflow's state.
 const LOOKED_BACK: u64 = 1_000;
 
 /// Knowledge here that is newer than a document.
@@ -78,7 +78,7 @@ pub(super) fn store(
     Ok(newer)
 }
 
-/// What cannot be said here is kept in the document only, and that is told.
+/// Returns a value that fits the store; one that does not is kept in the document only, with a warning.
 fn fitting<T>(read: std::result::Result<T, Refusal>, warnings: &mut Vec<String>) -> Option<T> {
     match read {
         Ok(value) => Some(value),
@@ -162,7 +162,7 @@ fn workflow(
     Ok(is_newer.then_some(before))
 }
 
-/// When the newest document was written that told where the workflow stands.
+/// Returns the time of the newest document that told the state of the workflow.
 fn last_import(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Option<Time>> {
     let events = ctx
         .tx
