@@ -25,7 +25,7 @@ impl Loss {
         match self {
             Self::Event { .. } | Self::Project => "repair it with `fleet doctor --fix`",
             Self::Tail { .. } => {
-                "restore a backup that has them with `fleet restore FILE`, or continue from the newest checkpoint with `fleet resume`"
+                "restore a newer backup with `fleet restore FILE`, or continue from the newest checkpoint with `fleet resume`"
             }
         }
     }
