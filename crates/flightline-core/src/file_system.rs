@@ -130,7 +130,7 @@ pub enum SeenKind {
     File,
     /// A link, which is never followed.
     Link,
-    /// A folder.
+    /// A folder, whatever it holds.
     Folder,
     /// A socket, a device, something behind a link.
     Other,

@@ -18,7 +18,7 @@ use crate::tool::{self, Loaded};
 use crate::{prompt, resource};
 
 /// The instructions that a client gets when it connects, before anything else.
-const INSTRUCTIONS: &str = "You are an agent of a fleet whose memory outlives your context. Call fleet_context first, and whenever you lost context; acknowledge it. Claim work with fleet_sortie, lock files with fleet_lock before you edit them, report each step, record decisions with fleet_note. Nobody knows you? Pass your name as `agent`.";
+const INSTRUCTIONS: &str = "You are an agent of a fleet whose memory outlives your context. Call fleet_context first, and whenever you lost context; acknowledge it. Claim work with fleet_sortie, lock files with fleet_lock before you edit them, report each step, record decisions with fleet_note. If the fleet does not know you, pass your name as `agent`.";
 
 #[derive(Clone)]
 pub(crate) struct Server {

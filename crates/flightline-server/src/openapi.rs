@@ -130,7 +130,7 @@ fn describe(it: Described<'_>) -> Value {
     if writes {
         headers["Idempotent-Replayed"] = header("Idempotent-Replayed");
     }
-    let mut done = json!({ "description": "Done", "headers": headers });
+    let mut done = json!({ "description": "The request was carried out", "headers": headers });
     if it.status != 204 {
         done["content"] = json!({ it.written: { "schema": it.answer } });
     }
@@ -140,7 +140,7 @@ fn describe(it: Described<'_>) -> Value {
     });
     if it.tagged && !writes {
         responses["304"] = json!({
-            "description": "Not modified",
+            "description": "Nothing has changed since that ETag",
             "headers": { "ETag": header("ETag"), "X-Request-Id": header("X-Request-Id") },
         });
     }
@@ -279,7 +279,7 @@ fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
         "healthz" | "readyz" => {
             described["security"] = json!([]);
             described["responses"]["503"] = described["responses"]["200"].clone();
-            described["responses"]["503"]["description"] = json!("Not well");
+            described["responses"]["503"]["description"] = json!("The server cannot serve at present");
         }
         _ => {}
     }

@@ -13,6 +13,7 @@ mod source;
 use std::fs;
 
 use pages::{anchor, is_an_example, pages, quoted};
+use serde_json::Value;
 use source::{code, crates, declared_type, dependencies, ours, rust_files};
 
 #[test]
@@ -431,6 +432,36 @@ fn doc_comments_name_their_subject() {
             assert!(!empty.contains(&doc), "{shown}: `{doc}`");
             let repeats = doc.starts_with("The same ") || doc.starts_with("The same,");
             assert!(!repeats, "{shown}: `{doc}`: say what it is");
+        }
+    }
+}
+
+/// A description of the API helps those who have nothing else: it is a sentence, and no repetition of the name.
+#[test]
+fn every_description_says_something() {
+    fn descriptions<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    match field.as_str().filter(|_| name == "description") {
+                        Some(description) => found.push(description),
+                        None => descriptions(field, found),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| descriptions(item, found)),
+            _ => {}
+        }
+    }
+    for page in ["openapi.json", "schemas.json"] {
+        let text = fs::read_to_string(crates().join("../docs").join(page)).unwrap();
+        let page: Value = serde_json::from_str(&text).unwrap();
+        let mut found = Vec::new();
+        descriptions(&page, &mut found);
+        assert!(found.len() > 1_000, "{} descriptions", found.len());
+        for description in found {
+            let words = description.split_whitespace().count();
+            assert!(words > 2, "`{description}` says too little");
         }
     }
 }

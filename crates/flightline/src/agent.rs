@@ -296,7 +296,7 @@ impl Operation for RetireAgent {
                 Code::Unfinished,
                 format!("{} still holds {}", agent.name, held.iter().map(short).collect::<Vec<_>>().join(", ")),
             )
-            .hint(format!("give it to another with `fleet sortie reassign {} --to NAME`, or back with `fleet sortie release {}`", short(first), short(first)))
+            .hint(format!("give it to another with `fleet sorties reassign {} --to NAME`, or back with `fleet sorties release {}`", short(first), short(first)))
             .into());
         }
         for lock in ctx.tx.find::<Lock>(Find::Agent(agent.id))? {

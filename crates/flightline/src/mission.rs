@@ -414,7 +414,7 @@ pub(crate) fn begin_if_pending(ctx: &mut OpContext<'_, '_>, id: MissionId) -> Re
         )
         .hint(match mission.status {
             MissionStatus::Paused | MissionStatus::Failed => {
-                format!("continue it with `fleet mission start {}`", short(id))
+                format!("continue it with `fleet missions start {}`", short(id))
             }
             _ => "choose another with `fleet missions use ID`".to_owned(),
         })
@@ -471,7 +471,7 @@ fn refuse_unfinished(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<(
             &first.id[..12]
         ),
     )
-    .hint("see them with `fleet sorties list`, or give up with `fleet mission fail --reason \"…\"`")
+    .hint("see them with `fleet sorties list`, or give up with `fleet missions fail --reason \"…\"`")
     .details(json!({ "sorties": open.iter().map(|row| row.id.as_str()).collect::<Vec<_>>() }))
     .into())
 }

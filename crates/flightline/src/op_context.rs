@@ -161,7 +161,7 @@ impl OpContext<'_, '_> {
             Some(reference) => self.by_id::<Mission>(&reference, MissionId::PREFIX),
             None => self.current_mission()?.ok_or_else(|| {
                 Refusal::new(Code::NotFound, "there is no mission yet")
-                    .hint("create one with `fleet mission create \"…\" --sortie \"…\"`")
+                    .hint("create one with `fleet missions create \"…\" --sortie \"…\"`")
                     .into()
             }),
         }

@@ -55,7 +55,7 @@ impl App {
     }
 
     /// Whether the store is in the state folder.
-    fn is_beside_its_settings(&self, config: &Config) -> Result<bool, Refusal> {
+    pub fn is_beside_its_settings(&self, config: &Config) -> Result<bool, Refusal> {
         let state = &self.home()?.state;
         Ok(self.location(config, state)? == Location::Folder(state.clone()))
     }

@@ -230,8 +230,8 @@ impl Hook {
         let untrusted = refusal.code == Code::Untrusted && begins;
         HookReply {
             notice: untrusted.then(|| {
-                "Flightline: this fleet came from somewhere else, and nobody trusts it on this machine. \
-                 Nothing of it is used. Run `fleet trust` to change that."
+                "Flightline: this fleet is not trusted on this machine, and nothing of it is used. \
+                 `fleet status` shows why; a person trusts it with `fleet trust`."
                     .to_owned()
             }),
             ..HookReply::default()

@@ -191,7 +191,7 @@ pub fn run(args: &InitArgs, app: &mut App) -> CommandResult {
                 page.line("Every command needs that location: set FLEET_LOCATION, or save it with");
                 page.line("  fleet config set location … --user");
             }
-            let next = page.command("fleet mission create \"…\" --sortie \"…\"");
+            let next = page.command("fleet missions create \"…\" --sortie \"…\"");
             page.line(format_args!("Next: {next}"));
             let setup = page.command("fleet setup claude");
             page.line(format_args!("Connect a coding agent: {setup}"));

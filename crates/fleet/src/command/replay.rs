@@ -372,7 +372,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
             (RecoveryKind::RollForward, _) => format!("  Resumed from {id}"),
             (RecoveryKind::Rewind, false) => format!("  Went back to {id}{begins}"),
             (RecoveryKind::Rewind, true) => {
-                format!("  Took a rewind back: as it was at {id}{begins}")
+                format!("  Undid a rewind: as it was at {id}{begins}")
             }
         });
     }

@@ -95,7 +95,7 @@ impl PluggedIn {
     fn twice(&self) -> String {
         let plugin = &self.plugin.plugin;
         format!(
-            "{} has the plugin {} as well: every event is told twice. Take one out: `{}`, or `fleet setup {} --remove`.",
+            "{} has the plugin {} as well: every event is reported twice. Take one out: `{}`, or `fleet setup {} --remove`.",
             self.client.title(),
             plugin.id,
             plugin.removal(self.client),

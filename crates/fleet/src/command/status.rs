@@ -40,7 +40,7 @@ pub fn run(app: &mut App) -> CommandResult {
             Some(mission) => show_mission(page, mission, &sorties, &status, &short),
             None => {
                 page.line("No mission yet.");
-                let next = page.command("fleet mission create \"…\" --sortie \"…\"");
+                let next = page.command("fleet missions create \"…\" --sortie \"…\"");
                 page.line(format_args!("Next: {next}"));
             }
         }

@@ -8,7 +8,7 @@ use flightline::ids::ListIds;
 use serde::Serialize;
 
 use super::CommandResult;
-use crate::app::{App, Standing};
+use crate::app::{App, Standing, without_project};
 
 #[derive(Debug, Args)]
 pub struct TrustArgs {
@@ -36,13 +36,22 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     let has_store = app.fingerprint(&config)?.is_some();
     let tracked = app.work_tree()?.tracks_state();
     let standing = app.standing(&config)?;
-    let was = standing == Standing::Trusted && (has_store || app.is_own_home()?);
+    let is_own = has_store || app.is_own_home()?;
+    let is_lost = !has_store && app.is_beside_its_settings(&config)?;
+    if is_lost && is_own && !args.revoke {
+        return Err(Refusal::new(
+            Code::NotFound,
+            format!("there is no store in {}", state.display()),
+        )
+        .hint(without_project(&state)));
+    }
+    let was = standing == Standing::Trusted && is_own;
     if !args.revoke && !was {
         app.must_be_a_person("trust a fleet")?;
-        let content = match has_store {
-            true => describe(app),
-            false => "  no store; its settings and its checkpoint files came with the repository"
+        let content = match is_lost {
+            true => "  no store; its settings and its checkpoint files came with the repository"
                 .to_owned(),
+            false => describe(app),
         };
         app.ui.talk(format_args!("{}\n{content}", state.display()));
         if tracked {

@@ -26,8 +26,8 @@ fn a_command_repeats_what_was_typed_and_it_needs() {
         ),
         (
             bob,
-            "fleet sortie claim srt-1 --agent NAME",
-            "fleet sortie claim srt-1 --agent bob",
+            "fleet sorties claim srt-1 --agent NAME",
+            "fleet sorties claim srt-1 --agent bob",
         ),
         (
             bob,
@@ -101,8 +101,8 @@ fn a_command_repeats_what_was_typed_and_it_needs() {
         assert_eq!(typed(line, None).command(shown), complete, "{line}");
     }
     let named = typed("fleet sorties complete srt-1", Some("ada"));
-    let claim = "fleet sortie claim srt-1 --agent NAME";
-    assert_eq!(named.command(claim), "fleet sortie claim srt-1");
+    let claim = "fleet sorties claim srt-1 --agent NAME";
+    assert_eq!(named.command(claim), "fleet sorties claim srt-1");
     let person = typed("fleet sorties complete srt-1", None);
     assert_eq!(person.command(claim), claim);
 }

@@ -101,7 +101,7 @@ impl JsonBody {
             return Err(unsupported("a body may not be compressed"));
         }
         if !is_json(&headers) {
-            return Err(unsupported("the body must be JSON, and say so"));
+            return Err(unsupported("the body has to be JSON, with the content type of JSON"));
         }
         let text =
             String::from_utf8(bytes).map_err(|_| Refusal::invalid("the body is not UTF-8"))?;
@@ -180,7 +180,7 @@ fn unsupported(what: &str) -> Problem {
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported_media_type",
         what,
-        "send it as it is, with `Content-Type: application/json`",
+        "send it uncompressed, with `Content-Type: application/json`",
     )
 }
 

@@ -168,7 +168,7 @@ impl Store {
             Ok(Landing::Made) => Ok(()),
             Ok(Landing::Overtaken) => {
                 self.go_back_overtaken();
-                let by = "somebody else wrote to the project meanwhile";
+                let by = "another writer changed the project in the meantime";
                 return Some(Err(StoreError::Collision(by.to_owned())));
             }
             Err(StoreError::CommitUnknown(cause)) if self.can_settle() => {

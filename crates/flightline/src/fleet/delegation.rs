@@ -44,7 +44,7 @@ pub(super) fn past(
 }
 
 fn refused(how: String) -> crate::Error {
-    Refusal::new(Code::Forbidden, format!("it was requested {how}"))
+    Refusal::new(Code::Forbidden, format!("the queued write was made {how}"))
         .hint("log in with that token; or, after it has ended, with a new one for the same agent or person")
         .into()
 }

@@ -186,7 +186,7 @@ fn give(
             format!("{} (\"{}\") is {holder}'s", short(sortie.id), sortie.title),
         )
         .hint(format!(
-            "take it from {holder} with `fleet sortie reassign {} --to {} --reason \"…\"`",
+            "take it from {holder} with `fleet sorties reassign {} --to {} --reason \"…\"`",
             short(sortie.id),
             agent.name
         ))
@@ -235,7 +235,7 @@ fn start(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie) -> Result<SortieView> 
             ),
         )
         .hint(format!(
-            "claim it first with `fleet sortie claim {} --agent NAME`",
+            "claim it first with `fleet sorties claim {} --agent NAME`",
             short(sortie.id)
         ))
         .into());

@@ -402,9 +402,9 @@ fn refuse_ended(sortie: &Sortie, verb: &str) -> Result<()> {
     let (id, status) = (short(sortie.id), sortie.status.as_str());
     let hint = match sortie.status {
         SortieStatus::Completed => {
-            format!("send it back first with `fleet sortie reject {id} --reason \"…\"`")
+            format!("send it back first with `fleet sorties reject {id} --reason \"…\"`")
         }
-        _ => format!("claim it first with `fleet sortie claim {id} --agent NAME`"),
+        _ => format!("claim it first with `fleet sorties claim {id} --agent NAME`"),
     };
     Err(Refusal::new(
         Code::IllegalTransition,

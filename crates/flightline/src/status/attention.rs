@@ -371,7 +371,7 @@ fn of_mission_done(view: &MissionStatusView) -> Option<Attention> {
         true => "every sortie is completed",
         false => "every sortie is completed or left out",
     };
-    let command = format!("fleet mission complete {}", short(view.mission.id));
+    let command = format!("fleet missions complete {}", short(view.mission.id));
     Some(Attention::new(what, command))
 }
 

@@ -127,7 +127,7 @@ both_engines! {
         story.change("ada", "Write 29 files", DONE).unwrap();
         let completed = story.run("ada", &update(&story)).unwrap_err();
         assert!(
-            completed.hint.unwrap().starts_with("send it back first with `fleet sortie reject")
+            completed.hint.unwrap().starts_with("send it back first with `fleet sorties reject")
         );
         let error = ReportError {
             blocking: true,

@@ -148,7 +148,7 @@ both_engines! {
             refusal(SortieAction::Start)
                 .hint
                 .unwrap()
-                .starts_with("claim it first with `fleet sortie claim srt-")
+                .starts_with("claim it first with `fleet sorties claim srt-")
         );
         assert_eq!(
             refusal(block()).details["legal"],
@@ -157,14 +157,14 @@ both_engines! {
         story.register("bob", Role::Specialist);
         story.change("", "User model", assign("bob")).unwrap();
         assert!(
-            refusal(DONE).hint.unwrap().starts_with("begin it first with `fleet sortie start srt-")
+            refusal(DONE).hint.unwrap().starts_with("begin it first with `fleet sorties start srt-")
         );
         story.change("", "User model", block()).unwrap();
         assert!(
             refusal(DONE)
                 .hint
                 .unwrap()
-                .starts_with("unblock it first with `fleet sortie unblock srt-")
+                .starts_with("unblock it first with `fleet sorties unblock srt-")
         );
         story.change("", "User model", SortieAction::Unblock).unwrap();
         story.change("", "User model", DONE).unwrap();
@@ -257,7 +257,7 @@ both_engines! {
         let taken = story.change("", "User model", assign("bob")).unwrap_err();
         assert_eq!(taken.code, Code::AlreadyTaken);
         assert!(
-            taken.hint.unwrap().starts_with("take it from ada with `fleet sortie reassign srt-")
+            taken.hint.unwrap().starts_with("take it from ada with `fleet sorties reassign srt-")
         );
         let rev = story.rev();
         let given = story.change("", "User model", reassign("bob")).unwrap().sortie;

@@ -298,9 +298,9 @@ both_engines! {
             format!("{} [{}]", refused.message, refused.hint.unwrap()).replace(&id, "ID")
         };
         assert_eq!(refused("Check links"), "cannot resume ID (\"Check links\"): it is pending \
-            [only a sortie that is in progress or blocked can be resumed; claim it with `fleet sortie claim ID --agent NAME`, which hands over the remaining work]");
+            [only a sortie that is in progress or blocked can be resumed; claim it with `fleet sorties claim ID --agent NAME`, which hands over the remaining work]");
         story.change("", "Check links", SortieAction::Assign { to: "Riley".to_owned() }).unwrap();
-        assert!(refused("Check links").ends_with("; begin it with `fleet sortie start ID`]"));
+        assert!(refused("Check links").ends_with("; begin it with `fleet sorties start ID`]"));
         update(&story, UpdateSortie { resumable: Some(false), ..UpdateSortie::default() });
         assert!(refused(TASK).starts_with("cannot resume ID (\"Convert Nature Trail PDFs to Markdown\"): it is marked as not resumable"));
         update(&story, UpdateSortie { resumable: Some(true), ..UpdateSortie::default() });
@@ -445,7 +445,7 @@ both_engines! {
         let freed = document(&story);
         assert_eq!((freed.word("agent"), freed.word("status"), percent(&freed)), ("migration", "in_progress", 65), "Riley had it");
         let refused = story.change("", TASK, SortieAction::Resume).unwrap_err();
-        assert!(refused.hint.unwrap().contains("fleet sortie claim"));
+        assert!(refused.hint.unwrap().contains("fleet sorties claim"));
         story.claim("bob", TASK).unwrap();
         assert_eq!(story.change("bob", TASK, SortieAction::Resume).unwrap().resume.unwrap().left.len(), 2);
         assert_eq!(document(&story).word("agent"), "bob");

@@ -55,7 +55,7 @@ both_engines! {
         assert_eq!(
             refusal.hint.unwrap(),
             format!(
-                "only a sortie that is in progress or blocked can be resumed; claim it with `fleet sortie claim {} --agent NAME`, which hands over the remaining work",
+                "only a sortie that is in progress or blocked can be resumed; claim it with `fleet sorties claim {} --agent NAME`, which hands over the remaining work",
                 &story.sortie_id("Waiting")[..12]
             )
         );

@@ -68,7 +68,7 @@ pub fn run(client: Client, folder: &Path, app: &App) -> CommandResult {
         for command in &written.install {
             page.line(format_args!("  {command}"));
         }
-        page.line("Use either the plugin or the entries of `fleet setup`: with both, every event is told twice.");
+        page.line("Use either the plugin or the entries of `fleet setup`: with both, every event is reported twice.");
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -220,7 +220,7 @@ fn the_hooks_of_a_project_run_what_is_on_the_path() {
     let twice = with("doctor --agents");
     assert_eq!(twice.code, 0, "{twice:?}");
     assert!(
-        twice.stdout.contains("every event is told twice"),
+        twice.stdout.contains("every event is reported twice"),
         "{twice:?}"
     );
 }
@@ -280,7 +280,7 @@ fn a_plugin_of_claude_code_is_a_connection() {
     );
     for ran in [&set, &check, &seen] {
         assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(ran.stdout.contains("every event is told twice"), "{ran:?}");
+        assert!(ran.stdout.contains("every event is reported twice"), "{ran:?}");
         assert!(ran.stdout.contains(removal), "{ran:?}");
         assert!(
             ran.stdout.contains("`fleet setup claude --remove`"),

@@ -84,7 +84,7 @@ fn a_lock_of_a_process_that_ended_is_taken_at_once() {
     let status = anonymous(world.ok("status").text());
     expect![[r#"
         No mission yet.
-        Next: fleet mission create "…" --sortie "…"
+        Next: fleet missions create "…" --sortie "…"
         Agents     ada dead (1d)
         Locks      src/a.rs (ada)
         Mail       none

@@ -105,14 +105,14 @@ fn a_task_is_resumed_or_says_why_not() {
             [stderr]
             error: cannot resume srt-22cdf264 ("Check links"): it is pending
 
-            hint: only a sortie that is in progress or blocked can be resumed; claim it with `fleet sortie claim srt-22cdf264 --agent NAME`, which hands over the remaining work
+            hint: only a sortie that is in progress or blocked can be resumed; claim it with `fleet sorties claim srt-22cdf264 --agent NAME`, which hands over the remaining work
             [exit 4]
         "#]]);
     world.agent_ok("Riley", &format!("sorties update {id} --resumable false"));
     world
         .fleet(&format!("sorties resume {id} --json"))
         .expect(expect![[r#"
-            {"error":{"code":"illegal_transition","details":{"resumable":false,"status":"in_progress"},"hint":"start over with `fleet sortie release srt-1a1a75cb`, or mark it with `fleet sortie update srt-1a1a75cb --resumable true`","message":"cannot resume srt-1a1a75cb (\"Convert Nature Trail PDFs to Markdown\"): it is marked as not resumable","retryable":false}}
+            {"error":{"code":"illegal_transition","details":{"resumable":false,"status":"in_progress"},"hint":"start over with `fleet sorties release srt-1a1a75cb`, or mark it with `fleet sorties update srt-1a1a75cb --resumable true`","message":"cannot resume srt-1a1a75cb (\"Convert Nature Trail PDFs to Markdown\"): it is marked as not resumable","retryable":false}}
             [exit 4]
         "#]]);
     world.agent_ok("Riley", &format!("sorties update {id} --resumable true"));
@@ -123,7 +123,7 @@ fn a_task_is_resumed_or_says_why_not() {
             [stderr]
             error: cannot resume srt-1a1a75cb ("Convert Nature Trail PDFs to Markdown"): it is completed
 
-            hint: only a sortie that is in progress or blocked can be resumed; send it back first with `fleet sortie reject srt-1a1a75cb --reason "…"`
+            hint: only a sortie that is in progress or blocked can be resumed; send it back first with `fleet sorties reject srt-1a1a75cb --reason "…"`
             [exit 4]
         "#]]);
 }

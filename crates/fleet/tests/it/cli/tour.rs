@@ -63,7 +63,7 @@ fn in_the_repository() {
     let world = World::empty();
     world.fleet("init").expect(expect![[r#"
         Created .flightline/ (config.toml, sqlite store, .gitignore)
-        Next: fleet mission create "…" --sortie "…"
+        Next: fleet missions create "…" --sortie "…"
         Connect a coding agent: fleet setup claude
     "#]]);
     expect![[r#"
@@ -98,7 +98,7 @@ fn in_the_repository() {
         [stderr]
         error: cannot complete srt-8a44e018 ("Tests"): it is pending and not claimed
 
-        hint: claim it first with `fleet sortie claim srt-8a44e018 --agent NAME`
+        hint: claim it first with `fleet sorties claim srt-8a44e018 --agent NAME`
         [exit 4]
 
         bob$ fleet sortie claim --next
@@ -188,7 +188,7 @@ fn on_postgres_by_environment() {
     world.everywhere = vec![("FLEET_LOCATION", postgres_url())];
     init_on_postgres(&world).expect(expect![[r#"
         Created .flightline/ (config.toml, postgres store, .gitignore)
-        Next: fleet mission create "…" --sortie "…"
+        Next: fleet missions create "…" --sortie "…"
         Connect a coding agent: fleet setup claude
     "#]]);
     check_on_postgres(&world);
@@ -202,7 +202,7 @@ fn on_postgres_by_the_users_settings() {
     assert_eq!(set.run().text(), format!("location = {url} (user)\n"));
     init_on_postgres(&world).expect(expect![[r#"
         Created .flightline/ (config.toml, postgres store, .gitignore)
-        Next: fleet mission create "…" --sortie "…"
+        Next: fleet missions create "…" --sortie "…"
         Connect a coding agent: fleet setup claude
     "#]]);
     check_on_postgres(&world);

@@ -39,7 +39,7 @@ fn an_illegal_move_of_a_sortie_says_which_are_legal() {
             [stderr]
             error: cannot complete srt-4dd5eca5 ("Login"): it is pending and not claimed
 
-            hint: claim it first with `fleet sortie claim srt-4dd5eca5 --agent NAME`
+            hint: claim it first with `fleet sorties claim srt-4dd5eca5 --agent NAME`
             [exit 4]
         "#]]);
     // The hint is the way out.
@@ -300,7 +300,7 @@ fn a_retired_agent_is_refused_until_it_comes_back() {
         [stderr]
         error: ada still holds srt-d26c6550, srt-ad12d27d
 
-        hint: give it to another with `fleet sortie reassign srt-d26c6550 --to NAME`, or back with `fleet sortie release srt-d26c6550`
+        hint: give it to another with `fleet sorties reassign srt-d26c6550 --to NAME`, or back with `fleet sorties release srt-d26c6550`
         [exit 4]
     "#]]);
 }

@@ -272,5 +272,5 @@ fn in_doubt(fault: &WireFault) -> StoreError {
 }
 
 fn overtaken() -> StoreError {
-    StoreError::Collision("somebody else wrote to the project meanwhile".to_owned())
+    StoreError::Collision("another writer changed the project in the meantime".to_owned())
 }

@@ -29,10 +29,10 @@ pub(crate) fn check_move(sortie: &Sortie, to: SortieStatus, verb: &str) -> Resul
     };
     let hint = match sortie.status {
         SortieStatus::Pending => {
-            format!("claim it first with `fleet sortie claim {id} --agent NAME`")
+            format!("claim it first with `fleet sorties claim {id} --agent NAME`")
         }
-        SortieStatus::Assigned => format!("begin it first with `fleet sortie start {id}`"),
-        SortieStatus::Blocked => format!("unblock it first with `fleet sortie unblock {id}`"),
+        SortieStatus::Assigned => format!("begin it first with `fleet sorties start {id}`"),
+        SortieStatus::Blocked => format!("unblock it first with `fleet sorties unblock {id}`"),
         SortieStatus::InProgress
         | SortieStatus::Completed
         | SortieStatus::Failed
@@ -89,16 +89,16 @@ pub(super) fn refuse_unresumable(sortie: &Sortie) -> Result<()> {
     let instead = match sortie.status {
         SortieStatus::InProgress | SortieStatus::Blocked if sortie.resumable => return Ok(()),
         SortieStatus::InProgress | SortieStatus::Blocked => format!(
-            "start over with `fleet sortie release {id}`, or mark it with `fleet sortie update {id} --resumable true`"
+            "start over with `fleet sorties release {id}`, or mark it with `fleet sorties update {id} --resumable true`"
         ),
         SortieStatus::Pending | SortieStatus::Failed | SortieStatus::Skipped => {
             format!(
-                "claim it with `fleet sortie claim {id} --agent NAME`, which hands over the remaining work"
+                "claim it with `fleet sorties claim {id} --agent NAME`, which hands over the remaining work"
             )
         }
-        SortieStatus::Assigned => format!("begin it with `fleet sortie start {id}`"),
+        SortieStatus::Assigned => format!("begin it with `fleet sorties start {id}`"),
         SortieStatus::Completed => {
-            format!("send it back first with `fleet sortie reject {id} --reason \"…\"`")
+            format!("send it back first with `fleet sorties reject {id} --reason \"…\"`")
         }
     };
     let (why, hint) = match sortie.status {
