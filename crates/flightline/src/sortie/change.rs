@@ -459,8 +459,7 @@ fn cancel(
 ) -> Result<SortieView> {
     check_owner(ctx, &sortie, "cancel")?;
     if sortie.status == SortieStatus::Skipped {
-        // Asking twice is harmless.
-        return view(ctx, sortie);
+        return as_it_is(ctx, sortie);
     }
     check_move(&sortie, SortieStatus::Skipped, "cancel")?;
     let from = match sortie.assigned_to {

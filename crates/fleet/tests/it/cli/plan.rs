@@ -96,10 +96,11 @@ fn a_sortie_that_is_not_to_be_done_is_cancelled_and_nothing_waits_for_it() {
         "sorties cancel {model} --reason \"made by mistake\""
     ));
     assert!(cancelled.stdout.contains("skipped"), "{cancelled:?}");
-    assert_eq!(
-        world.ok(&format!("sorties cancel {model}")).code,
-        0,
-        "twice is harmless"
+    assert!(!cancelled.stdout.contains("already"), "{cancelled:?}");
+    let again = world.ok(&format!("sorties cancel {model}"));
+    assert!(
+        again.stdout.contains("unchanged: already in that state"),
+        "{again:?}"
     );
     let claimed = world.agent_ok("ada", "sorties claim --next");
     assert!(claimed.stdout.contains("Login"), "{claimed:?}");
