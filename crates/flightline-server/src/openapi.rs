@@ -279,7 +279,8 @@ fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
         "healthz" | "readyz" => {
             described["security"] = json!([]);
             described["responses"]["503"] = described["responses"]["200"].clone();
-            described["responses"]["503"]["description"] = json!("The server cannot serve at present");
+            described["responses"]["503"]["description"] =
+                json!("The server cannot serve at present");
         }
         _ => {}
     }

@@ -471,7 +471,9 @@ fn refuse_unfinished(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<(
             &first.id[..12]
         ),
     )
-    .hint("see them with `fleet sorties list`, or give up with `fleet missions fail --reason \"…\"`")
+    .hint(
+        "see them with `fleet sorties list`, or give up with `fleet missions fail --reason \"…\"`",
+    )
     .details(json!({ "sorties": open.iter().map(|row| row.id.as_str()).collect::<Vec<_>>() }))
     .into())
 }

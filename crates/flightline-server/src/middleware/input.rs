@@ -101,7 +101,9 @@ impl JsonBody {
             return Err(unsupported("a body may not be compressed"));
         }
         if !is_json(&headers) {
-            return Err(unsupported("the body has to be JSON, with the content type of JSON"));
+            return Err(unsupported(
+                "the body has to be JSON, with the content type of JSON",
+            ));
         }
         let text =
             String::from_utf8(bytes).map_err(|_| Refusal::invalid("the body is not UTF-8"))?;

@@ -280,7 +280,10 @@ fn a_plugin_of_claude_code_is_a_connection() {
     );
     for ran in [&set, &check, &seen] {
         assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(ran.stdout.contains("every event is reported twice"), "{ran:?}");
+        assert!(
+            ran.stdout.contains("every event is reported twice"),
+            "{ran:?}"
+        );
         assert!(ran.stdout.contains(removal), "{ran:?}");
         assert!(
             ran.stdout.contains("`fleet setup claude --remove`"),

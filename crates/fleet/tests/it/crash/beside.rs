@@ -1,7 +1,8 @@
 //! The files beside a store: each is whole, and `latest.json` leads to one that is there.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 use flightline::checkpoint::CheckpointDocument;
 
@@ -13,7 +14,7 @@ pub fn homes(world: &World) -> Vec<PathBuf> {
 }
 
 /// What a folder holds, in order.
-pub fn entries(folder: &std::path::Path) -> Vec<PathBuf> {
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(folder).into_iter().flatten();
     let mut found: Vec<PathBuf> = found.map(|entry| entry.unwrap().path()).collect();
     found.sort();
@@ -21,8 +22,26 @@ pub fn entries(folder: &std::path::Path) -> Vec<PathBuf> {
 }
 
 /// The name of a file.
-pub fn name(path: &std::path::Path) -> &str {
+pub fn name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
+}
+
+/// Makes a folder as another one is: its files, folders and links, and nothing else.
+pub fn copy_folder(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).unwrap();
+    fs::set_permissions(to, fs::metadata(from).unwrap().permissions()).unwrap();
+    for entry in entries(from) {
+        let target = to.join(name(&entry));
+        let kind = fs::symlink_metadata(&entry).unwrap().file_type();
+        if kind.is_symlink() {
+            symlink(fs::read_link(&entry).unwrap(), target).unwrap();
+        } else if kind.is_dir() {
+            copy_folder(&entry, &target);
+        } else {
+            fs::copy(&entry, target).unwrap();
+        }
+    }
 }
 
 /// Every file that has a checkpoint's name is a sound one, and `latest.json` leads to the newest.

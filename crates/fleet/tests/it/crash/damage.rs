@@ -6,10 +6,7 @@ mod cells;
 mod files;
 mod rows;
 
-use std::fs;
-use std::os::unix::fs::symlink;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::OnceLock;
 
 use flightline_testkit::Engine;
@@ -175,24 +172,9 @@ type Case = (Damage, Box<dyn Fn(&World)>);
 /// A copy of the sound world.
 fn copy() -> World {
     let world = World::timeless_bare(Engine::Sqlite);
-    copy_folder(&sound().world.state(), &world.state());
+    beside::copy_folder(&sound().world.state(), &world.state());
     world.trust();
     world
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in beside::entries(from) {
-        let target = to.join(beside::name(&entry));
-        let kind = fs::symlink_metadata(&entry).unwrap().file_type();
-        if kind.is_symlink() {
-            symlink(fs::read_link(&entry).unwrap(), target).unwrap();
-        } else if kind.is_dir() {
-            copy_folder(&entry, &target);
-        } else {
-            fs::copy(&entry, target).unwrap();
-        }
-    }
 }
 
 /// A command that may say that something is damaged, and does nothing worse.

@@ -188,25 +188,6 @@ fn template(folded: bool) -> (World, Value) {
     (world, held)
 }
 
-fn copy(from: &Path, to: &Path) {
-    let _ = fs::remove_dir_all(to);
-    fs::create_dir_all(to).unwrap();
-    fs::set_permissions(to, fs::metadata(from).unwrap().permissions()).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            copy(&entry.path(), &target);
-        } else if kind.is_symlink() {
-            let link = fs::read_link(entry.path()).unwrap();
-            std::os::unix::fs::symlink(link, target).unwrap();
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
 #[test]
 fn however_a_store_is_damaged_its_checkpoint_files_bring_it_back() {
     let templates = [template(false), template(true)];
@@ -216,9 +197,9 @@ fn however_a_store_is_damaged_its_checkpoint_files_bring_it_back() {
         let (world, held_before) = &templates[usize::from(folded)];
         let spare = world.repo().with_extension("spare");
         if !spare.exists() {
-            copy(&world.state(), &spare);
+            beside::copy_folder(&world.state(), &spare);
         }
-        copy(&spare, &world.state());
+        beside::copy_folder(&spare, &world.state());
         let when = format!("seed {seed}, {way}, log folded: {folded}");
         let ids = checkpoints(world);
         damage(world, way, &mut Chance(seed.wrapping_mul(7919)));
@@ -274,9 +255,9 @@ fn however_a_store_is_damaged_its_checkpoint_files_bring_it_back() {
 fn a_store_that_gives_way_can_die_at_any_step_and_is_completed() {
     let (world, held_before) = template(true);
     let spare = world.repo().with_extension("spare");
-    copy(&world.state(), &spare);
+    beside::copy_folder(&world.state(), &spare);
     let lose = || {
-        copy(&spare, &world.state());
+        beside::copy_folder(&spare, &world.state());
         // Readable, so that what is in it is salvaged; and not intact, so that it gives way.
         damage(&world, "an index dropped", &mut Chance(1));
         world.trust();

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use flightline_testkit::Engine;
 
+use super::beside::copy_folder;
 use super::world::World;
 
 /// The exit code of what is refused because of trust, or of whose file something is.
@@ -138,14 +139,11 @@ fn a_store_is_built_from_a_strangers_files_only_for_a_user_who_trusts_them() {
     stranger.run(&["checkpoint"]).works();
     let clone = World::bare(Engine::Sqlite);
     let state = clone.state();
-    fs::create_dir_all(state.join("checkpoints")).unwrap();
-    let files = fs::read_dir(stranger.state().join("checkpoints")).unwrap();
-    for file in files.map(Result::unwrap) {
-        let to = state.join("checkpoints").join(file.file_name());
-        if file.file_type().unwrap().is_file() {
-            fs::copy(file.path(), to).unwrap();
-        }
-    }
+    fs::create_dir_all(&state).unwrap();
+    copy_folder(
+        &stranger.state().join("checkpoints"),
+        &state.join("checkpoints"),
+    );
     fs::copy(
         stranger.state().join("config.toml"),
         state.join("config.toml"),
