@@ -424,7 +424,7 @@ fn say_twice(client: Client, found: &mut [(Way, Connection)]) {
     if let Some((_, last)) = found.last_mut() {
         last.findings.push(ConnectionFinding {
             what: format!(
-                "it is set up {}: every event is told {times}",
+                "it is set up {}: every event is reported {times}",
                 told.join(" and ")
             ),
             remedy: removals.join(", or "),

@@ -175,7 +175,7 @@ fn on_postgres_by_flag() {
         Created .flightline/ (config.toml, postgres store, .gitignore)
         Every command needs that location: set FLEET_LOCATION, or save it with
           fleet config set location … --user
-        Next: fleet --location URL mission create "…" --sortie "…"
+        Next: fleet --location URL missions create "…" --sortie "…"
         Connect a coding agent: fleet --location URL setup claude
     "#]]
     .assert_eq(&made.replace(&postgres_url(), "URL"));
