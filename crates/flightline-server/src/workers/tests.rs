@@ -70,13 +70,54 @@ fn who_finds_the_queue_full_is_told_at_once_and_what_waits_is_done() {
     assert_eq!(write(&queues, home).unwrap_err().code, Code::Unavailable);
 }
 
-#[test]
-fn those_for_whom_there_was_no_time_keep_their_order_and_nobody_else_waiting() {
-    let work = |project: &str| QueuedWork {
+fn work(project: &str) -> QueuedWork {
+    QueuedWork {
         task: Box::new(task::WaitingRequest::new(|_: &mut Fleet| Ok(()), drop)),
         project: Arc::from(project),
         commit: Commit::Grouped,
-    };
+    }
+}
+
+#[test]
+fn a_write_that_comes_in_time_joins_a_group_of_its_project() {
+    let (send, orders) = std::sync::mpsc::sync_channel(10);
+    let arrives = |work: QueuedWork| send.send(WorkerMessage::Do(work)).unwrap();
+    let mut queue = writer::WriteQueue::new(&orders);
+    arrives(work("busy"));
+    let mut group = queue.next_group().unwrap();
+    assert_eq!(group.len(), 1);
+    assert!(!queue.join(&mut group), "nothing came");
+    arrives(work("other"));
+    arrives(work("busy"));
+    assert!(queue.join(&mut group));
+    assert_eq!(group.len(), 2);
+    // A write with a commit of its own keeps its place before those that came later.
+    arrives(QueuedWork {
+        commit: Commit::Own,
+        ..work("busy")
+    });
+    arrives(work("busy"));
+    assert!(!queue.join(&mut group));
+    send.send(WorkerMessage::End).unwrap();
+    let rest = std::iter::from_fn(|| queue.next_group());
+    let rest: Vec<_> = rest
+        .map(|group| (group[0].project.to_string(), group.len()))
+        .collect();
+    let one = |project: &str| (project.to_owned(), 1);
+    assert_eq!(rest, [one("other"), one("busy"), one("busy")]);
+}
+
+#[test]
+fn a_group_is_kept_open_only_while_its_work_is_shorter_than_a_commit() {
+    let slow = writer::Pace(Duration::from_millis(5));
+    assert!(slow.is_worth_joining(Duration::from_millis(4)));
+    assert!(!slow.is_worth_joining(Duration::from_millis(5)));
+    let unknown = writer::Pace::default();
+    assert!(!unknown.is_worth_joining(Duration::ZERO));
+}
+
+#[test]
+fn those_for_whom_there_was_no_time_keep_their_order_and_nobody_else_waiting() {
     let told = |waiting: &std::collections::VecDeque<QueuedWork>| {
         let projects = waiting.iter().map(|work| work.project.to_string());
         projects.collect::<Vec<_>>().join(" ")

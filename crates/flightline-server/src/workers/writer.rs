@@ -33,33 +33,65 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// Takes the waiting writes, commits and answers them, until it is told to end.
 pub(super) fn live(orders: &Receiver<WorkerMessage>, place: &StoreConfig, grouped: &OnCommit) {
     let mut connection = WorkerConnection::at(place, Access::Write);
-    let mut waiting = VecDeque::new();
-    let mut ending = false;
+    let mut queue = WriteQueue::new(orders);
     let mut pace = Pace::default();
-    loop {
-        if waiting.is_empty() {
-            match orders.recv() {
-                Ok(WorkerMessage::Do(work)) if !ending => waiting.push_back(work),
-                _ => return,
-            }
-        }
-        // Takes the requests that came while the last commit was under way, and waits for no further ones.
-        while !ending && waiting.len() < LOOKED_AT {
-            match orders.try_recv() {
-                Ok(WorkerMessage::Do(work)) => waiting.push_back(work),
-                Ok(WorkerMessage::End) => ending = true,
-                Err(_) => break,
-            }
-        }
-        let mut group = gather(&mut waiting);
-        let done = run(&mut connection, &mut group, &mut pace);
+    while let Some(mut group) = queue.next_group() {
+        let done = run(&mut connection, &mut group, &mut queue, &mut pace);
         grouped(done);
-        put_back(group.split_off(done), &mut waiting);
+        put_back(group.split_off(done), &mut queue.waiting);
         for work in group {
             work.task.answer();
         }
-        if ending && waiting.is_empty() {
-            return;
+    }
+}
+
+/// The writes that wait: those that were taken from the channel and did not fit into a group yet, and the channel.
+pub(super) struct WriteQueue<'a> {
+    orders: &'a Receiver<WorkerMessage>,
+    waiting: VecDeque<QueuedWork>,
+    ending: bool,
+}
+
+impl<'a> WriteQueue<'a> {
+    pub(super) fn new(orders: &'a Receiver<WorkerMessage>) -> Self {
+        Self {
+            orders,
+            waiting: VecDeque::new(),
+            ending: false,
+        }
+    }
+
+    /// The next writes that may share a commit. Waits for the first of them, and for no further ones; none when the thread
+    /// is to end and nothing waits.
+    pub(super) fn next_group(&mut self) -> Option<Vec<QueuedWork>> {
+        if self.waiting.is_empty() {
+            match self.ending {
+                true => return None,
+                false => match self.orders.recv() {
+                    Ok(WorkerMessage::Do(work)) => self.waiting.push_back(work),
+                    Ok(WorkerMessage::End) | Err(_) => return None,
+                },
+            }
+        }
+        self.take_arrived();
+        Some(gather(&mut self.waiting))
+    }
+
+    /// Adds the writes to a group that came since it was gathered. Returns whether there were any.
+    pub(super) fn join(&mut self, group: &mut Vec<QueuedWork>) -> bool {
+        let before = group.len();
+        self.take_arrived();
+        fill(group, &mut self.waiting);
+        group.len() > before
+    }
+
+    fn take_arrived(&mut self) {
+        while !self.ending && self.waiting.len() < LOOKED_AT {
+            match self.orders.try_recv() {
+                Ok(WorkerMessage::Do(work)) => self.waiting.push_back(work),
+                Ok(WorkerMessage::End) => self.ending = true,
+                Err(_) => break,
+            }
         }
     }
 }
@@ -68,8 +100,13 @@ pub(super) fn live(orders: &Receiver<WorkerMessage>, place: &StoreConfig, groupe
 /// project's writes stays as it is.
 pub(super) fn gather(waiting: &mut VecDeque<QueuedWork>) -> Vec<QueuedWork> {
     let mut group: Vec<QueuedWork> = waiting.pop_front().into_iter().collect();
+    fill(&mut group, waiting);
+    group
+}
+
+fn fill(group: &mut Vec<QueuedWork>, waiting: &mut VecDeque<QueuedWork>) {
     let Some(first) = group.first() else {
-        return group;
+        return;
     };
     let project = Arc::clone(&first.project);
     let mut open = first.commit == Commit::Grouped;
@@ -84,7 +121,6 @@ pub(super) fn gather(waiting: &mut VecDeque<QueuedWork>) -> Vec<QueuedWork> {
         }
     }
     *waiting = later;
-    group
 }
 
 /// Puts writes that did not fit into this commit back into the queue: ahead of newer writes of the same project, behind
@@ -100,13 +136,21 @@ pub(super) fn put_back(rest: Vec<QueuedWork>, waiting: &mut VecDeque<QueuedWork>
     }
 }
 
+/// The time that commits take on this disk.
 #[derive(Default)]
-struct Pace(Duration);
+pub(super) struct Pace(pub(super) Duration);
 
 impl Pace {
     /// The time for which the next group gathers writes.
     fn patience(&self) -> Duration {
         (self.0 * COMMITS).clamp(SHORTEST, LONGEST)
+    }
+
+    /// Whether a group that was worked at for so long is kept open for writes that come only now. While its work is shorter
+    /// than the commit, they lose less by making the group wait than they would by waiting for the next commit: else the
+    /// writers of a slow disk fall into two halves, each of which waits for the other's commit.
+    pub(super) fn is_worth_joining(&self, worked: Duration) -> bool {
+        worked < self.0
     }
 
     fn learn(&mut self, took: Duration) {
@@ -116,9 +160,14 @@ impl Pace {
 
 /// Runs as many writes in one transaction as there is time for, or all one by one when they cannot share one. Returns how
 /// many, from the first on, were done.
-fn run(connection: &mut WorkerConnection<'_>, group: &mut [QueuedWork], pace: &mut Pace) -> usize {
+fn run(
+    connection: &mut WorkerConnection<'_>,
+    group: &mut Vec<QueuedWork>,
+    queue: &mut WriteQueue<'_>,
+    pace: &mut Pace,
+) -> usize {
     if (group.len() > 1 || is_better_a_group(connection, group))
-        && let Some(done) = together(connection, group, pace)
+        && let Some(done) = together(connection, group, queue, pace)
     {
         return done;
     }
@@ -142,7 +191,8 @@ fn is_better_a_group(connection: &mut WorkerConnection<'_>, group: &[QueuedWork]
 /// transaction.
 fn together(
     connection: &mut WorkerConnection<'_>,
-    group: &mut [QueuedWork],
+    group: &mut Vec<QueuedWork>,
+    queue: &mut WriteQueue<'_>,
     pace: &mut Pace,
 ) -> Option<usize> {
     // The first write opens the connection, by itself.
@@ -151,7 +201,7 @@ fn together(
         .store_config
         .enter(fleet, &group.first()?.project);
     let mut done = 0;
-    let mut committed = in_one(fleet, group, pace, &mut done);
+    let mut committed = in_one(fleet, group, queue, pace, &mut done);
     for _ in 0..AGAIN {
         let store = fleet.store().ok()?;
         match &committed {
@@ -159,7 +209,7 @@ fn together(
             _ => break,
         }
         done = 0;
-        committed = in_one(fleet, group, pace, &mut done);
+        committed = in_one(fleet, group, queue, pace, &mut done);
     }
     match committed {
         Ok(()) => Some(done),
@@ -183,14 +233,18 @@ fn together(
 /// Runs writes in one transaction, and counts in `done` those that took part.
 fn in_one(
     fleet: &mut Fleet,
-    group: &mut [QueuedWork],
+    group: &mut Vec<QueuedWork>,
+    queue: &mut WriteQueue<'_>,
     pace: &mut Pace,
     done: &mut usize,
 ) -> flightline::Result<()> {
     fleet.store()?.begin_group()?;
     // Not from before it was our turn to write.
     let began = Instant::now();
-    for work in group.iter_mut() {
+    while *done < group.len() || (pace.is_worth_joining(began.elapsed()) && queue.join(group)) {
+        let Some(work) = group.get_mut(*done) else {
+            break;
+        };
         *done += 1;
         // One that panics has its answer already, and took nothing from the others.
         let _ = catch_unwind(AssertUnwindSafe(|| work.task.run(fleet)));
