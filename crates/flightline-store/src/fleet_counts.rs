@@ -61,6 +61,13 @@ impl Tx<'_> {
         counted(&self.driver.query(BACKUPS, params![project])?)
     }
 
+    /// The number of checkpoints whose copy is in a state.
+    pub fn backups_in(&mut self, state: &str) -> Result<u64, StoreError> {
+        let counts = self.backups_by_state()?;
+        let found = counts.iter().find(|(known, _)| known == state);
+        Ok(found.map_or(0, |(_, count)| *count))
+    }
+
     pub fn unread_messages(&mut self) -> Result<u64, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(UNREAD, params![project])?;

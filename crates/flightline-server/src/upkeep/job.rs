@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use flightline::agent::look_around;
 use flightline::agent::monitor::MonitorAgents;
-use flightline::checkpoint::backups::settle_and_tell;
+use flightline::checkpoint::backups::{
+    FailedBackups, failed_backups, has_untried_backups, settle_and_tell,
+};
 use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::due::take_due;
 use flightline::checkpoint::leftovers::clear;
 use flightline::checkpoint::thin::thin_some;
-use flightline::core::checkpoint::Backup;
 use flightline::core::{Code, Refusal};
 use flightline::doctor::disk::long_log;
 use flightline::lease::SettleLeases;
@@ -185,27 +186,12 @@ pub(super) fn backups(
     for (id, warning) in settle_and_tell(fleet, &state, &beside.caller).map_err(refused)? {
         (deps.say)(ServerMessage::Warning(format!("{id}: {warning}")));
     }
-    let failed = fleet
-        .store()?
-        .read(|tx| {
-            let counts = tx.backups_by_state()?;
-            let failed = counts.iter().find(|(state, _)| state == "failed");
-            let Some((_, count)) = failed else {
-                return Ok(None);
-            };
-            let why = tx.backups()?.into_iter().find_map(|(_, it)| match it {
-                Backup::Failed { why, .. } => Some(why),
-                _ => None,
-            });
-            Ok::<_, flightline::store::StoreError>(why.map(|why| (*count, why)))
-        })
-        .map_err(Refusal::from)?;
-    match failed {
+    match failed_backups(fleet).map_err(refused)? {
         None => Ok(Again::AsEver),
-        Some((1, why)) => Err(trouble(&format!(
+        Some(FailedBackups { count: 1, why }) => Err(trouble(&format!(
             "the copy of a checkpoint cannot be written: {why}"
         ))),
-        Some((count, why)) => Err(trouble(&format!(
+        Some(FailedBackups { count, why }) => Err(trouble(&format!(
             "the copies of {count} checkpoints cannot be written: {why}"
         ))),
     }
@@ -222,12 +208,9 @@ pub(super) fn has_new_backups(
     project: &ServedProject,
 ) -> bool {
     deps.store_config.enter(fleet, &project.id);
-    let counts = match fleet.store() {
-        Ok(store) => store.read(|tx| tx.backups_by_state()).unwrap_or_default(),
-        Err(_) => Vec::new(),
-    };
+    let has_new = has_untried_backups(fleet).unwrap_or(false);
     deps.store_config.enter(fleet, &deps.projects.home().id);
-    counts.iter().any(|(state, _)| state == "pending")
+    has_new
 }
 
 /// Looks for missions whose agents are gone or silent, and agents that should have given a sign. Each silence is told

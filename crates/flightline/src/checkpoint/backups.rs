@@ -340,6 +340,35 @@ fn record(
     Ok(())
 }
 
+/// The copies of checkpoints that could not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedBackups {
+    pub count: u64,
+    /// The reason of one of them.
+    pub why: String,
+}
+
+/// The copies that failed and were not written since; none when there are none.
+pub fn failed_backups(fleet: &mut Fleet) -> Result<Option<FailedBackups>> {
+    fleet.store()?.read(|tx| {
+        let count = tx.backups_in("failed")?;
+        if count == 0 {
+            return Ok(None);
+        }
+        let why = tx.backups()?.into_iter().find_map(|(_, it)| match it {
+            Backup::Failed { why, .. } => Some(why),
+            _ => None,
+        });
+        Ok(why.map(|why| FailedBackups { count, why }))
+    })
+}
+
+/// Returns true when a copy waits that was never tried.
+pub fn has_untried_backups(fleet: &mut Fleet) -> Result<bool> {
+    let untried = fleet.store()?.read(|tx| tx.backups_in("pending"))?;
+    Ok(untried > 0)
+}
+
 /// Writes the backups that are due, and records what became of them. A failed backup fails nothing: it is recorded, and
 /// tried again by the next command.
 pub fn settle(fleet: &mut Fleet, folder: &Path, caller: &Caller) -> Result<()> {
