@@ -136,7 +136,7 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
 
 thread_local! {
     /// True while this thread reads a document that was cleaned before.
-    static KNOWN: Cell<bool> = const { Cell::new(false) };
+    static READS_STORED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Reads a document that the store holds and whose hash was checked. Its texts came through this door when they were
@@ -145,22 +145,22 @@ pub fn read_stored<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {
-            KNOWN.set(self.0);
+            READS_STORED.set(self.0);
         }
     }
-    let _before = Before(KNOWN.replace(true));
+    let _before = Before(READS_STORED.replace(true));
     serde_json::from_str(text)
 }
 
 /// Returns true while a document that the store holds is being read on this thread.
 pub(crate) fn is_stored() -> bool {
-    KNOWN.get()
+    READS_STORED.get()
 }
 
 impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <Cow<'_, str>>::deserialize(deserializer)?;
-        if KNOWN.get() {
+        if READS_STORED.get() {
             return Ok(Self(raw.into_owned()));
         }
         Self::parse("text", &raw).map_err(serde::de::Error::custom)
