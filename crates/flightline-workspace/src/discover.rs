@@ -83,8 +83,9 @@ fn is_own_folder(state: &Path) -> Result<bool, Refusal> {
     .hint("work as that user, or in a repository of your own: `git clone`, then `fleet init`"))
 }
 
-/// In a linked work tree, `.git` is a file that names a folder inside the main repository's `.git`; and that folder
-/// must name the work tree, else any file could lead here.
+/// In a linked work tree, `.git` is a file that names a folder in `worktrees` of the main repository's `.git`; and that
+/// folder must name the work tree. Only git makes folders there: one that lies elsewhere is a stranger's, whatever it
+/// says.
 fn main_work_tree(folder: &Path) -> Option<PathBuf> {
     let text = |folder: &Path, name: &str| {
         let text = Dir::shared(folder).ok()?.read_text(name, LONGEST).ok()??;
@@ -98,6 +99,9 @@ fn main_work_tree(folder: &Path) -> Option<PathBuf> {
     }
     let common = git_folder.join(text(&git_folder, "commondir")?);
     let common = common.canonicalize().ok()?;
+    if git_folder.canonicalize().ok()?.parent()? != common.join("worktrees") {
+        return None;
+    }
     (common.file_name()? == ".git").then(|| common.parent().map(Path::to_path_buf))?
 }
 
@@ -202,6 +206,14 @@ mod tests {
         fs::write(linked.join("gitdir"), back).unwrap();
         let found = discover(&stranger, None).unwrap().unwrap();
         assert_eq!(found.state, main.join(STATE_FOLDER));
+        // A folder that the stranger made says all the right things, and lies in the wrong place.
+        let fake = stranger.join("fake");
+        fs::create_dir(&fake).unwrap();
+        fs::write(stranger.join(".git"), "gitdir: fake\n").unwrap();
+        fs::write(fake.join("gitdir"), "../.git\n").unwrap();
+        let common = format!("{}\n", main.join(".git").display());
+        fs::write(fake.join("commondir"), common).unwrap();
+        assert_eq!(discover(&stranger, None).unwrap(), None);
     }
 
     #[test]
