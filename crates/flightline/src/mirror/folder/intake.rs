@@ -23,6 +23,13 @@ const SETTLING: u64 = 3_000;
 /// Maximum length of a sighting: the time of a file's change, its size, and the time at which it was seen.
 const LONGEST_SIGHT: usize = 100;
 
+/// Maximum number of files that are taken in by one command, and that are read to find the oldest of them: a folder full of
+/// files makes no command wait for long.
+const TAKEN_AT_ONCE: usize = 500;
+const READ_AT_ONCE: usize = 1_000;
+/// Number of bytes after which no more files are read.
+const ENOUGH: usize = 64 * 1024 * 1024;
+
 /// A file that another program wrote.
 struct Found {
     file: String,
@@ -55,7 +62,16 @@ impl MirrorFolder {
         if self.dialect == Dialect::Orchestrator {
             self.compare_index(fleet.now()?, said);
         }
-        for found in self.find_foreign(fleet, caller, said)? {
+        let mut found = self.find_foreign(fleet, caller, said)?;
+        if found.len() > TAKEN_AT_ONCE {
+            found.truncate(TAKEN_AT_ONCE);
+            self.look_again();
+            said.push(MirrorNotice::Trouble(format!(
+                "{} holds many new files: {TAKEN_AT_ONCE} are taken in now, more by the next command",
+                self.name
+            )));
+        }
+        for found in found {
             self.take_in_one(fleet, caller, found, said)?;
         }
         self.take_in_conflicts(fleet, caller, said)
@@ -72,8 +88,12 @@ impl MirrorFolder {
         let mut files = self.root.names_in(&self.place).unwrap_or_default();
         files.retain(|file| self.is_document(file));
         files.sort();
-        let mut found = Vec::new();
+        let (mut found, mut read) = (Vec::new(), 0);
         for file in files {
+            if found.len() >= READ_AT_ONCE || read > ENOUGH {
+                self.look_again();
+                break;
+            }
             let (bytes, before) = match self.look(&file) {
                 Ok(Seen::Ours | Seen::Missing) => continue,
                 Ok(Seen::Foreign { bytes, before }) => (bytes, before),
@@ -82,6 +102,7 @@ impl MirrorFolder {
                     continue;
                 }
             };
+            read += bytes.len();
             match self.text_in(&file, &bytes) {
                 Ok(text) => match self.whose(&file, &text) {
                     DocumentOwner::Own => found.push(Found {

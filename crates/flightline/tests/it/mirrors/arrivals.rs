@@ -39,6 +39,38 @@ fn subjects(story: &Story<'_>, agent: &str) -> Vec<String> {
     subjects.collect()
 }
 
+#[test]
+fn many_new_files_are_taken_in_by_several_commands() {
+    let world = World::new(Engine::Sqlite);
+    let story = Story::new(&world);
+    let mirror = Mirror::new(&story, Dialect::Epic);
+    for number in 0..530 {
+        let agent = format!("agent-{number:03}");
+        let file = format!("agent_checkpoints/{agent}.json");
+        mirror.write(&file, &FIRST.replace("Secondary-A", &agent));
+    }
+    let known = || {
+        story
+            .run(
+                "",
+                &ListAgents {
+                    retired: false,
+                    sightings: vec![],
+                },
+            )
+            .unwrap()
+            .len()
+    };
+    let said = mirror.pass();
+    assert_eq!(
+        trouble(&said)[0],
+        "agent_checkpoints holds many new files: 500 are taken in now, more by the next command"
+    );
+    assert_eq!(known(), 500);
+    mirror.pass();
+    assert_eq!(known(), 530);
+}
+
 both_engines! {
     fn an_older_copy_of_a_task_takes_nothing_back(world: &World) {
         let story = Story::new(world);
