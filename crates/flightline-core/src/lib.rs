@@ -27,6 +27,7 @@ pub mod recovery;
 pub mod redact;
 pub mod retention;
 pub mod setting;
+pub mod shell;
 pub mod sortie;
 pub mod subject;
 pub mod text;

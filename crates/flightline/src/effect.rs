@@ -4,6 +4,7 @@ use flightline_core::agent::Agent;
 use flightline_core::effect::{Effect, EffectState};
 use flightline_core::event::EventType;
 use flightline_core::liveness::{Life, Liveness};
+use flightline_core::shell::shell_text;
 use flightline_core::text::NoteText;
 use flightline_core::{Code, EffectId, Name, Refusal};
 use flightline_store::Find;
@@ -192,7 +193,8 @@ fn under_way(key: &Name, agent: &Agent, liveness: &Liveness) -> Refusal {
         format!("`{key}`: {name} is doing it now ({life}, {})", liveness.evidence),
     )
     .hint(format!(
-        "wait until it is done, see `fleet effect list`; or ask with `fleet mail send --to {name} --subject \"Is {key} done?\"`"
+        "wait until it is done, see `fleet effect list`; or ask with `fleet mail send --to {name} --subject {}`",
+        shell_text(&format!("Is {key} done?"))
     ))
     .details(json!({ "key": key, "agent": name, "life": liveness.life }));
     Refusal {

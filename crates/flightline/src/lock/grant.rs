@@ -15,6 +15,7 @@ use flightline_core::liveness::ProcessSight;
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
 use flightline_core::note::Failure;
+use flightline_core::shell::shell_text;
 use flightline_core::sortie::Sortie;
 use flightline_core::text::NoteText;
 use flightline_core::time::{Millis, human_span};
@@ -249,9 +250,10 @@ fn held_by_another(
     };
     Refusal::new(Code::LockHeld, format!("{subject} by {}{about}", holder.name))
         .hint(format!(
-            "wait for it with `fleet locks acquire {} --wait 15m`\nor ask with `fleet mail send --to {} --subject \"Need {wanted}\"`",
+            "wait for it with `fleet locks acquire {} --wait 15m`\nor ask with `fleet mail send --to {} --subject {}`",
             wanted.as_word(),
-            holder.name
+            holder.name,
+            shell_text(&format!("Need {wanted}"))
         ))
         .details(json!({
             "path": wanted, "locked": lock.file, "lock": lock.id, "holder": holder.name, "fence": lock.fence,

@@ -5,6 +5,7 @@ use flightline_core::dialect::sitebuilder::{Scenario, scenario};
 use flightline_core::event::Event;
 use flightline_core::liveness::Life;
 use flightline_core::mission::Mission;
+use flightline_core::shell::shell_text;
 use flightline_core::sortie::{Sortie, SortieStatus, Verdict};
 use flightline_core::time::{Millis, human_span};
 use flightline_core::{Kind, MissionId, Name, SortieId, Subject, Time};
@@ -171,7 +172,7 @@ fn judge(
         }
         Scenario::PartialCompletion { unmet } => {
             let reason = format!("not met: {}", unmet.join(", "));
-            let reject = format!("fleet sorties reject {id} --reason \"{reason}\"");
+            let reject = format!("fleet sorties reject {id} --reason {}", shell_text(&reason));
             trouble.unmet_criteria = unmet;
             trouble.next = vec![reject, resume];
         }
