@@ -10,6 +10,7 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use crate::error::Refusal;
 use crate::redact::{contains_secret, shown};
+use crate::shell::shell_word;
 use crate::text::is_stored;
 
 pub const MAX_PATH: usize = 1024;
@@ -111,12 +112,7 @@ impl RepoPath {
     /// Returns the path as one word of a shell's command line.
     #[must_use]
     pub fn as_word(&self) -> Cow<'_, str> {
-        let plain = |letter: char| letter.is_alphanumeric() || "._-+/@%,:=".contains(letter);
-        if self.0.chars().all(plain) && !self.0.starts_with('-') {
-            return Cow::Borrowed(&self.0);
-        }
-        let quoted = format!("'{}'", self.0.replace('\'', "'\\''"));
-        Cow::Owned(quoted)
+        shell_word(&self.0)
     }
 
     /// Returns true when both paths name the same file, however their letters are put together: `é` is one character or

@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "SQLite opens by path: see above")]
 
 use std::fs::{self, File};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::time::Duration;
 
@@ -156,18 +157,28 @@ impl Store {
         above: u64,
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.restore_opened(file, &|| File::open(file), above, settle)
+    }
+
+    /// Like [`Store::restore_above`], for a file that `open` opens: how it is reached is the caller's to say.
+    pub fn restore_opened<T, E: From<StoreError>>(
+        &mut self,
+        file: &Path,
+        open: &dyn Fn() -> io::Result<File>,
+        above: u64,
+        settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
+    ) -> Result<T, E> {
         refuse_live(file)?;
         let folder = tempdir(&std::env::temp_dir())?;
-        let copied = fs::copy(file, folder.join(sqlite::FILE));
+        let copied = open()
+            .map_err(|error| unreadable(file, &error))
+            .and_then(|opened| copy_database(opened, file, &folder.join(sqlite::FILE)));
         self.steps().step();
         let outcome = match copied {
-            Ok(_) => sole_project(&folder)
+            Ok(()) => sole_project(&folder)
                 .map_err(|error| named(error, file).into())
                 .and_then(|source| self.restore_from(&folder, &source, above, settle)),
-            Err(error) => Err(E::from(StoreError::Location(format!(
-                "{} cannot be read: {error}",
-                file.display()
-            )))),
+            Err(error) => Err(E::from(error)),
         };
         let _ = fs::remove_dir_all(&folder);
         outcome
@@ -335,8 +346,7 @@ pub(crate) fn copy_rows(
 /// Refuses a database in use. Closing a database that this process has open would drop SQLite's locks on it, and a copy of
 /// it would lack the content of its log. A finished backup has neither log nor index beside it.
 fn refuse_live(file: &Path) -> Result<(), StoreError> {
-    let cannot =
-        |error| StoreError::Location(format!("{} cannot be read: {error}", file.display()));
+    let cannot = |error| unreadable(file, &error);
     let real = file.canonicalize().map_err(cannot)?;
     if !fs::symlink_metadata(&real).map_err(cannot)?.is_file() {
         return Err(StoreError::NotOurs(file.display().to_string()));
@@ -352,6 +362,46 @@ fn refuse_live(file: &Path) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// Copies a database's file. Refuses a file that does not begin as a database of its size: a file of any size can be made of
+/// nothing.
+fn copy_database(mut from: File, file: &Path, to: &Path) -> Result<(), StoreError> {
+    let cannot = |error| unreadable(file, &error);
+    let size = from.metadata().map_err(cannot)?.len();
+    let mut header = Vec::with_capacity(HEADER);
+    from.by_ref()
+        .take(HEADER as u64)
+        .read_to_end(&mut header)
+        .map_err(cannot)?;
+    if database_size(&header) != Some(size) {
+        return Err(StoreError::NotOurs(file.display().to_string()));
+    }
+    from.rewind().map_err(cannot)?;
+    let mut copy = File::create_new(to).map_err(cannot)?;
+    io::copy(&mut from, &mut copy).map_err(cannot)?;
+    Ok(())
+}
+
+/// The length of the header of SQLite's files.
+const HEADER: usize = 100;
+
+/// The size that the header of a database tells: its pages times their size.
+fn database_size(header: &[u8]) -> Option<u64> {
+    if !header.starts_with(b"SQLite format 3\0") {
+        return None;
+    }
+    let page = match u16::from_be_bytes(header.get(16..18)?.try_into().ok()?) {
+        // 65,536 does not fit.
+        1 => 65_536,
+        page => u64::from(page),
+    };
+    let pages = u32::from_be_bytes(header.get(28..32)?.try_into().ok()?);
+    Some(page * u64::from(pages))
+}
+
+fn unreadable(file: &Path, error: &io::Error) -> StoreError {
+    StoreError::Location(format!("{} cannot be read: {error}", file.display()))
 }
 
 /// Turns an error about our copy of a file into one about the file that the user named.

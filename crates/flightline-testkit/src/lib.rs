@@ -15,12 +15,14 @@ pub mod story;
 mod schema;
 pub mod value;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use flightline::core::policy::Policy;
 use flightline::core::{Refusal, Time};
+use flightline::file::NamedFile;
 use flightline::registry::Registered;
 use flightline::store::clock::{Clock, IdSource};
 use flightline::store::{Location, OpenOptions, Store, verify};
@@ -215,6 +217,15 @@ pub fn caller(agent: &str) -> Caller {
         user: "tester".to_owned(),
         ..Caller::default()
     }
+}
+
+/// A file as a command line names it, outside of every repository.
+///
+/// # Panics
+/// Panics when the folder cannot be opened.
+#[must_use]
+pub fn named(file: &Path) -> NamedFile {
+    NamedFile::new(None, file).expect("a folder that is there")
 }
 
 /// The PostgreSQL server that `scripts/test` started.

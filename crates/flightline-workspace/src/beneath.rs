@@ -24,7 +24,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use self::error::{explained, not_plain, of_another, shown};
-use self::walk::{parts, without_detours};
+use self::walk::{below_root, parts, without_detours};
 
 pub use entry::{DirEntry, EntryKind, FileIdentity};
 
@@ -115,10 +115,9 @@ impl Dir {
     /// links outside of the repository are the user's own.
     pub fn towards(root: Option<&Path>, path: &Path) -> io::Result<(Self, PathBuf)> {
         let path = without_detours(path);
-        if let Some((root, below)) =
-            root.and_then(|root| Some((root, path.strip_prefix(root).ok()?)))
-        {
-            return Ok((Self::shared(root)?, below.to_path_buf()));
+        if let Some(found) = root.and_then(|root| Some((root, below_root(root, &path)?))) {
+            let (root, below) = found;
+            return Ok((Self::shared(root)?, below));
         }
         let mut above = path.parent().unwrap_or(&path);
         loop {

@@ -3,7 +3,7 @@
 
 pub mod status;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -89,19 +89,9 @@ pub struct Repository {
 impl Repository {
     /// The repository whose work tree has its root at `top`; asked about `here` and everything below it.
     pub fn new(surroundings: &Surroundings, top: &Path, here: &Path) -> Result<Self, GitFailure> {
-        // With relative places, the repository itself would decide which program runs.
-        let places: Vec<PathBuf> = surroundings
-            .path
-            .iter()
-            .flat_map(std::env::split_paths)
-            .filter(|place| place.is_absolute())
-            .collect();
-        let program = places
-            .iter()
-            .map(|place| place.join("git"))
-            .find(|file| is_program(file))
-            .ok_or(GitFailure::NoGit)?;
-        let path = std::env::join_paths(&places).ok();
+        let path = surroundings.path.as_deref();
+        let program = find_program(path, "git").ok_or(GitFailure::NoGit)?;
+        let path = std::env::join_paths(places(path)).ok();
         Ok(Self {
             program,
             surroundings: Surroundings {
@@ -244,6 +234,19 @@ impl Repository {
         }
         command
     }
+}
+
+/// Finds a program in the folders of `PATH`.
+#[must_use]
+pub fn find_program(path: Option<&OsStr>, name: &str) -> Option<PathBuf> {
+    let mut files = places(path).map(|place| place.join(name));
+    files.find(|file| is_program(file))
+}
+
+/// The folders of `PATH` that are absolute: with relative ones, the repository itself would decide which program runs.
+fn places(path: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
+    let places = path.into_iter().flat_map(std::env::split_paths);
+    places.filter(|place| place.is_absolute())
 }
 
 fn is_program(file: &Path) -> bool {

@@ -23,6 +23,7 @@ use crate::checkpoint::take::NewCheckpoint;
 use crate::checkpoint::trigger::try_take_anew;
 use crate::doctor::{Care, examine_backups};
 use crate::error::{Error, Result};
+use crate::file::NamedFile;
 use crate::fleet::{Caller, Fleet, Scope};
 use crate::op_context::{self, OpContext};
 
@@ -103,7 +104,12 @@ pub fn free_file(state: &Path, stem: &str) -> Result<PathBuf> {
 
 /// Replaces the store's content by a backup's, after copying the old content to `keep`. Every session,
 /// lock and cursor of before is void afterwards. Refuses a `keep` that exists. When this fails, nothing has changed.
-pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> Result<Restored> {
+pub fn restore(
+    fleet: &mut Fleet,
+    file: &NamedFile,
+    keep: &Path,
+    caller: &Caller,
+) -> Result<Restored> {
     let actor = fleet.store()?.read(|tx| {
         let agent = op_context::find_acting(tx, caller)?;
         op_context::check_fence(agent.as_ref(), caller)?;
@@ -120,7 +126,8 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
         agent: None,
         ..caller.clone()
     };
-    fleet.store()?.restore(file, |tx, copied| {
+    let (path, open) = (file.path(), || file.open());
+    fleet.store()?.restore_opened(path, &open, 0, |tx, copied| {
         tx.act_as(Actor {
             name: actor.clone(),
             epoch: None,
@@ -158,7 +165,7 @@ pub fn restore(fleet: &mut Fleet, file: &Path, keep: &Path, caller: &Caller) -> 
         };
         save_every_mission(&mut ctx, "The store was restored")?;
         Ok(Restored {
-            file: file.to_path_buf(),
+            file: path.to_path_buf(),
             rev: copied.rev,
             events: copied.events,
             history: tx.history().to_owned(),

@@ -1,13 +1,89 @@
-//! Files that a person names: links on the way to one are the user's own, and one in its place is not followed.
+//! Reads and writes files that a person names.
+//!
+//! What lies in the repository may be a stranger's: no link in it is followed. Links elsewhere are the user's own.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use flightline_workspace::beneath::Dir;
 pub use flightline_workspace::beneath::Replacing;
+use flightline_workspace::beneath::{Dir, EntryKind};
 
-/// Writes a file: old or new and never half, read back.
+/// A file on the command line, and the way to it.
+#[derive(Debug)]
+pub struct NamedFile {
+    folder: Dir,
+    below: PathBuf,
+    path: PathBuf,
+}
+
+impl NamedFile {
+    /// The file at a path; `root` is the repository, when there is one.
+    pub fn new(root: Option<&Path>, path: &Path) -> io::Result<Self> {
+        let (folder, below) = Dir::towards(root, path)?;
+        Ok(Self {
+            folder,
+            below,
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// The file that is to be read. A link outside the repository leads to it; one inside leads only to another name in
+    /// its own folder, as `latest.json` does.
+    pub fn to_read(root: Option<&Path>, path: &Path) -> io::Result<Self> {
+        let mut named = Self::new(root, path)?;
+        let seen = named.folder.entry(&named.below)?;
+        if seen.is_none_or(|seen| seen.kind != EntryKind::Link) {
+            return Ok(named);
+        }
+        if root.is_some_and(|root| named.folder.path() == root) {
+            let target = named.folder.link_target(&named.below)?;
+            let sibling = target.filter(|to| to.file_name() == Some(to.as_os_str()));
+            if let Some(sibling) = sibling {
+                named.below.set_file_name(sibling);
+            }
+            return Ok(named);
+        }
+        let led_to = Self::new(root, &path.canonicalize()?)?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            ..led_to
+        })
+    }
+
+    /// The path as it was named, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the file: old or new and never half, read back.
+    pub fn put(
+        &self,
+        contents: impl AsRef<[u8]>,
+        replacing: Replacing,
+        mode: u32,
+    ) -> io::Result<()> {
+        self.folder.put(&self.below, contents, replacing, mode)
+    }
+
+    /// The bytes of the file, when there is one. A pipe or device does not block.
+    pub fn read(&self, most: usize) -> io::Result<Option<Vec<u8>>> {
+        self.folder.read(&self.below, most)
+    }
+
+    /// Whether a plain file is there: it is not opened.
+    pub fn is_there(&self) -> io::Result<bool> {
+        Ok(self.folder.plain_entry(&self.below)?.is_some())
+    }
+
+    pub fn open(&self) -> io::Result<File> {
+        let opened = self.folder.open_file(&self.below)?;
+        opened.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Writes a file in a folder of the user's own: old or new and never half, read back.
 pub fn put(
     file: &Path,
     contents: impl AsRef<[u8]>,
@@ -18,7 +94,7 @@ pub fn put(
     Dir::shared(folder)?.put(name, contents, replacing, mode)
 }
 
-/// The bytes of a plain file, when there is one. A pipe or device does not block.
+/// The bytes of a plain file in a folder of the user's own, when there is one. A pipe or device does not block.
 pub fn plain(file: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     let (folder, name) = split(file)?;
     match Dir::shared(folder) {

@@ -3,15 +3,40 @@
 use super::App;
 use flightline::core::redact::contains_secret;
 use flightline::core::{Refusal, RepoPath};
+use flightline::file::NamedFile;
 use flightline::workspace::beneath::Dir;
-use flightline::workspace::repo_path;
+use flightline::workspace::{file_checksum, repo_path};
 use std::path::{Path, PathBuf};
+
+/// The largest file whose checksum is taken: a few seconds' work.
+const LARGEST_ARTIFACT: u64 = 4 << 30;
 
 impl App {
     /// The folder to begin at for a typed path of a file, and the way from there.
     pub fn towards(&self, path: &Path) -> std::io::Result<(Dir, PathBuf)> {
-        let root = self.home.as_ref().map(|home| home.root.as_path());
-        Dir::towards(root, path)
+        Dir::towards(self.repository(), path)
+    }
+
+    /// A typed path of a file that is to be written.
+    pub fn file_to_write(&self, typed: &Path) -> std::io::Result<NamedFile> {
+        NamedFile::new(self.repository(), &self.here.join(typed))
+    }
+
+    /// A typed path of a file that is to be read.
+    pub fn file_to_read(&self, typed: &Path) -> std::io::Result<NamedFile> {
+        NamedFile::to_read(self.repository(), &self.here.join(typed))
+    }
+
+    fn repository(&self) -> Option<&Path> {
+        self.home.as_ref().map(|home| home.root.as_path())
+    }
+
+    /// The SHA-256 of a file in the repository. No link leads to it, and it is not read where it is larger than a checksum
+    /// is worth waiting for.
+    pub fn checksum(&self, path: &RepoPath) -> std::io::Result<String> {
+        let root = self.home().map_err(std::io::Error::other)?.root.as_path();
+        let opened = NamedFile::new(Some(root), &root.join(path.as_str()))?.open()?;
+        file_checksum(opened, LARGEST_ARTIFACT)
     }
 
     pub fn path(&self, typed: &str) -> Result<RepoPath, Refusal> {

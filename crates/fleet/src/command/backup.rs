@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::backup;
+use flightline::core::shell::shell_word;
 use flightline::core::{Code, Refusal};
 
 use super::CommandResult;
+use super::transfer::cannot;
 use crate::app::App;
-use crate::hint::quoted;
 use crate::ui::Prompting;
 
 #[derive(Debug, Args)]
@@ -58,17 +59,16 @@ pub fn back_up(args: &BackupArgs, app: &mut App) -> CommandResult {
 pub fn restore(args: &RestoreArgs, app: &mut App) -> CommandResult {
     app.must_be_local()?;
     app.must_be_trusted()?;
-    let file = app.here.join(&args.file);
-    let there = file
-        .canonicalize()
-        .and_then(|file| flightline::file::size(&file));
-    if !matches!(there, Ok(Some(_))) {
-        return Err(Refusal::new(
-            Code::NotFound,
-            format!("there is no backup {}", args.file.display()),
-        )
-        .hint("make one with `fleet backup FILE`"));
-    }
+    let shown = args.file.display();
+    let found = app
+        .file_to_read(&args.file)
+        .and_then(|file| Ok(file.is_there()?.then_some(file)));
+    let missing = |why: String| {
+        Refusal::new(Code::NotFound, why).hint("make one with `fleet backup FILE`")
+    };
+    let file = found
+        .map_err(|error| missing(format!("{shown} is no backup: {error}")))?
+        .ok_or_else(|| missing(format!("there is no backup {shown}")))?;
     if !args.yes {
         let act = format!(
             "replace everything in this project's store with {}",
@@ -109,7 +109,10 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> CommandResult {
 
 /// The command that restores a file, as a shell reads it.
 fn command(file: &Path) -> String {
-    format!("fleet restore {} -y", quoted(&file.display().to_string()))
+    format!(
+        "fleet restore {} -y",
+        shell_word(&file.display().to_string())
+    )
 }
 
 /// The file that keeps the present store: in the state folder, under a name with the time.

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use flightline::Access;
 use flightline::core::agent::Agent;
-use flightline::core::{Code, Refusal};
+use flightline::core::{Code, Refusal, RepoPath};
 use flightline::recovery::claims::ListClaims;
 use flightline::registry::{self, CallContext, Called, Spoken};
-use flightline::workspace::file_checksum;
 use flightline_mcp::{Call, Loaded, serve_stdio};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -136,9 +135,8 @@ fn complete(app: &mut App, operation: &str, mut request: Value) -> Result<Value,
                 Ok(app.path(path)?.to_string())
             })?;
             if let Some(path) = request["path"].as_str() {
-                let file = app.home()?.root.join(path);
                 // A file that is not there is noted without a checksum, which is checked where one is needed.
-                request["checksum"] = json!(file_checksum(&file).ok());
+                request["checksum"] = json!(app.checksum(&RepoPath::parse(path)?).ok());
             }
         }
         _ => {}

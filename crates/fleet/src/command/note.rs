@@ -1,5 +1,6 @@
 //! `fleet note`: records decisions, lessons, constraints and other notes, and closes, replaces or withdraws them.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -8,7 +9,6 @@ use flightline::core::note::{Note, NoteEnding, NoteKind};
 use flightline::core::{Code, Kind, Refusal};
 use flightline::note::end::{EndHow, EndNote, ReplaceNote};
 use flightline::note::{AddNote, ListNotes};
-use flightline::workspace::file_checksum;
 
 use super::{CommandResult, typed};
 use crate::app::App;
@@ -118,12 +118,12 @@ pub fn run(command: NoteCommand, app: &mut App) -> CommandResult {
         NoteCommand::NextStep(note) => add(request(NoteKind::NextStep, &note)?, app),
         NoteCommand::Artifact { note, path, kind } => {
             let inside = app.path(&path)?;
-            let file = app.home()?.root.join(inside.as_str());
-            let checksum = file_checksum(&file).map_err(|error| {
-                Refusal::new(
-                    Code::NotFound,
-                    format!("cannot read {}: {error}", file.display()),
-                )
+            let checksum = app.checksum(&inside).map_err(|error| {
+                let code = match error.kind() {
+                    ErrorKind::NotFound => Code::NotFound,
+                    _ => Code::InvalidInput,
+                };
+                Refusal::new(code, format!("cannot read {inside}: {error}"))
             })?;
             let artifact_type = typed::maybe(kind.as_ref(), |text| typed::name("type", text))?;
             let request = request(NoteKind::Artifact, &note)?;

@@ -8,7 +8,7 @@ use flightline::checkpoint::export::{self, Replacing};
 use flightline::checkpoint::files::WholeCheckpoint;
 use flightline::checkpoint::import::{ImportArrival, ImportCheckpoint};
 use flightline::checkpoint::inspect::ShowCheckpoint;
-use flightline::core::Kind;
+use flightline::core::{Code, Kind, Refusal};
 
 use super::prune::size;
 use super::{CommandResult, typed};
@@ -58,7 +58,10 @@ pub fn export(args: &CheckpointExportArgs, app: &mut App) -> CommandResult {
     } else {
         Replacing::No
     };
-    let done = export::write(&document, &app.here.join(&file), replacing)?;
+    let named = app
+        .file_to_write(&file)
+        .map_err(|error| cannot("write", &file, &error))?;
+    let done = export::write(&document, &named, replacing)?;
     let short = app.short(&[Kind::Checkpoint], &done)?;
     app.ui.answer(&done, |page| {
         page.line(format_args!(
@@ -76,7 +79,8 @@ pub fn import(args: &CheckpointImportArgs, app: &mut App) -> CommandResult {
     let document = if args.file == Path::new("-") {
         export::from_text(&typed::stdin("checkpoint", MAX_STDIN)?, "stdin")?
     } else {
-        export::read(&app.here.join(&args.file))?
+        let named = app.file_to_read(&args.file);
+        export::read(&named.map_err(|error| cannot("read", &args.file, &error))?)?
     };
     let done = app.run(&ImportCheckpoint { document })?;
     app.settle_backups()?;
@@ -111,4 +115,13 @@ pub fn import(args: &CheckpointImportArgs, app: &mut App) -> CommandResult {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says why a named file cannot be reached.
+pub fn cannot(act: &str, file: &Path, error: &std::io::Error) -> Refusal {
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => Code::NotFound,
+        _ => Code::Failed,
+    };
+    Refusal::new(code, format!("cannot {act} {}: {error}", file.display()))
 }

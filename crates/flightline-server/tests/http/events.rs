@@ -183,7 +183,7 @@ both_engines! {
         flightline::backup::back_up(&mut world.fleet(), &file).unwrap();
         let mut listener = Listener::new(&server, &token, "");
         let (last, _, _) = listener.next().unwrap();
-        flightline::backup::restore(&mut world.fleet(), &file, &keep, &flightline_testkit::caller("")).unwrap();
+        flightline::backup::restore(&mut world.fleet(), &flightline_testkit::named(&file), &keep, &flightline_testkit::caller("")).unwrap();
         let told = std::iter::from_fn(|| listener.next()).find(|(_, name, _)| name == "history_changed");
         assert_eq!(told.unwrap().2["code"], "history_changed");
         assert!(listener.next().is_none(), "the stream is over");

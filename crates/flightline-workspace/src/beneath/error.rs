@@ -40,7 +40,10 @@ pub(super) fn of_another(path: &Path, owner: u32) -> io::Error {
 }
 
 pub(super) fn named_nothing(below: &Path) -> io::Error {
-    io::Error::other(format!("{} names no file", below.display()))
+    match below.as_os_str().is_empty() {
+        true => io::Error::other("it is a folder"),
+        false => io::Error::other(format!("{} names no file", below.display())),
+    }
 }
 
 pub(super) fn shown(name: &OsStr) -> String {

@@ -104,3 +104,19 @@ pub(super) fn without_detours(path: &Path) -> PathBuf {
     }
     plain
 }
+
+/// The way to a path from a folder that it lies in, also when it names that folder through a link of the user's.
+pub(super) fn below_root(root: &Path, path: &Path) -> Option<PathBuf> {
+    if let Ok(below) = path.strip_prefix(root) {
+        return Some(below.to_path_buf());
+    }
+    let identity = |folder: &Path| {
+        let seen = rustix::fs::stat(folder).ok()?;
+        Some((seen.st_dev, seen.st_ino))
+    };
+    let wanted = identity(root)?;
+    let alias = path
+        .ancestors()
+        .find(|folder| identity(folder) == Some(wanted))?;
+    path.strip_prefix(alias).ok().map(Path::to_path_buf)
+}

@@ -1,7 +1,6 @@
 //! A checkpoint's whole document, sealed, in a file of the user's choice, and back from there.
 
 use std::io::ErrorKind;
-use std::path::Path;
 
 use flightline_core::event::sha256_hex;
 use flightline_core::{CheckpointId, Code, Refusal};
@@ -9,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::CheckpointDocument;
 use super::files::{MAX_FILE, parse, sealed};
+use crate::file::NamedFile;
 pub use crate::file::Replacing;
-use crate::file::{plain, put};
 
 /// A file that holds a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,52 +38,50 @@ pub fn text(document: &CheckpointDocument) -> Result<String, Refusal> {
 /// Writes a whole checkpoint to a file: private, old or new and never half, read back.
 pub fn write(
     document: &CheckpointDocument,
-    file: &Path,
+    file: &NamedFile,
     replacing: Replacing,
 ) -> Result<Exported, Refusal> {
     let text = text(document)?;
-    put(file, &text, replacing, 0o600).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Refusal::new(
-            Code::AlreadyExists,
-            format!("{} exists already", file.display()),
-        )
-        .hint("choose another name, or replace it with `--force`"),
-        _ => Refusal::new(
-            Code::Failed,
-            format!("cannot write {}: {error}", file.display()),
-        ),
-    })?;
+    let path = file.path().display();
+    file.put(&text, replacing, 0o600)
+        .map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                Refusal::new(Code::AlreadyExists, format!("{path} exists already"))
+                    .hint("choose another name, or replace it with `--force`")
+            }
+            _ => Refusal::new(Code::Failed, format!("cannot write {path}: {error}")),
+        })?;
     Ok(Exported {
         id: document.id,
-        file: file.display().to_string(),
+        file: path.to_string(),
         bytes: text.len() as u64,
         sha256: sha256_hex(&text),
     })
 }
 
 /// Reads a whole checkpoint from a file that the user names, and checks everything in it.
-pub fn read(file: &Path) -> Result<CheckpointDocument, Refusal> {
-    let cannot = |code: Code, why: String| {
-        Refusal::new(code, format!("{} cannot be read: {why}", file.display()))
-    };
-    // A name that leads somewhere else is the user's own.
-    let real = file.canonicalize().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => cannot(Code::NotFound, "there is no such file".to_owned()),
-        _ => cannot(Code::Failed, error.to_string()),
-    })?;
-    let bytes = match plain(&real, MAX_FILE) {
+pub fn read(file: &NamedFile) -> Result<CheckpointDocument, Refusal> {
+    let path = file.path().display();
+    let bytes = match file.read(MAX_FILE) {
         Ok(Some(bytes)) => bytes,
-        Ok(None) => return Err(cannot(Code::NotFound, "there is no such file".to_owned())),
-        Err(error) if error.kind() == ErrorKind::Other => {
-            let why = "it is not a plain file of a sensible size".to_owned();
-            return Err(cannot(Code::InvalidInput, why));
+        Ok(None) => {
+            return Err(Refusal::new(
+                Code::NotFound,
+                format!("{path} cannot be read: there is no such file"),
+            ));
         }
-        Err(error) => return Err(cannot(Code::Failed, error.to_string())),
+        Err(error) => {
+            let code = match error.kind() {
+                ErrorKind::Other => Code::InvalidInput,
+                _ => Code::Failed,
+            };
+            return Err(Refusal::new(
+                code,
+                format!("{path} cannot be read: {error}"),
+            ));
+        }
     };
-    from_text(
-        &String::from_utf8_lossy(&bytes),
-        &file.display().to_string(),
-    )
+    from_text(&String::from_utf8_lossy(&bytes), &path.to_string())
 }
 
 /// Reads a whole checkpoint from text that came from `place`, and checks everything in it.

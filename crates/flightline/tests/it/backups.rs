@@ -7,6 +7,7 @@ use flightline::backup::{BackedUp, Restored, back_up, restore};
 use flightline::core::event::sha256_hex;
 use flightline::core::token::{Presented, Scope, written};
 use flightline::token::{CheckToken, CreateToken, RevokeToken};
+use flightline_testkit::named;
 use flightline_testkit::prelude::*;
 
 fn saved(story: &Story<'_>, name: &str) -> (PathBuf, Result<BackedUp, Refusal>) {
@@ -21,7 +22,7 @@ fn restored(story: &Story<'_>, file: &str, keep: &str) -> Result<Restored, Refus
         story.world.folder().join(keep),
     );
     story
-        .with_fleet(|fleet| restore(fleet, &file, &keep, &caller("")))
+        .with_fleet(|fleet| restore(fleet, &named(&file), &keep, &caller("")))
         .map_err(flightline::Error::into_refusal)
 }
 

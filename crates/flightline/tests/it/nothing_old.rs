@@ -5,6 +5,7 @@ use std::fs;
 
 use flightline::backup::{back_up, restore};
 use flightline::rebuild::{Rebuild, rebuild};
+use flightline_testkit::named;
 use flightline_testkit::prelude::*;
 
 use crate::fencing::everything::ask_for_everything;
@@ -112,7 +113,7 @@ fn replace(world: &World, way: Way) {
                 world.folder().join("backup.db"),
                 world.folder().join("undo.db"),
             );
-            restore(&mut world.fleet(), &file, &keep, &caller("")).unwrap();
+            restore(&mut world.fleet(), &named(&file), &keep, &caller("")).unwrap();
         }
         Way::Rebuild => {
             let state = world.folder().join(".flightline");

@@ -7,6 +7,7 @@ use flightline::backup;
 use flightline::checkpoint::inspect::Difference;
 use flightline::doctor::{Care, attend};
 use flightline::rebuild::{Rebuild, Rebuilt, rebuild};
+use flightline_testkit::named;
 use flightline_testkit::prelude::*;
 
 /// Two missions, each with work under way, mail, a note and a checkpoint file; one agent in both.
@@ -104,7 +105,7 @@ both_engines! {
         story.mission("Late", &["Other"]);
         let late = story.checkpoint().id;
         story.settle();
-        story.with_fleet(|fleet| backup::restore(fleet, &file, &keep, &caller(""))).unwrap();
+        story.with_fleet(|fleet| backup::restore(fleet, &named(&file), &keep, &caller(""))).unwrap();
         story.settle();
         let done = rebuilt(world).unwrap();
         assert!(!done.checkpoints.contains(&late) && done.skipped.iter().any(|why| why.contains("left behind")), "{done:?}");
@@ -112,7 +113,7 @@ both_engines! {
         assert_eq!(titles(&Story::new(world)), ["Add login"]);
         // The way back from the restore leaves what the restore had made of it.
         let story = Story::new(world);
-        story.with_fleet(|fleet| backup::restore(fleet, &keep, &again, &caller(""))).unwrap();
+        story.with_fleet(|fleet| backup::restore(fleet, &named(&keep), &again, &caller(""))).unwrap();
         story.settle();
         rebuilt(world).unwrap();
         assert_eq!(titles(&Story::new(world)), ["Add login", "Late"]);

@@ -9,6 +9,7 @@ use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::thin::{ThinJournal, Thinned, ThinningPlan, thin, thin_within};
 use flightline::core::event::Change;
 use flightline::core::setting::LastPrune;
+use flightline_testkit::named;
 use flightline_testkit::outside;
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::unrehearsed_fleet;
@@ -323,7 +324,7 @@ both_engines! {
         let copied = story.with_fleet(|fleet| flightline::backup::back_up(fleet, &file));
         assert!(copied.is_ok(), "{copied:?}");
         let back = world.folder().join("before.db");
-        story.with_fleet(|fleet| flightline::backup::restore(fleet, &file, &back, &caller(""))).unwrap();
+        story.with_fleet(|fleet| flightline::backup::restore(fleet, &named(&file), &back, &caller(""))).unwrap();
         assert_eq!(thinned(&story), gone);
         for id in taken {
             whole(&story, id);

@@ -10,6 +10,7 @@ use flightline::checkpoint::import::{ImportArrival, ImportCheckpoint, ImportedCh
 use flightline::checkpoint::inspect::VerifyCheckpoint;
 use flightline::checkpoint::thin::thin;
 use flightline::core::event::sha256_hex;
+use flightline_testkit::named;
 use flightline_testkit::prelude::*;
 
 /// A mission with a checkpoint in the middle of its work, and more work since.
@@ -100,7 +101,7 @@ fn elsewhere<'w>(story: &Story<'_>, other: &'w World) -> Story<'w> {
         .unwrap();
     let there = Story::new(other);
     there
-        .with_fleet(|fleet| flightline::backup::restore(fleet, &file, &before, &caller("")))
+        .with_fleet(|fleet| flightline::backup::restore(fleet, &named(&file), &before, &caller("")))
         .unwrap();
     there
 }
@@ -135,24 +136,24 @@ both_engines! {
     fn an_exported_file_is_whole_private_and_never_written_over(world: &World) {
         let (story, taken) = working(world);
         let (document, file) = (whole(&story, taken.id), world.folder().join("out.json"));
-        let done = export::write(&document, &file, Replacing::No).unwrap();
+        let done = export::write(&document, &named(&file), Replacing::No).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         assert_eq!((done.id, done.bytes, done.sha256), (taken.id, text.len() as u64, sha256_hex(&text)));
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(flightline_testkit::read_checkpoint(&file).unwrap().state, document.state, "as a checkpoint's own file");
-        let again = export::write(&document, &file, Replacing::No).unwrap_err();
+        let again = export::write(&document, &named(&file), Replacing::No).unwrap_err();
         assert_eq!(again.code, Code::AlreadyExists);
         fs::write(&file, "mine").unwrap();
-        assert!(export::write(&document, &file, Replacing::No).is_err());
+        assert!(export::write(&document, &named(&file), Replacing::No).is_err());
         assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
-        export::write(&document, &file, Replacing::Yes).unwrap();
+        export::write(&document, &named(&file), Replacing::Yes).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
         let (link, target) = (world.folder().join("link.json"), world.folder().join("target.json"));
         symlink(&target, &link).unwrap();
-        assert!(export::write(&document, &link, Replacing::No).is_err());
-        export::write(&document, &link, Replacing::Yes).unwrap();
+        assert!(export::write(&document, &named(&link), Replacing::No).is_err());
+        export::write(&document, &named(&link), Replacing::Yes).unwrap();
         assert!(!target.exists() && fs::symlink_metadata(&link).unwrap().is_file(), "a link is replaced, not followed");
-        assert!(export::write(&document, &world.folder().join("none/out.json"), Replacing::No).is_err());
+        assert!(export::write(&document, &named(&world.folder().join("none/out.json")), Replacing::No).is_err());
         let left = fs::read_dir(world.folder()).unwrap().filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains(".json.")).count();
         assert_eq!(left, 0, "nothing half written stays");
     }
