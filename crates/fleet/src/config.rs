@@ -6,7 +6,7 @@
 mod change;
 mod traces;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ use flightline::core::policy::{Knob, KnobType, Policy, Preset, knobs};
 use flightline::core::redact::redact;
 use flightline::core::{Code, Refusal, RepoPath};
 use flightline::store::Location;
-use flightline::workspace::Surroundings;
 use flightline::workspace::beneath::Dir;
+use flightline::workspace::{STATE_FOLDER, Surroundings};
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item};
 
@@ -73,12 +73,13 @@ pub struct Environment {
 }
 
 /// The name of the user that this process runs as, where the environment does not say it, as in cron and in containers.
-fn user_of_the_system() -> Option<String> {
+fn user_of_the_system(path: Option<&OsStr>) -> Option<String> {
     if let Some(name) = flightline::workspace::user_name() {
         return Some(name);
     }
     // The system knows users that are not in its file, and takes a process to say so.
-    let said = std::process::Command::new("id").arg("-un").output().ok()?;
+    let id = flightline::workspace::find_program(path, "id")?;
+    let said = std::process::Command::new(id).arg("-un").output().ok()?;
     let name = String::from_utf8(said.stdout).ok()?;
     Some(name.trim().to_owned())
 }
@@ -140,16 +141,16 @@ impl Environment {
                 Ok(None)
             }
         };
-        let folder = get("XDG_CONFIG_HOME")
-            .map(PathBuf::from)
-            .or_else(|| get("HOME").map(|home| Path::new(&home).join(".config")));
         // A relative one would be another in each folder, and might be in a repository.
         let absolute = |path: &PathBuf| path.is_absolute();
-        let user_state = get("XDG_STATE_HOME")
-            .map(PathBuf::from)
-            .filter(absolute)
-            .or_else(|| get("HOME").map(|home| Path::new(&home).join(".local/state")))
-            .filter(absolute);
+        let home_or = |named: Option<OsString>, below: &str| {
+            let home = || get("HOME").map(|home| Path::new(&home).join(below));
+            let named = named.map(PathBuf::from).filter(absolute);
+            named.or_else(home).filter(absolute)
+        };
+        let config_home = get("XDG_CONFIG_HOME").filter(|named| Path::new(named).is_absolute());
+        let folder = home_or(config_home.clone(), ".config");
+        let user_state = home_or(get("XDG_STATE_HOME"), ".local/state");
         let user = get("USER").or_else(|| get("LOGNAME"));
         Ok(Self {
             agent: text("FLEET_AGENT")?,
@@ -161,7 +162,7 @@ impl Environment {
             token: text("FLEET_TOKEN")?.map(Secret::new),
             user: plain_user(match &user {
                 Some(user) => user.to_str().map(str::to_owned),
-                None => user_of_the_system(),
+                None => user_of_the_system(get("PATH").as_deref()),
             }),
             user_config: folder.map(|folder| folder.join("flightline").join(FILE)),
             user_state,
@@ -173,11 +174,12 @@ impl Environment {
             client_folders: CLIENT_FOLDERS
                 .into_iter()
                 .filter_map(|name| Some((name, PathBuf::from(get(name)?))))
+                .filter(|(_, folder)| folder.is_absolute())
                 .collect(),
             surroundings: Surroundings {
                 path: get("PATH"),
                 home: get("HOME"),
-                config_home: get("XDG_CONFIG_HOME"),
+                config_home,
             },
             test_now: in_tests("FLEET_TEST_NOW")?,
             test_uptime_ms: in_tests("FLEET_TEST_UPTIME_MS")?,
@@ -427,7 +429,16 @@ impl Files {
 }
 
 fn mirror_root(text: &str) -> Result<RepoPath, Refusal> {
-    RepoPath::parse(text).map_err(|refusal| refusal.hint("give a folder in the repository"))
+    let folder =
+        RepoPath::parse(text).map_err(|refusal| refusal.hint("give a folder in the repository"))?;
+    let mut parts = folder.as_str().split('/');
+    match parts.any(|part| part.eq_ignore_ascii_case(".git") || part == STATE_FOLDER) {
+        true => Err(
+            Refusal::invalid(format!("mirrors are not kept in `{folder}`"))
+                .hint("give a folder of the work tree"),
+        ),
+        false => Ok(folder),
+    }
 }
 
 /// Finds the item of a dotted name in a file.

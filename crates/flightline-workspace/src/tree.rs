@@ -142,21 +142,20 @@ impl WorkTree {
         }
     }
 
-    /// Returns true when the repository tracks the state folder: then a pull can replace it. False where git does not
-    /// say.
+    /// Whether the repository tracks the state folder: then a pull can replace it. False where git does not say.
     #[must_use]
     pub fn tracks_state(&self) -> bool {
-        self.tracks(&[crate::STATE_FOLDER])
+        self.tracks(&[crate::STATE_FOLDER]) == Some(true)
     }
 
-    /// Whether the repository tracks one of these files: then a pull can replace it. False where git does not say.
+    /// Whether the repository tracks one of these files, or something below one of these folders: then a pull can replace
+    /// it. None where git does not say.
     #[must_use]
-    pub fn tracks(&self, files: &[&str]) -> bool {
-        let Some(Ok((repository, _))) = self.repository() else {
-            return false;
-        };
-        let tracks = repository.tracks(files, self.bounds.git);
-        tracks.unwrap_or(false)
+    pub fn tracks(&self, files: &[&str]) -> Option<bool> {
+        match self.repository() {
+            None => Some(false),
+            Some(repository) => repository.ok()?.0.tracks(files, self.bounds.git).ok(),
+        }
     }
 
     /// Returns the repository around the work tree, and the path of the work tree in it.

@@ -4,7 +4,8 @@ use super::App;
 use crate::config::{self, Config};
 use flightline::core::{Code, Refusal};
 use flightline::store::{FILE, LOG, Location, StoreError};
-use flightline::workspace::{Fingerprint, STATE_FOLDER, Trust};
+use flightline::workspace::beneath::Dir;
+use flightline::workspace::{Bounds, Fingerprint, STATE_FOLDER, Trust, WorkTree, repository_root};
 use std::path::Path;
 
 /// Where a fleet stands with this user.
@@ -31,7 +32,7 @@ impl Standing {
                 "git tracks `.flightline/flightline.db-wal` and replaced it: what is shown may be a stranger's, and nothing in it takes effect (`fleet trust` changes that)"
             }
             Self::OtherSettings => {
-                "git tracks `.flightline/config.toml`, which changed: the fleet is shown, but nothing in it takes effect until you look at `fleet config list` and run `fleet trust`"
+                "`.flightline/config.toml` changed, and git tracks it or cannot be asked: the fleet is shown, but nothing in it takes effect until you look at `fleet config list` and run `fleet trust`"
             }
         }
     }
@@ -73,53 +74,84 @@ impl App {
         };
         let known = match self.note_of(&entry)? {
             Some(known) => known,
-            // Nothing is known of its settings yet.
-            None if entry.is_home => String::new(),
             None if self.is_being_made()? => return Ok(Standing::Trusted),
             None => return Ok(Standing::Foreign),
         };
+        if let Some(store) = self.store_in_a_repository(config)?
+            && !self.covers(&store)?
+        {
+            return Ok(Standing::Foreign);
+        }
         let seen = self.seen(config)?;
         if known == seen {
             return Ok(Standing::Trusted);
         }
         let (known_log, known_settings) = known.split_once(' ').unwrap_or_default();
         let (log, settings) = seen.split_once(' ').unwrap_or_default();
-        let tree = self.work_tree()?;
-        let tracks = |file: &str| tree.tracks(&[&format!("{STATE_FOLDER}/{file}")]);
-        if log != known_log && log != NOTHING && tracks(LOG) {
+        let tracked_log = match log != known_log && log != NOTHING {
+            true => self.tracks(LOG)?,
+            false => Some(false),
+        };
+        if tracked_log == Some(true) {
             return Ok(Standing::OtherLog);
         }
-        if settings != known_settings && !known_settings.is_empty() && tracks(config::FILE) {
+        let other_settings = settings != known_settings && !known_settings.is_empty();
+        if other_settings && self.tracks(config::FILE)? != Some(false) {
             return Ok(Standing::OtherSettings);
         }
+        if tracked_log.is_none() {
+            // A store makes a new log again and again. A command that can ask git decides whose this one is.
+            return Ok(Standing::Trusted);
+        }
         // Where it cannot be noted, the next command looks again.
-        let _ = self.trust().add_noting(&entry.fingerprint, &seen);
+        let _ = self.trust().add_noting(&entry, &seen);
         let _ = self.note_home();
         Ok(Standing::Trusted)
     }
 
-    /// The entry that the list of trusted fleets would have for the fleet here; none where there is nothing to trust.
-    fn entry(&self, config: &Config) -> Result<Option<Entry>, Refusal> {
+    /// Whether git tracks a file of the state folder; none where git cannot say.
+    fn tracks(&self, file: &str) -> Result<Option<bool>, Refusal> {
+        // The state folder may be in another work tree than this one, whose files another index lists.
+        let root = self.home()?.state.parent().unwrap_or(Path::new("/"));
+        let tree = WorkTree::new(root, self.env.surroundings.clone(), Bounds::default());
+        Ok(tree.tracks(&[&format!("{STATE_FOLDER}/{file}")]))
+    }
+
+    /// The store of a typed location that lies in a repository, which may have brought it.
+    fn store_in_a_repository(&self, config: &Config) -> Result<Option<Fingerprint>, Refusal> {
+        let state = &self.home()?.state;
+        match self.location(config, state)? {
+            Location::Folder(folder) if folder != *state && repository_root(&folder).is_some() => {
+                Fingerprint::of(&folder, FILE).map_err(|error| cannot_look(&folder, &error))
+            }
+            Location::Folder(_) | Location::Postgres(_) => Ok(None),
+        }
+    }
+
+    /// Trusts the store of a typed location that lies in a repository.
+    pub fn note_store(&self) -> Result<(), Refusal> {
+        match self.store_in_a_repository(&self.config()?)? {
+            Some(store) if !self.covers(&store)? => {
+                self.trust().add(&store).map_err(|error| untold(&error))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The identity under which the fleet here is trusted; none where there is nothing to trust.
+    fn entry(&self, config: &Config) -> Result<Option<Fingerprint>, Refusal> {
         if self.home.is_none() || self.server.is_some() {
             return Ok(None);
         }
-        if self.is_beside_its_settings(config)? {
-            let of_store = self.fingerprint(config)?;
-            return Ok(of_store.map(|fingerprint| Entry {
-                fingerprint,
-                is_home: false,
-            }));
+        match self.is_beside_its_settings(config)? {
+            true => self.fingerprint(config),
+            // The store is where the user says; its settings may have come with a clone.
+            false => self.home_fingerprint(),
         }
-        // The store is where the user says; its settings may have come with a clone.
-        let of_home = self.home_fingerprint()?;
-        Ok(of_home.map(|fingerprint| Entry {
-            fingerprint,
-            is_home: true,
-        }))
     }
 
-    fn note_of(&self, entry: &Entry) -> Result<Option<String>, Refusal> {
-        let noted = self.trust().note(&entry.fingerprint);
+    fn note_of(&self, entry: &Fingerprint) -> Result<Option<String>, Refusal> {
+        let noted = self.trust().note(entry);
         noted.map_err(|error| unreadable(&error))
     }
 
@@ -195,13 +227,7 @@ impl App {
         self.note_home()?;
         self.note_settings()?;
         // Whatever was being made is made.
-        if let Some(folder) = self.folder_fingerprint()?
-            && self.covers(&folder)?
-        {
-            let revoked = self.trust().revoke(&folder);
-            revoked.map_err(|error| untold(&error))?;
-        }
-        Ok(())
+        self.end_making()
     }
 
     /// Trusts the store here, with the log and the settings that it has now: the user changed them a moment ago.
@@ -214,7 +240,7 @@ impl App {
         if self.note_of(&entry)?.as_ref() == Some(&seen) {
             return Ok(());
         }
-        let noted = self.trust().add_noting(&entry.fingerprint, &seen);
+        let noted = self.trust().add_noting(&entry, &seen);
         noted.map_err(|error| untold(&error))
     }
 
@@ -243,11 +269,56 @@ impl App {
         }
     }
 
+    /// Trusts no longer that a store is being made in the state folder: nothing was made.
+    pub fn end_making(&self) -> Result<(), Refusal> {
+        match self.folder_fingerprint()? {
+            Some(folder) => {
+                let revoked = self.trust().revoke(&folder);
+                revoked.map(drop).map_err(|error| untold(&error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The files of the state folder that take effect on a store that is made there.
+    pub fn adoptable(&self) -> Result<Vec<&'static str>, Refusal> {
+        let state = &self.home()?.state;
+        let folder = Dir::private_if_there(state).map_err(|error| cannot_look(state, &error))?;
+        let Some(folder) = folder else {
+            return Ok(vec![]);
+        };
+        let mut files = vec![config::FILE, "checkpoints", "anchor"];
+        files.retain(|file| matches!(folder.entry(file), Ok(Some(_))));
+        Ok(files)
+    }
+
+    /// Refuses to make a store in a state folder that came with a clone: its settings and its checkpoint files would take
+    /// effect.
+    pub fn must_not_adopt(&self) -> Result<(), Refusal> {
+        let (state, brought) = (&self.home()?.state, self.adoptable()?);
+        if brought.is_empty() || self.is_own_home()? {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::Untrusted,
+            format!(
+                "{} holds {}, and you have neither created nor trusted this fleet on this machine",
+                state.display(),
+                brought.join(" and ")
+            ),
+        )
+        .hint("look at `fleet config list`; if you know where it comes from, run `fleet trust`, then this command again"))
+    }
+
     /// Trusts nothing of the fleet here any more.
     pub fn distrust_it(&self) -> Result<(), Refusal> {
         let (trust, config) = (self.trust(), self.config()?);
-        let of_store = self.fingerprint(&config)?;
-        for fingerprint in [of_store, self.home_fingerprint()?].into_iter().flatten() {
+        let of_stores = [
+            self.fingerprint(&config)?,
+            self.store_in_a_repository(&config)?,
+        ];
+        let all = of_stores.into_iter().chain([self.home_fingerprint()?]);
+        for fingerprint in all.flatten() {
             trust.revoke(&fingerprint).map_err(|error| {
                 Refusal::new(
                     Code::Unavailable,
@@ -266,13 +337,6 @@ impl App {
     }
 }
 
-/// An entry in the list of trusted fleets.
-struct Entry {
-    fingerprint: Fingerprint,
-    /// Whether it is that of a state folder whose store is elsewhere.
-    is_home: bool,
-}
-
 /// How a note says that there is no such file.
 const NOTHING: &str = "-";
 
@@ -281,7 +345,7 @@ fn unreadable(error: &std::io::Error) -> Refusal {
         Code::Unavailable,
         format!("cannot read which fleets you trust: {error}"),
     )
-    .hint("nothing was written; check `~/.local/state/flightline` and its disk, then run the command again")
+    .hint("nothing was written; check `flightline` in XDG_STATE_HOME or `~/.local/state` and its disk, then run the command again")
 }
 
 fn cannot_look(state: &Path, error: &std::io::Error) -> Refusal {
@@ -296,5 +360,5 @@ fn untold(error: &std::io::Error) -> Refusal {
         Code::Unavailable,
         format!("cannot record that this fleet is trusted: {error}"),
     )
-    .hint("set HOME, or XDG_STATE_HOME, to a folder of yours, then run `fleet trust`")
+    .hint("set HOME, or XDG_STATE_HOME, to a folder of yours, then run the command again")
 }

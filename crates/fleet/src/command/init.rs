@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flightline::core::policy::Preset;
-use flightline::core::{Code, Refusal};
+use flightline::core::shell::shell_word;
+use flightline::core::{Code, Refusal, Title};
 use flightline::file::Replacing;
 use flightline::inventory::{inventory, unknown_project};
 use flightline::rebuild::{is_unfinished, prospect};
@@ -18,7 +19,6 @@ use serde_json::json;
 use super::CommandResult;
 use crate::app::{App, unusable};
 use crate::config::{self, Config};
-use crate::hint::quoted;
 
 /// Create `.flightline/` at the repository's root, or here where there is none.
 #[derive(Debug, Args)]
@@ -97,11 +97,9 @@ pub fn run(args: &InitArgs, app: &mut App) -> CommandResult {
         || "project".to_owned(),
         |name| name.to_string_lossy().into_owned(),
     );
-    let name =
-        flightline::core::Title::parse("project name", args.name.as_deref().unwrap_or(&folder))?;
+    let name = Title::parse("project name", args.name.as_deref().unwrap_or(&folder))?;
     let location = app.location(&before, &state)?;
     let options = app.open_options(&before)?;
-    let steps = options.steps.clone();
     let left_behind = || nameless(&location, &state, options.clone());
     let project = match before.project.clone().or_else(left_behind) {
         Some(project) => project,
@@ -109,6 +107,13 @@ pub fn run(args: &InitArgs, app: &mut App) -> CommandResult {
     };
     if existing.is_some() && !options.trusted {
         return Err(StoreError::Untrusted.into());
+    }
+    if app.env.user_state.is_none() {
+        return Err(Refusal::new(
+            Code::Unavailable,
+            "cannot record that this fleet is yours: neither HOME nor XDG_STATE_HOME is set",
+        )
+        .hint("set HOME to a folder of yours, then run the command again"));
     }
     if before.project.is_some() {
         refuse_change(args, &before, &state)?;
@@ -120,44 +125,26 @@ pub fn run(args: &InitArgs, app: &mut App) -> CommandResult {
         )
         .hint("complete it with `fleet doctor --rebuild -y`"));
     }
-    make_private(&state)?;
     app.home = Some(Home {
         state: state.clone(),
         root: root.clone(),
     });
+    app.must_not_adopt()?;
+    make_private(&state)?;
     app.forget_config();
-    app.begin_making()?;
-    steps.step();
-    // The store first: a state folder that names a project always has one.
-    let (store, is_new) = match open(&location, &project, options.clone()) {
-        Err(StoreError::Missing(_)) => {
-            args.refuse_files(&state, &location)?;
-            (Store::create(&location, &project, &name, options)?, true)
-        }
-        Err(StoreError::UnknownProject(_)) => {
-            refuse_beside(&location, &state, &project, options.clone())?;
-            args.refuse_files(&state, &location)?;
-            (Store::create(&location, &project, &name, options)?, true)
-        }
-        found => (
-            found.map_err(|error| unusable(error, &state, &location))?,
-            false,
-        ),
+    let making = Making {
+        state: &state,
+        location: &location,
+        project: &project,
+        name: &name,
     };
-    steps.step();
-    for repaired in store.repaired() {
-        app.ui.warn(repaired);
+    app.begin_making()?;
+    let made = making.complete(args, &before, options, app);
+    if made.is_err() && app.fingerprint(&app.config()?)?.is_none() {
+        // Nothing was made: only an attempt that left a store is to be completed.
+        app.end_making()?;
     }
-    if before.project.is_none() {
-        config::write_project(&state, &project, args.preset())?;
-        app.forget_config();
-        steps.step();
-    }
-    ignore_all(&state)?;
-    steps.step();
-    app.trust_it()?;
-    steps.step();
-    let engine = store.engine();
+    let (engine, is_new) = made?;
     let created = Created {
         state: state.clone(),
         project,
@@ -206,6 +193,65 @@ pub fn run(args: &InitArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A store that is made, or completed.
+struct Making<'a> {
+    state: &'a Path,
+    location: &'a Location,
+    project: &'a str,
+    name: &'a Title,
+}
+
+impl Making<'_> {
+    /// Makes the store where there is none, then the rest of the state folder. Returns the engine, and whether the store
+    /// is new.
+    fn complete(
+        &self,
+        args: &InitArgs,
+        before: &Config,
+        options: OpenOptions,
+        app: &mut App,
+    ) -> Result<(&'static str, bool), Refusal> {
+        let (state, location, project) = (self.state, self.location, self.project);
+        let steps = options.steps.clone();
+        steps.step();
+        // The store first: a state folder that names a project always has one.
+        let (store, is_new) = match open(location, project, options.clone()) {
+            Err(StoreError::Missing(_)) => {
+                args.refuse_files(state, location)?;
+                let made = Store::create(location, project, self.name, options)?;
+                (made, true)
+            }
+            Err(StoreError::UnknownProject(_)) => {
+                refuse_beside(location, state, project, options.clone())?;
+                args.refuse_files(state, location)?;
+                let made = Store::create(location, project, self.name, options)?;
+                (made, true)
+            }
+            found => (
+                found.map_err(|error| unusable(error, state, location))?,
+                false,
+            ),
+        };
+        steps.step();
+        for repaired in store.repaired() {
+            app.ui.warn(repaired);
+        }
+        if before.project.is_none() {
+            config::write_project(state, project, args.preset())?;
+            app.forget_config();
+            steps.step();
+        }
+        ignore_all(state)?;
+        steps.step();
+        if is_new {
+            app.note_store()?;
+        }
+        app.trust_it()?;
+        steps.step();
+        Ok((store.engine(), is_new))
+    }
+}
+
 /// The fleet of this very folder.
 fn here(app: &App) -> Option<Home> {
     let home = app.home.clone()?;
@@ -235,7 +281,7 @@ fn ask_if_nested(root: &Path, app: &App) -> Result<(), Refusal> {
     )
     .hint(format!(
         "nothing was created; to create a separate fleet for {inner}: `fleet init --here`\nto look at the other one: `fleet -C {} status`",
-        quoted(&outer.to_string())
+        shell_word(&outer.to_string())
     )))
 }
 

@@ -35,6 +35,8 @@ struct Primed {
 }
 
 pub fn prime(app: &mut App) -> CommandResult {
+    // An agent does what this says.
+    app.must_be_trusted()?;
     let agent = app.caller()?.agent;
     let status = status(app)?;
     let text = format!("{}\n\n{}", standing(agent.as_deref(), &status), loop_text());

@@ -23,7 +23,8 @@ pub struct TrustArgs {
 #[derive(Serialize)]
 struct Answer {
     state: std::path::PathBuf,
-    project: String,
+    /// None where the settings name none yet.
+    project: Option<String>,
     trusted: bool,
     tracked: bool,
 }
@@ -31,9 +32,12 @@ struct Answer {
 pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     app.must_be_local()?;
     let (state, config) = (app.home()?.state.clone(), app.config()?);
-    let project = App::project(&config, &state)?;
     // A state folder without a store may be a clone's, with files that a store can be built from.
     let has_store = app.fingerprint(&config)?.is_some();
+    // Settings that were written before the store was made name no project.
+    if has_store || app.adoptable()?.is_empty() {
+        App::project(&config, &state)?;
+    }
     let tracked = app.work_tree()?.tracks_state();
     let standing = app.standing(&config)?;
     let is_own = has_store || app.is_own_home()?;
@@ -49,7 +53,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     if !args.revoke && !was {
         app.must_be_a_person("trust a fleet")?;
         let content = match is_lost {
-            true => "  no store; its settings and its checkpoint files came with the repository"
+            true => "  no store; its settings and its checkpoint files may have come with the repository"
                 .to_owned(),
             false => describe(app),
         };
@@ -66,7 +70,10 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     }
     match args.revoke {
         true => app.distrust_it()?,
-        false => app.trust_it()?,
+        false => {
+            app.note_store()?;
+            app.trust_it()?;
+        }
     }
     let trusted = match has_store {
         true => app.is_trusted(&config)?,
@@ -80,7 +87,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     }
     let answer = Answer {
         state,
-        project,
+        project: config.project,
         trusted,
         tracked,
     };

@@ -70,6 +70,7 @@ impl Site {
         fs::create_dir_all(place.state()).unwrap();
         let [from, to] = [&self.place, &place].map(|place| place.state().join("config.toml"));
         fs::copy(from, to).unwrap();
+        answered(&mut place.fleet(&["trust", "-y"]));
         serve(&place)
     }
 

@@ -188,6 +188,17 @@ fn a_setting_that_does_not_exist_is_refused() {
 }
 
 #[test]
+fn mirrors_are_not_kept_where_git_or_the_store_lives() {
+    let world = World::new();
+    for folder in [".git", ".git/hooks", "sub/.GIT", ".flightline/mirrors"] {
+        let typed = format!("config set mirrors.root {folder}");
+        let ran = world.fleet(&typed);
+        let refused = ran.refused(2);
+        assert!(refused.contains("mirrors are not kept in"), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_value_that_makes_no_sense_is_refused_and_not_kept() {
     let world = World::new();
     world.fleet("config set locks.ttl soon").expect(expect![[r#"

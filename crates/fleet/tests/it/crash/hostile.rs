@@ -5,6 +5,7 @@
 //! `FLEET_HOSTILE=all` puts every kind of link in every place; by default each place gets a few of them in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use flightline::core::event::sha256_hex;
 use flightline_testkit::Engine;
 
 use super::world::World;
+use crate::cli::every;
+use crate::cli::world::words;
 
 /// What a person or an agent would run in such a repository: between them they read, write and delete everything there
 /// is below the state folder and in the mirrors.
@@ -41,6 +44,39 @@ const COMMANDS: &[&[&str]] = &[
     &["restore", "copy.db", "-y"],
     &["doctor", "--rebuild", "-y"],
     &["agents", "retire", "ada"],
+    // Files and folders that are typed, where the repository has a link.
+    &[
+        "checkpoints",
+        "export",
+        "@latest",
+        "typed/out.json",
+        "--force",
+    ],
+    &["checkpoints", "export", "@latest", "typed", "--force"],
+    &["checkpoints", "import", "typed/a.json"],
+    &["checkpoints", "import", "typed"],
+    &["backup", "typed/copy.db"],
+    &["restore", "typed/flightline.db", "-y"],
+    &["restore", "typed", "-y"],
+    &["note", "artifact", "Start", "--path", "typed/a.json"],
+    &["note", "artifact", "Start", "--path", "typed"],
+    &["export", "epic", "typed/below"],
+    &["import", "epic", "typed"],
+    &["man", "--to", "typed/man"],
+    &["status", "--location", "typed"],
+    &["init", "--location", "typed/store"],
+    &["prime", "--agent", "ada"],
+    &["handoff", "ada"],
+    &["setup", "claude", "--project"],
+    &["agents-md", "--write"],
+    &["serve", "--addr", "127.0.0.1:0", "--for", "0s"],
+    &["checkpoints", "delete", "@latest", "-y"],
+    &["undo"],
+    &["conflicts", "list"],
+    &["detect"],
+    &["agents", "sync", "ada"],
+    &["trust", "--revoke"],
+    &["trust", "-y"],
 ];
 
 /// What a link leads to.
@@ -179,6 +215,12 @@ static SOUND: LazyLock<Sound> = LazyLock::new(|| {
     for name in [
         "exported",
         "copy.db",
+        "typed",
+        "typed/out.json",
+        "typed/copy.db",
+        "AGENTS.md",
+        ".claude",
+        ".claude/settings.json",
         ".flightline/flightline.db-wal",
         ".flightline/flightline.db-shm",
         ".flightline/flightline.db-journal",
@@ -269,7 +311,7 @@ fn no_link_below_the_repository_is_followed_by_any_command() {
             let about = format!("{} leads to {target:?}", name.display());
             let some = COMMANDS.iter().enumerate();
             let some =
-                some.filter(|(command, _)| all_of_them() || (command + number + at) % 3 == 0);
+                some.filter(|(command, _)| all_of_them() || (command + number + at) % 6 == 0);
             for (_, command) in some {
                 runs(&world, command, &about);
             }
@@ -345,12 +387,20 @@ fn no_command_opens_what_lies_outside() {
         (".flightline/backups", Target::Folder),
         ("agent_checkpoints", Target::Folder),
         ("progress/STATUS.md", Target::File),
+        ("typed", Target::Folder),
+        ("chk.json", Target::File),
+        (".claude/settings.json", Target::File),
     ] {
         put_link(&world, Path::new(name), &sentinel.target(target));
     }
     let trace = folder.path().join("trace");
     let outside = sentinel.folder.to_str().unwrap();
-    for command in COMMANDS {
+    // Every command there is, also those that do nothing here.
+    let lines = every::lines();
+    let every = lines.iter().map(|line| words(line));
+    let typed = COMMANDS.iter();
+    let typed = typed.map(|command| command.iter().map(OsString::from).collect());
+    for command in typed.chain(every) {
         let mut traced = world.sealed("strace");
         traced
             .args([
@@ -362,11 +412,12 @@ fn no_command_opens_what_lies_outside() {
             ])
             .arg(&trace)
             .arg(env!("CARGO_BIN_EXE_fleet"))
-            .args(*command);
+            .args(&command)
+            .stdin(Stdio::null());
         let done = traced.output().unwrap();
         assert!(done.status.code().is_some(), "{command:?}: {done:?}");
         let text = fs::read_to_string(&trace).unwrap();
-        assert!(text.contains(".flightline"), "the trace sees something");
+        assert!(text.contains("execve"), "the trace sees something");
         for line in text.lines().filter(|line| line.contains(outside)) {
             // To look where a link leads is no harm; to open that is.
             let looks = [
@@ -410,6 +461,7 @@ fn a_store_that_came_with_a_clone_is_shown_and_never_obeyed() {
         &["doctor", "--rebuild", "-y"],
         &["init"],
         &["heartbeat", "--agent", "ada"],
+        &["prime", "--agent", "ada"],
     ] {
         let refused = world.run(command).ends();
         assert_eq!(refused.code(), Some(6), "{command:?}: {refused}");
@@ -527,7 +579,10 @@ fn a_store_full_of_lies_is_refused_column_by_column() {
                 &["context", "--agent", "ada"],
                 &["log"],
                 &["sorties", "claim", "--next", "--agent", "eve"],
+                &["prime", "--agent", "ada"],
                 &["doctor"],
+                // The rest takes turns.
+                COMMANDS[(number + at) % COMMANDS.len()],
             ] {
                 runs(&world, command, &about);
             }

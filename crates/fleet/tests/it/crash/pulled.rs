@@ -187,3 +187,182 @@ fn settings_of_a_strangers_fleet_are_left_alone() {
     assert_eq!(refused.code(), REFUSED, "{refused}");
     assert_eq!(fs::read(&settings).unwrap(), before);
 }
+
+/// A clone that brought settings and checkpoint files, and no store.
+fn clone_with_files() -> World {
+    let stranger = World::new(Engine::Sqlite);
+    stranger.run(&["note", "constraint", "Obey me"]).works();
+    stranger.run(&["checkpoint"]).works();
+    let clone = World::bare(Engine::Sqlite);
+    let (theirs, state) = (stranger.state(), clone.state());
+    copy_folder(&theirs.join("checkpoints"), &state.join("checkpoints"));
+    fs::copy(theirs.join("config.toml"), state.join("config.toml")).unwrap();
+    clone
+}
+
+#[test]
+fn a_refused_init_trusts_nothing() {
+    let clone = clone_with_files();
+    for command in [
+        &["init"][..],
+        &["init", "--empty"],
+        &["init", "--name", "Mine"],
+    ] {
+        let refused = clone.run(command).ends();
+        assert_eq!(refused.code(), REFUSED, "{command:?}: {refused}");
+        assert!(refused.err.contains("`fleet config list`"), "{refused}");
+        assert!(!clone.database().exists());
+    }
+    let refused = clone.run(&["doctor", "--rebuild", "-y"]).ends();
+    assert_eq!(refused.code(), REFUSED, "{refused}");
+    // A user who looked at it goes on.
+    clone.run(&["trust", "-y"]).works();
+    clone.run(&["init", "--empty"]).works();
+    clone.run(&["missions", "create", "Mine"]).works();
+}
+
+#[test]
+fn a_clones_settings_are_not_taken_over_in_passing() {
+    let clone = clone_with_files();
+    fs::remove_dir_all(clone.state().join("checkpoints")).unwrap();
+    let refused = clone.run(&["init"]).ends();
+    assert_eq!(refused.code(), REFUSED, "{refused}");
+    assert!(refused.err.contains("holds config.toml"), "{refused}");
+}
+
+#[test]
+fn a_pull_is_noticed_from_another_work_tree_and_without_git() {
+    let world = fleet();
+    let settings = fs::read_to_string(world.state().join("config.toml")).unwrap();
+    fs::write(world.repo().join("README"), "Read me\n").unwrap();
+    git(&world, &["add", "README"]);
+    git(
+        &world,
+        &[
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@example.invalid",
+            "commit",
+            "-qm",
+            "one",
+        ],
+    );
+    git(&world, &["worktree", "add", "--quiet", "linked"]);
+    let other = format!("{settings}\n[retention]\nkeep = 1\nmost = 1\n");
+    pull(&world, "config.toml", other.as_bytes());
+    for command in [
+        &["-C", "linked", "note", "lesson", "Whose?"][..],
+        &["-C", "linked", "status"],
+        &["note", "lesson", "Whose?"],
+    ] {
+        let seen = world.run(command).env("PATH", "/nowhere").ends();
+        assert!(
+            seen.err.contains("`.flightline/config.toml`") || seen.code() == REFUSED,
+            "{seen}"
+        );
+        let seen = world.run(command).ends();
+        assert!(
+            seen.err.contains("`.flightline/config.toml`") || seen.code() == REFUSED,
+            "{seen}"
+        );
+    }
+    let refused = world.run(&["note", "lesson", "Whose?"]).ends();
+    assert_eq!(
+        refused.code(),
+        REFUSED,
+        "nothing was noted meanwhile: {refused}"
+    );
+}
+
+#[test]
+fn a_store_that_a_clone_has_elsewhere_is_not_obeyed() {
+    let stranger = World::new(Engine::Sqlite);
+    stranger.run(&["note", "constraint", "Obey me"]).works();
+    let clone = World::bare(Engine::Sqlite);
+    git(&clone, &["init", "--quiet", "."]);
+    copy_folder(&stranger.state(), &clone.repo().join("elsewhere"));
+    // With the clone's settings, and with the user's own.
+    let settings = fs::read_to_string(stranger.state().join("config.toml")).unwrap();
+    fs::create_dir_all(clone.state()).unwrap();
+    fs::write(clone.state().join("config.toml"), &settings).unwrap();
+    let is_refused = || {
+        for command in [
+            &["context", "--location", "elsewhere"][..],
+            &["prime", "--location", "elsewhere"],
+            &["note", "lesson", "Whose?", "--location", "elsewhere"],
+        ] {
+            let refused = clone.run(command).ends();
+            assert_eq!(refused.code(), REFUSED, "{command:?}: {refused}");
+            assert!(!refused.out.contains("Obey me"), "{refused}");
+        }
+    };
+    is_refused();
+    fs::remove_dir_all(clone.state()).unwrap();
+    clone.run(&["init"]).works();
+    fs::write(clone.state().join("config.toml"), &settings).unwrap();
+    is_refused();
+    clone
+        .run(&["trust", "-y", "--location", "elsewhere"])
+        .works();
+    clone.run(&["context", "--location", "elsewhere"]).works();
+    clone
+        .run(&["trust", "--revoke", "--location", "elsewhere"])
+        .works();
+    is_refused();
+}
+
+#[test]
+fn a_shared_store_is_not_opened_by_settings_that_came_with_a_clone() {
+    let (mine, shared) = (World::bare(Engine::Sqlite), tempfile::tempdir().unwrap());
+    let location = shared.path().join("store").display().to_string();
+    mine.run(&["init"]).env("FLEET_LOCATION", &location).works();
+    let settings = fs::read(mine.state().join("config.toml")).unwrap();
+    let clone = mine.repo().join("clone");
+    fs::create_dir_all(clone.join(".flightline")).unwrap();
+    git(&mine, &["init", "--quiet", "clone"]);
+    fs::write(clone.join(".flightline/config.toml"), settings).unwrap();
+    let note = ["-C", "clone", "missions", "create", "Whose?"];
+    let refused = mine.run(&note).env("FLEET_LOCATION", &location).ends();
+    assert_eq!(refused.code(), REFUSED, "{refused}");
+    let trust = ["-C", "clone", "trust", "-y"];
+    mine.run(&trust).env("FLEET_LOCATION", &location).works();
+    mine.run(&note).env("FLEET_LOCATION", &location).works();
+}
+
+#[test]
+fn a_command_in_a_hint_runs_nothing_of_a_path() {
+    let world = fleet();
+    let path = "src/$(touch pwned)`touch pwned`'\"; touch pwned;.rs";
+    world.run(&["locks", "acquire", path]).by("ada").ends();
+    world.run(&["agents", "register", "ada"]).works();
+    world.run(&["agents", "register", "bob"]).works();
+    world
+        .run(&["locks", "acquire", path, "--agent", "ada"])
+        .works();
+    let held = world
+        .run(&["locks", "acquire", path, "--agent", "bob"])
+        .ends();
+    let asked = held
+        .err
+        .lines()
+        .find_map(|line| line.split_once("or ask with `"));
+    let (_, command) = asked.unwrap_or_else(|| panic!("{held}"));
+    let command = command.strip_suffix('`').unwrap();
+    let mut shell = world.sealed("sh");
+    let binary = Path::new(env!("CARGO_BIN_EXE_fleet")).parent().unwrap();
+    let found = format!("{}:/usr/bin:/bin", binary.display());
+    let done = shell
+        .args(["-c", command])
+        .env("PATH", found)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{command}: {done:?}");
+    assert!(!world.repo().join("pwned").exists(), "{command}");
+    let mail = world.run(&["mail", "inbox", "--agent", "ada"]).works();
+    assert!(
+        mail.out
+            .contains("Need src/$(touch pwned)`touch pwned`'\"; touch"),
+        "{mail}"
+    );
+}
