@@ -6,6 +6,8 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
+use flightline::core::shell::shell_word;
+
 use crate::cli::{Cli, Globals};
 
 /// The beginning of a command that can be pasted.
@@ -37,7 +39,7 @@ impl Repeated {
             ("--location", globals.location.as_ref()),
             ("--server", globals.server.as_ref()),
         ] {
-            place.extend(value.map(|value| format!("{flag} {}", quoted(value))));
+            place.extend(value.map(|value| format!("{flag} {}", shell_word(value))));
         }
         let flags = arguments.iter().take_while(|word| *word != "--");
         Self {
@@ -57,15 +59,25 @@ impl Repeated {
             return Cow::Borrowed(text);
         }
         let mut complete = String::with_capacity(text.len() + 32);
-        for (at, part) in text.split('`').enumerate() {
-            if at > 0 {
-                complete.push('`');
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('`') {
+            let end = match after.starts_with(OURS) {
+                true => end_of_command(after),
+                false => after.find('`'),
+            };
+            let Some((quoted, behind)) = end.and_then(|end| after.split_at_checked(end)) else {
+                break;
+            };
+            complete.push_str(before);
+            complete.push('`');
+            match quoted.starts_with(OURS) {
+                true => complete.push_str(&self.command(quoted)),
+                false => complete.push_str(quoted),
             }
-            match at % 2 == 1 && part.starts_with(OURS) {
-                true => complete.push_str(&self.command(part)),
-                false => complete.push_str(part),
-            }
+            complete.push('`');
+            rest = &behind[1..];
         }
+        complete.push_str(rest);
         Cow::Owned(complete)
     }
 
@@ -84,7 +96,7 @@ impl Repeated {
         if let Some(mission) = &self.mission
             && works_on_a_mission(&words)
         {
-            said.push(format!("--mission {}", quoted(mission)));
+            said.push(format!("--mission {}", shell_word(mission)));
         }
         self.with_yes(said.join(" "))
     }
@@ -106,10 +118,12 @@ impl Repeated {
     fn with_agent(&self, rest: &str, words: &[&str]) -> String {
         let placeholder = rest.contains(SOMEBODY);
         match (&self.agent, placeholder) {
-            (Some(agent), true) => rest.replace(SOMEBODY, &format!("--agent {}", quoted(agent))),
+            (Some(agent), true) => {
+                rest.replace(SOMEBODY, &format!("--agent {}", shell_word(agent)))
+            }
             (None, true) if self.agent_in_environment => rest.replace(&format!(" {SOMEBODY}"), ""),
             (Some(agent), false) if !words.contains(&"--agent") && acts(words, agent) => {
-                format!("{rest} --agent {}", quoted(agent))
+                format!("{rest} --agent {}", shell_word(agent))
             }
             _ => rest.to_owned(),
         }
@@ -176,13 +190,19 @@ fn works_on_a_mission(words: &[&str]) -> bool {
         }
 }
 
-/// Quotes a word as a shell needs it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
+/// The end of a command: the first backtick that a shell would not read as part of a quoted word.
+fn end_of_command(text: &str) -> Option<usize> {
+    let (mut in_quotes, mut is_escaped) = (false, false);
+    let end = text.char_indices().find(|(_, letter)| {
+        if std::mem::take(&mut is_escaped) {
+            return false;
+        }
+        is_escaped = *letter == '\\' && !in_quotes;
+        in_quotes ^= *letter == '\'';
+        *letter == '`' && !in_quotes
+    });
+    // An apostrophe elsewhere begins no quoted word.
+    end.map(|(at, _)| at).or_else(|| text.find('`'))
 }
 
 #[cfg(test)]

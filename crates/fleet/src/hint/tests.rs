@@ -114,6 +114,11 @@ fn in_a_text_only_commands_of_ours_in_backticks_are_completed() {
         bob.complete("fleet undo, `rm x`, `fleet undo` and `fleet agents list`"),
         "fleet undo, `rm x`, `fleet undo --agent bob` and `fleet agents list`"
     );
+    // A backtick in a quoted word ends no command.
+    assert_eq!(
+        bob.complete(r"see `fleet locks release '$(x)`y`'\''z'`, or `fleet undo`"),
+        r"see `fleet locks release '$(x)`y`'\''z' --agent bob`, or `fleet undo --agent bob`"
+    );
 }
 
 /// Every command in backticks in a text of ours, whatever prints it, is one that there is, with flags that there are.
