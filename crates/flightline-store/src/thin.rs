@@ -33,7 +33,6 @@ statements! {
     DROP_TEXTS = "UPDATE event SET after = NULL WHERE project = ?1 AND change = 'thinned' AND after IS NOT NULL AND rev IN (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51) \
         AND NOT EXISTS (SELECT 1 FROM (SELECT x.base, x.change FROM event x WHERE x.project = event.project AND x.subject_kind = event.subject_kind \
         AND x.subject = event.subject AND x.rev > event.rev AND x.change <> 'none' ORDER BY x.rev LIMIT 16) d WHERE d.base = event.rev AND d.change = 'set')";
-    COUNT_THINNED = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1 AND change = 'thinned'";
 }
 
 const NAMED: usize = 50;
@@ -96,12 +95,6 @@ impl Tx<'_> {
         names
     }
 
-    pub fn thinned_count(&mut self) -> Result<u64, StoreError> {
-        let rows = self
-            .driver
-            .query(COUNT_THINNED, params![self.project.id.as_str()])?;
-        rows.first().map_or(Ok(0), |row| row.unsigned(0))
-    }
 }
 
 fn superseded(row: &Row) -> Result<Superseded, StoreError> {

@@ -273,3 +273,8 @@ pub fn trust(state: &std::path::Path, home: &std::path::Path) {
         trust.add(&of).expect("trust");
     }
 }
+
+/// Counts the values that were thinned away.
+pub fn thinned_values(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    Ok(tx.kind_sizes()?.iter().map(|size| size.thinned).sum())
+}

@@ -52,7 +52,6 @@ statements! {
     LAST_WORK = "SELECT rev FROM event WHERE project = ?1 AND mission = ?2 AND kind <> 'context_compacted' \
                  AND actor <> 'flightline' AND subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') \
                  ORDER BY rev DESC LIMIT 1";
-    COUNT = "SELECT CAST(count(*) AS BIGINT) FROM event WHERE project = ?1";
     ANY_BETWEEN = "SELECT rev FROM event WHERE project = ?1 AND at >= ?2 AND at <= ?3 ORDER BY rev DESC LIMIT 1";
     REV_AT = "SELECT rev FROM event WHERE project = ?1 AND at <= ?2 ORDER BY rev DESC LIMIT 1";
     BASE = "SELECT b.rev, b.after, b.sha, (SELECT CAST(count(*) AS BIGINT) FROM event x WHERE x.project = ?1 AND x.subject_kind = ?2 \
@@ -399,13 +398,6 @@ pub(crate) fn last_work(
         Some(row) => row.opt_unsigned(0),
         None => Ok(None),
     }
-}
-
-pub(crate) fn count(driver: &mut dyn Driver, project: &str) -> Result<u64, StoreError> {
-    driver
-        .query(COUNT, params![project])?
-        .first()
-        .map_or(Ok(0), |row| row.unsigned(0))
 }
 
 /// Runs a query for values: of each row, the column `at` is a value as it is stored, and the last two are the revision of

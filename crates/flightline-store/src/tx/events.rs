@@ -77,8 +77,4 @@ impl Tx<'_> {
         let (project, first) = (&self.project.id, rev.saturating_add(1));
         event::between(self.driver, project, first, self.project.rev)
     }
-
-    pub fn event_count(&mut self) -> Result<u64, StoreError> {
-        event::count(self.driver, &self.project.id)
-    }
 }

@@ -50,7 +50,7 @@ fn write_three(tx: &mut Tx<'_>, number: u128) -> Result<u64, StoreError> {
 fn found(world: &World) -> (u64, u64, Vec<String>) {
     world
         .store()
-        .read(|tx| Ok::<_, StoreError>((tx.rev(), tx.event_count()?, tx.ids(Kind::Note)?)))
+        .read(|tx| Ok::<_, StoreError>((tx.rev(), tx.events_since(0)?, tx.ids(Kind::Note)?)))
         .unwrap()
 }
 

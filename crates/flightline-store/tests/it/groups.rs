@@ -97,7 +97,7 @@ both_engines! {
             learn(tx, 2)?;
             assert_eq!(tx.ids(Kind::Note)?.len(), 2);
             learn(tx, 3)?;
-            assert_eq!(tx.event_count()?, 3);
+            assert_eq!(tx.events_since(0)?, 3);
             refuse()
         });
         assert!(matches!(refused, Err(StoreError::Location(_))));

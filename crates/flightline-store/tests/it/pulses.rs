@@ -58,7 +58,7 @@ both_engines! {
         beat(world, 2, 1, &json!({}));
         let (pulses, rev, events) = world
             .store()
-            .read(|tx| Ok::<_, StoreError>((tx.pulses()?, tx.rev(), tx.event_count()?)))
+            .read(|tx| Ok::<_, StoreError>((tx.pulses()?, tx.rev(), tx.events_since(0)?)))
             .unwrap();
         assert_eq!(pulses.len(), 2);
         assert_eq!(pulses[0], seen);

@@ -53,7 +53,7 @@ fn identity(store: &mut Store) -> (String, u64, u64, Time) {
             Ok::<_, StoreError>((
                 tx.history().to_owned(),
                 tx.rev(),
-                tx.event_count()?,
+                tx.events_since(0)?,
                 tx.awake_since(),
             ))
         })

@@ -54,7 +54,7 @@ fn sight(store: &mut Store) -> (u64, u64, usize, usize, Past) {
         .read(|tx| {
             Ok::<_, StoreError>((
                 tx.rev(),
-                tx.event_count()?,
+                tx.events_since(0)?,
                 tx.rows(Kind::Mission, Find::All)?.len() + tx.rows(Kind::Agent, Find::All)?.len(),
                 tx.pulses()?.len(),
                 tx.past("ada", "key", "request")?,
@@ -160,12 +160,12 @@ both_engines! {
         writer.write(|tx| tx.set(EventType::MissionCreated, &mission(1, "One"), &json!({}))).unwrap();
         reader
             .read(|tx| {
-                let before = (tx.rev(), tx.ids(Kind::Mission)?, tx.event_count()?, tx.state_at(9, None)?);
+                let before = (tx.rev(), tx.ids(Kind::Mission)?, tx.events_since(0)?, tx.state_at(9, None)?);
                 writer.write(|tx| {
                     tx.set(EventType::MissionCreated, &mission(2, "Two"), &json!({}))?;
                     tx.remove(EventType::MissionArchived, &mission(1, "One"), &json!({}))
                 })?;
-                let after = (tx.rev(), tx.ids(Kind::Mission)?, tx.event_count()?, tx.state_at(9, None)?);
+                let after = (tx.rev(), tx.ids(Kind::Mission)?, tx.events_since(0)?, tx.state_at(9, None)?);
                 assert_eq!(before, after);
                 Ok::<_, StoreError>(())
             })
@@ -240,7 +240,7 @@ both_engines! {
         });
         panics(&mut || {
             let _ = store.read(|tx| {
-                tx.event_count()?;
+                tx.events_since(0)?;
                 panic_quietly()
             });
         });

@@ -9,6 +9,7 @@ use flightline::checkpoint::thin::thin;
 use flightline::core::retention::{Guard, Retention};
 use flightline::core::time::Uptime;
 use flightline_testkit::prelude::*;
+use flightline_testkit::thinned_values;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -451,7 +452,7 @@ both_engines! {
             work(&format!("round {round}"));
         }
         assert_eq!(run(), 0);
-        let thinned = || story.look(|tx| tx.thinned_count());
+        let thinned = || story.look(thinned_values);
         // To 1970, 2038 and 9999 from 2026: one after the other too, without a moment of the right time between them.
         for jumps in [vec![HOUR], vec![-HOUR], vec![24 * HOUR], vec![-24 * HOUR], vec![10 * YEAR], vec![-56 * YEAR], vec![12 * YEAR],
             vec![7_970 * YEAR], vec![10 * YEAR, 2 * YEAR, 7_000 * YEAR]] {

@@ -9,7 +9,7 @@ use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::thin::{ThinJournal, Thinned, ThinningPlan, thin, thin_within};
 use flightline::core::event::Change;
 use flightline::core::setting::LastPrune;
-use flightline_testkit::named;
+use flightline_testkit::{named, thinned_values};
 use flightline_testkit::outside;
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::unrehearsed_fleet;
@@ -57,7 +57,7 @@ fn thin_all(story: &Story<'_>) -> Thinned {
 }
 
 fn thinned(story: &Story<'_>) -> u64 {
-    story.look(|tx| tx.thinned_count())
+    story.look(thinned_values)
 }
 
 /// A checkpoint with every value it names, as text.
@@ -107,7 +107,7 @@ both_engines! {
             }
         }
         assert_eq!(gone, [500, 500, 299], "however much there is, a command does a part of it");
-        let thinned = fleet.store().unwrap().read(|tx| tx.thinned_count()).unwrap();
+        let thinned = fleet.store().unwrap().read(thinned_values).unwrap();
         assert_eq!(thinned, 1_299);
     }
 
