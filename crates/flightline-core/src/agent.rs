@@ -45,7 +45,7 @@ pub struct Agent {
     pub can_resume: bool,
     /// The blockers that the agent has reported.
     pub blockers: Vec<Title>,
-    /// Files it changed since its last commit.
+    /// The files that the agent changed since its last commit.
     pub files_modified: Vec<RepoPath>,
     /// Instructions for taking the agent's work up again.
     pub recovery_instructions: Option<NoteText>,

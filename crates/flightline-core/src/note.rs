@@ -36,8 +36,8 @@ pub struct Note {
     pub author_id: Option<AgentId>,
     /// Time at which the note was written.
     pub at: Time,
-    /// The checkpoint that the mission went back to after this note was written: it was learned on a way that was not
-    /// gone to its end. The field is worked out when the note is read, and never stored.
+    /// The checkpoint that the mission went back to after this note was written: the note is about work that the rewind
+    /// discarded. Computed when the note is read, never stored.
     #[serde(default)]
     pub after_cut: Option<CheckpointId>,
     /// The note that this one replaces.

@@ -1,4 +1,4 @@
-//! The health of a store: everything that must hold, checked on the real thing.
+//! Checks a store against its invariants, and repairs what has a sound copy.
 
 mod backups;
 pub mod disk;

@@ -125,7 +125,7 @@ pub enum SessionEvent {
     },
     /// The context may be about to be compacted.
     Compacting,
-    /// The client announces a compaction, as it does before every request: hardly ever one follows.
+    /// The client announces a compaction. It does so before every request, and hardly ever compacts.
     Announced,
     /// The agent ended its turn.
     Stopped {

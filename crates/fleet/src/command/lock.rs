@@ -27,7 +27,7 @@ pub enum LockCommand {
         /// Time to live after your last write or heartbeat, such as `30m`
         #[arg(long, value_parser = typed::span)]
         ttl: Option<u64>,
-        /// The reason
+        /// What the locks are needed for, shown in `fleet locks list`
         #[arg(long, allow_hyphen_values = true)]
         purpose: Option<String>,
         /// The sortie the locks belong to (default: your current one)
@@ -78,7 +78,7 @@ pub enum LockCommand {
         /// A file, a folder or a pattern: every lock it overlaps is taken
         #[arg(value_name = "PATH", add = complete::locks())]
         path: String,
-        /// The reason
+        /// What the locks are needed for, shown in `fleet locks list`
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },

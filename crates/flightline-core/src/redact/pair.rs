@@ -20,7 +20,7 @@ enum Promise {
     /// The secret half of a pair of keys at Amazon.
     AccessKey,
     Header,
-    /// The name is called a key, or authenticates: only a value that looks drawn by lot is a secret.
+    /// The name is called a key, or authenticates: only a value that looks random is a secret.
     Perhaps,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct TokenPattern {
     pub edge: bool,
     /// True when one of the characters must be a digit: the prefix occurs in words, too.
     pub digit: bool,
-    /// True when the characters must look drawn by lot: names of things begin with the prefix, too.
+    /// True when the characters must look random: names of things begin with the prefix, too.
     pub random: bool,
     /// The prefix is part of an address and stays readable.
     pub keep: bool,
@@ -101,7 +101,7 @@ impl WordRule {
         self.token(Change::Digit)
     }
 
-    /// Must look drawn by lot.
+    /// Must look random.
     const fn random(self) -> Self {
         self.token(Change::Random)
     }

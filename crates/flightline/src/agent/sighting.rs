@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// The caller's observation of an agent's process. Only `sight` reads one, because not every caller is believed.
+/// The caller's observation of an agent's process. Read through `sight` alone, which decides whom to believe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sighting {

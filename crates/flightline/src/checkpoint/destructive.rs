@@ -29,7 +29,7 @@ pub struct BeforeDestructive {
     pub note: Option<NoteText>,
 }
 
-/// The outcome of the preparation.
+/// What a preparation checked, and the checkpoint that it took.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prepared {

@@ -39,7 +39,7 @@ pub struct BackedUpState {
     pub project: String,
     /// The id of the unbroken journal from which the checkpoint comes.
     pub history: String,
-    /// The journals that this one continues, nearest first; a restore left every journal that is in none of these.
+    /// The journals that this one continues, nearest first. A journal that is not among them was left by a restore.
     /// None where they are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<Vec<FollowedHistory>>,

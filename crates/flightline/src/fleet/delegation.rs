@@ -1,4 +1,4 @@
-//! Speaking for a token that is over: requests made with it that could not be delivered before are not lost.
+//! Delivers requests that were made with a token which has ended meanwhile, under a newer token of the same holder.
 
 use flightline_core::token::Token;
 use flightline_core::{Code, Refusal, TokenId};

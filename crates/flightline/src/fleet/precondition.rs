@@ -1,4 +1,4 @@
-//! The target a request is about: since when it stands as it does, and that it must not have changed.
+//! Preconditions of a request: the subject that it is about, and the revision at which the caller saw it.
 
 use flightline_core::lock::Lock;
 use flightline_core::message::Message;

@@ -1,4 +1,4 @@
-//! A part of a list: so many, after one that was given before. What a page costs does not depend on how long the list is.
+//! Pages of a list: a number of entries after one that was given before. A page costs the same however long the list is.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

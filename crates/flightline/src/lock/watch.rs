@@ -1,6 +1,6 @@
-//! Waiting for a lock is watching its holder. Where nothing else is written, only the waiting agent could notice a sign
-//! of life: so an agent that is refused a lock leaves a note in the store, beside the signs of life, and the silence of
-//! the holder counts from the first note on.
+//! Watches of lock holders. An agent that is refused a lock leaves a watch in the store, beside the signs of life; the
+//! silence of the holder counts from the first watch on. Without it only the waiting agent could notice that the holder
+//! is silent.
 
 use flightline_core::lock::{Lock, LockWatch};
 use flightline_core::time::Millis;
