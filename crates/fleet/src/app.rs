@@ -26,8 +26,8 @@ use flightline::{Caller, Fleet};
 use serde::Serialize;
 
 use self::server::{root_of, server};
-pub use self::short::Short;
-pub use self::trust::Standing;
+pub use self::short::DisplayIds;
+pub use self::trust::TrustState;
 use crate::cli::Globals;
 use crate::config::{Config, Environment, parse_location};
 use crate::remote::Address;
@@ -48,7 +48,7 @@ pub struct App {
     said: BTreeSet<String>,
     /// The server that commands talk to, when it is not a store.
     server: Option<Address>,
-    standing: Standing,
+    standing: TrustState,
     /// True when the command has named its answer's schema, so that the fields asked for are checked.
     answer_is_known: bool,
     /// The epoch that this process belongs to, of the acting agent, once it was looked up.
@@ -94,7 +94,7 @@ impl App {
             fleet: None,
             said: BTreeSet::new(),
             server,
-            standing: Standing::Trusted,
+            standing: TrustState::Trusted,
             answer_is_known: false,
             own_epoch: OnceCell::new(),
             client_agent: OnceCell::new(),
@@ -336,7 +336,7 @@ impl App {
     }
 
     /// Acts for no agent, though a client is above this process: a hook finds its agent by itself.
-    pub fn act_for_nobody(&self) {
+    pub fn clear_acting_agent(&self) {
         let _ = self.client_agent.set(None);
     }
 
@@ -374,33 +374,37 @@ impl App {
 
     /// Shortens ids of these kinds as people read them, for the answer that is about to be shown. Asks the store only when
     /// people will read them, and only about those in the answer.
-    pub fn short<T: Serialize>(&mut self, kinds: &[Kind], shown: &T) -> Result<Short, Refusal> {
+    pub fn short<T: Serialize>(
+        &mut self,
+        kinds: &[Kind],
+        shown: &T,
+    ) -> Result<DisplayIds, Refusal> {
         if self.ui.json || self.ui.quiet {
-            return Ok(Short::default());
+            return Ok(DisplayIds::default());
         }
-        self.shorten(Short::ids_in(&self.ui.text_of(shown)?, kinds))
+        self.shorten(DisplayIds::ids_in(&self.ui.text_of(shown)?, kinds))
     }
 
     /// Shortens these ids and no others: the ids that [`App::short`] would look for in everything shown.
     pub fn short_of(
         &mut self,
         ids: impl IntoIterator<Item = impl ToString>,
-    ) -> Result<Short, Refusal> {
+    ) -> Result<DisplayIds, Refusal> {
         if self.ui.json || self.ui.quiet {
-            return Ok(Short::default());
+            return Ok(DisplayIds::default());
         }
         self.shorten(ids.into_iter().map(|id| id.to_string()).collect())
     }
 
-    fn shorten(&mut self, ids: BTreeSet<String>) -> Result<Short, Refusal> {
+    fn shorten(&mut self, ids: BTreeSet<String>) -> Result<DisplayIds, Refusal> {
         if ids.is_empty() {
-            return Ok(Short::default());
+            return Ok(DisplayIds::default());
         }
         match self.run(&ShortenIds { ids }) {
-            Ok(found) => Ok(Short(found.short)),
+            Ok(found) => Ok(DisplayIds(found.short)),
             // An older server does not know this operation: the shown ids are right, if longer than they need be.
             Err(refusal) if refusal.code == Code::NotFound && self.server.is_some() => {
-                Ok(Short::default())
+                Ok(DisplayIds::default())
             }
             Err(refusal) => Err(refusal),
         }

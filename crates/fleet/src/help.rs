@@ -100,7 +100,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Detail {
     /// `-h`: without the options that every command takes, and without examples.
-    Short,
+    DisplayIds,
     /// `--help`: all of it.
     Full,
 }
@@ -126,7 +126,11 @@ pub fn asked_for(arguments: &[OsString]) -> StyledStr {
     let full = arguments.iter().any(|argument| argument == "--help");
     page(
         found.clone(),
-        if full { Detail::Full } else { Detail::Short },
+        if full {
+            Detail::Full
+        } else {
+            Detail::DisplayIds
+        },
     )
 }
 
@@ -160,7 +164,7 @@ fn topics() -> Vec<&'static str> {
 }
 
 fn page(mut command: Command, detail: Detail) -> StyledStr {
-    if detail == Detail::Short {
+    if detail == Detail::DisplayIds {
         let is_root = command.get_name() == "fleet";
         command = command.mut_args(|argument| {
             let everywhere = argument.is_global_set();

@@ -16,7 +16,7 @@ pub struct HookEvent {
     pub subagent: Option<Subagent>,
     /// The fill level of the context, where the payload says so.
     pub gauge: Option<ContextFill>,
-    pub happening: Happening,
+    pub happening: HookEventKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct ContextFill {
 
 /// The subject of a hook's event, in our words.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
+pub enum HookEventKind {
     Start {
         source: Source,
         /// The first prompt, where the client tells it already.

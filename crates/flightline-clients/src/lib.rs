@@ -11,6 +11,6 @@ pub mod wire;
 
 pub use client::Client;
 pub use event::{
-    ClientTask, ClientTaskStatus, ContextFill, Happening, HookEvent, HookReply, Source, Subagent,
-    ToolCall, ToolUse,
+    ClientTask, ClientTaskStatus, ContextFill, HookEvent, HookEventKind, HookReply, Source,
+    Subagent, ToolCall, ToolUse,
 };

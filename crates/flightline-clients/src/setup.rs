@@ -28,7 +28,7 @@ pub use hooks::{Hook, hooks};
 pub use installed::{InstalledPlugin, PluginFolder, installed_plugins, newest_version};
 pub use own_files::{plugin_js, skill_md};
 pub use setup_error::SetupError;
-pub use setup_file::{JsonPart, Moved, Own, SettingsFormat, SetupFile, SetupScope, places};
+pub use setup_file::{JsonPart, Moved, OwnedFile, SettingsFormat, SetupFile, SetupScope, places};
 pub use trust::{
     Left, Untrusted, codex_trust, codex_untrusted, disconnect, distrust_hooks, install_trust,
     remove_trust, trust_hooks,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::json::{self, text};
 use crate::{
-    Client, ContextFill, Happening, HookEvent, HookReply, Source, Subagent, ToolCall, ToolUse,
+    Client, ContextFill, HookEvent, HookEventKind, HookReply, Source, Subagent, ToolCall, ToolUse,
 };
 use tools::ToolKind;
 
@@ -36,18 +36,18 @@ pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
     let payload = (dialect.payload)(&body, event);
     let tool = |payload: &Payload| dialect.tool(payload);
     let happening = match kind {
-        Kind::Start => Happening::Start {
+        Kind::Start => HookEventKind::Start {
             source: source(payload.source),
             prompt: owned(payload.prompt),
         },
-        Kind::Resume => Happening::Start {
+        Kind::Resume => HookEventKind::Start {
             source: Source::Resume,
             prompt: owned(payload.prompt),
         },
-        Kind::Prompt => Happening::Prompt {
+        Kind::Prompt => HookEventKind::Prompt {
             text: payload.prompt.unwrap_or_default().to_owned(),
         },
-        Kind::BeforeTool => Happening::BeforeTool(tool(&payload)),
+        Kind::BeforeTool => HookEventKind::BeforeTool(tool(&payload)),
         Kind::AfterTool => {
             let mut used = tool(&payload);
             if client == Client::Claude
@@ -55,33 +55,33 @@ pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
             {
                 used.act = act;
             }
-            Happening::AfterTool {
+            HookEventKind::AfterTool {
                 tool: used,
                 failed: payload.failed,
             }
         }
-        Kind::ToolFailed => Happening::AfterTool {
+        Kind::ToolFailed => HookEventKind::AfterTool {
             tool: tool(&payload),
             failed: Some(payload.failed.unwrap_or_else(|| tools::reason(""))),
         },
-        Kind::BeforeCompaction => Happening::BeforeCompaction,
-        Kind::AfterCompaction => Happening::AfterCompaction,
-        Kind::Stop => Happening::Stop {
+        Kind::BeforeCompaction => HookEventKind::BeforeCompaction,
+        Kind::AfterCompaction => HookEventKind::AfterCompaction,
+        Kind::Stop => HookEventKind::Stop {
             said: owned(payload.said),
         },
-        Kind::SubagentStart => Happening::SubagentStart,
-        Kind::SubagentStop => Happening::SubagentStop {
+        Kind::SubagentStart => HookEventKind::SubagentStart,
+        Kind::SubagentStop => HookEventKind::SubagentStop {
             said: owned(payload.said),
         },
-        Kind::End => Happening::End {
+        Kind::End => HookEventKind::End {
             reason: payload.reason.unwrap_or_default().to_owned(),
         },
-        Kind::ShellEnv => Happening::ShellEnv,
-        Kind::Other => Happening::Other,
+        Kind::ShellEnv => HookEventKind::ShellEnv,
+        Kind::Other => HookEventKind::Other,
     };
     let session = payload.session?.to_owned();
     let happening = match probe::is_probe(&session) {
-        true => Happening::Probe,
+        true => HookEventKind::Probe,
         false => happening,
     };
     Some(HookEvent {

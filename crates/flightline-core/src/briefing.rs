@@ -266,7 +266,7 @@ pub fn template(facts: &Facts, nonce: &str, budget: Budget, mode: Mode) -> Resul
 
 /// The reason why a briefing is only recalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recall {
+pub enum ReminderReason {
     /// The briefing was offered twice, and is not acknowledged.
     Waiting,
     /// The briefing is acknowledged.
@@ -277,13 +277,13 @@ pub enum Recall {
 pub fn recall_line(
     mission_id: &str,
     agent: Option<&Name>,
-    recall: Recall,
+    recall: ReminderReason,
 ) -> Result<String, Refusal> {
     check_id("mission id", mission_id)?;
     let command = layout::context_command(agent, mission_id);
     let what = match recall {
-        Recall::Waiting => "is waiting",
-        Recall::Read => "is acknowledged, and here again",
+        ReminderReason::Waiting => "is waiting",
+        ReminderReason::Read => "is acknowledged, and here again",
     };
     Ok(format!(
         "Flightline: your briefing for `{mission_id}` {what}: `{command}`"

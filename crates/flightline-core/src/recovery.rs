@@ -47,7 +47,7 @@ pub struct RecoveryContext {
 
 /// The state that a recovery context is computed from.
 #[derive(Clone, Debug)]
-pub struct Situation<'a> {
+pub struct RecoveryInput<'a> {
     pub mission: &'a Mission,
     /// The sorties of the mission that matter: held, failed, and the first that wait, in order.
     pub sorties: &'a [&'a Sortie],
@@ -71,7 +71,7 @@ pub struct Situation<'a> {
 }
 
 #[must_use]
-pub fn recovery_context(situation: &Situation<'_>) -> RecoveryContext {
+pub fn recovery_context(situation: &RecoveryInput<'_>) -> RecoveryContext {
     let mission = situation.mission;
     let began = mission.started_at.unwrap_or(mission.created_at);
     let last_event = situation.last_event.map(Event::happened_at);
@@ -92,12 +92,12 @@ pub fn recovery_context(situation: &Situation<'_>) -> RecoveryContext {
     }
 }
 
-fn name(situation: &Situation<'_>, id: Option<AgentId>) -> Option<String> {
+fn name(situation: &RecoveryInput<'_>, id: Option<AgentId>) -> Option<String> {
     let agent = situation.agents.iter().find(|agent| Some(agent.id) == id)?;
     Some(agent.name.to_string())
 }
 
-fn last_action(situation: &Situation<'_>) -> String {
+fn last_action(situation: &RecoveryInput<'_>) -> String {
     situation.last_event.map_or_else(
         || "Nothing has happened yet".to_owned(),
         |event| told(event, situation.sorties),
@@ -166,7 +166,7 @@ pub fn told(event: &Event, sorties: &[&Sortie]) -> String {
     }
 }
 
-fn next_steps(situation: &Situation<'_>) -> Vec<String> {
+fn next_steps(situation: &RecoveryInput<'_>) -> Vec<String> {
     let mut steps = Vec::new();
     for sortie in situation
         .sorties
@@ -223,14 +223,14 @@ fn next_steps(situation: &Situation<'_>) -> Vec<String> {
     steps
 }
 
-fn owns_work(situation: &Situation<'_>, agent: AgentId) -> bool {
+fn owns_work(situation: &RecoveryInput<'_>, agent: AgentId) -> bool {
     situation
         .sorties
         .iter()
         .any(|sortie| sortie.assigned_to == Some(agent) && sortie.status.is_held())
 }
 
-fn blockers(situation: &Situation<'_>) -> Vec<String> {
+fn blockers(situation: &RecoveryInput<'_>) -> Vec<String> {
     let mut found = situation.blockers.clone();
     for sortie in situation
         .sorties
@@ -297,7 +297,7 @@ fn blockers(situation: &Situation<'_>) -> Vec<String> {
     found
 }
 
-fn files(situation: &Situation<'_>) -> Vec<String> {
+fn files(situation: &RecoveryInput<'_>) -> Vec<String> {
     let changed = situation
         .files
         .iter()

@@ -18,7 +18,7 @@ const DAY: Millis = 86_400_000;
 
 /// Time for which the checkpoints of a completed mission are those of one that goes on: a mission that was completed by
 /// mistake can go back to them.
-pub const SECOND_THOUGHTS: Millis = DAY;
+pub const COMPLETED_GRACE: Millis = DAY;
 
 /// The numbers that retention decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,7 +228,7 @@ fn plan_mission(
     now: Time,
     plan: &mut RetentionPlan,
 ) {
-    let finished = completed.is_some_and(|at| now.since(at) > SECOND_THOUGHTS);
+    let finished = completed.is_some_and(|at| now.since(at) > COMPLETED_GRACE);
     // A completed mission's minimum is its final checkpoint, and ends some time after completion.
     let over = completed.is_some_and(|at| now.since(at) > policy.completed_ms);
     let minimum = match (finished, over) {

@@ -27,7 +27,7 @@ mod workers;
 pub use openapi::make_openapi;
 pub use published::{openapi, schemas};
 pub use serve::{
-    AccessLogLine, DEFAULT_ADDRESS, Limits, Ready, Say, ServerMessage, Setup, Stop, serve,
+    AccessLogLine, DEFAULT_ADDRESS, Limits, MessageSink, Ready, ServerMessage, Setup, Stop, serve,
 };
 pub use test_mode::TestMode;
 #[cfg(feature = "otel")]

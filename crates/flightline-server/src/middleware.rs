@@ -205,14 +205,14 @@ async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Pri
     let view = match (shared.projects.token(&presented), cached) {
         (Some(view), true) => view,
         (Some(_), false) => check(shared, &presented).await?,
-        (None, _) => meet(shared, &presented).await?,
+        (None, _) => lookup_token(shared, &presented).await?,
     };
     let project = shared.projects.of(&presented.project);
     Ok(Principal::new(view, Some(presented), project))
 }
 
 /// Looks up a token that is not known yet, when it is its turn.
-async fn meet(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>, Refusal> {
+async fn lookup_token(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>, Refusal> {
     let _turn = shared.projects.token_lookups.turn().await?;
     // Others may have come with the same one meanwhile.
     if let Some(view) = shared.projects.token(presented) {

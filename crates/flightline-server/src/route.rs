@@ -35,7 +35,7 @@ use crate::middleware::{self, Principal, etag};
 use crate::notify::NotifyHandle;
 use crate::problem::Problem;
 use crate::projects::{Projects, ServedProject};
-use crate::serve::{Limits, Say};
+use crate::serve::{Limits, MessageSink};
 use crate::test_mode::TestMode;
 use crate::trace::Tracing;
 use crate::upkeep::Nudge;
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     /// In test mode, the clock and the ids to use.
     pub(crate) test_mode: Option<TestMode>,
     pub(crate) ids: IdSource,
-    pub(crate) say: Say,
+    pub(crate) say: MessageSink,
     /// The permits for open streams of events.
     pub(crate) streams: Arc<Semaphore>,
     /// Notified after each write of this server.

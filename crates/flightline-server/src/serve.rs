@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, watch};
 
-use crate::connection::{Patient, Peers, turn_away};
+use crate::connection::{Peers, WriteTimeout, turn_away};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::middleware::without_port;
@@ -140,7 +140,7 @@ pub struct AccessLogLine {
     pub trace_id: Option<String>,
 }
 
-pub type Say = Arc<dyn Fn(ServerMessage) + Send + Sync>;
+pub type MessageSink = Arc<dyn Fn(ServerMessage) + Send + Sync>;
 
 /// Ends a server from another thread.
 #[derive(Clone, Debug, Default)]
@@ -154,7 +154,7 @@ impl Stop {
 
 /// Serves until it is told to end: by a signal, by `stop`, or by the clock. Every request that was taken
 /// on is answered before this returns, and every mission under way has its checkpoint.
-pub fn serve(setup: Setup, say: Say, stop: &Stop) -> Result<(), Refusal> {
+pub fn serve(setup: Setup, say: MessageSink, stop: &Stop) -> Result<(), Refusal> {
     allow_files();
     let store_config = Arc::new(StoreConfig {
         location: setup.location,
@@ -397,7 +397,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
             };
             // An answer is small and waited for.
             let _ = stream.set_nodelay(true);
-            let stream = Patient::new(stream, shared.limits.unread);
+            let stream = WriteTimeout::new(stream, shared.limits.unread);
             let connection = http.serve_connection(TokioIo::new(stream), service.clone());
             let watched = graceful.watch(connection);
             tokio::spawn(async move {
@@ -418,7 +418,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
 }
 
 /// Takes a checkpoint of every mission under way. One that fails stops no other, and not the end either.
-fn save(queues: &Queues, project: &Arc<str>, caller: &Caller, say: &Say) {
+fn save(queues: &Queues, project: &Arc<str>, caller: &Caller, say: &MessageSink) {
     let caller = caller.clone();
     let saved = queues.run_here(project, Access::Write, Commit::Own, move |fleet| {
         let refused = flightline::Error::into_refusal;

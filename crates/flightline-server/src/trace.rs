@@ -24,7 +24,7 @@ mod without {
     use flightline::core::Refusal;
 
     use crate::request_log::ServedRequest;
-    use crate::serve::Say;
+    use crate::serve::MessageSink;
 
     /// The collector of traces: there is none in this build.
     #[derive(Debug)]
@@ -34,7 +34,7 @@ mod without {
     pub(crate) struct Tracing(());
 
     impl Tracing {
-        pub(crate) fn start(_: Option<Traces>, _: SocketAddr, _: &Say) -> Self {
+        pub(crate) fn start(_: Option<Traces>, _: SocketAddr, _: &MessageSink) -> Self {
             Self(())
         }
 

@@ -22,7 +22,7 @@ use self::job::{Again, JOBS, Job, PROBE, has_new_backups};
 use self::job_status::{JobError, JobRun, LAST_RETRY};
 use crate::health::Health;
 use crate::projects::{Projects, ServedProject};
-use crate::serve::{Say, ServerMessage};
+use crate::serve::{MessageSink, ServerMessage};
 use crate::trace::Tracing;
 use crate::workers::{Queues, StoreConfig};
 
@@ -69,7 +69,7 @@ pub(crate) struct UpkeepDeps {
     pub(crate) queues: Queues,
     pub(crate) projects: Arc<Projects>,
     pub(crate) health: Arc<Health>,
-    pub(crate) say: Say,
+    pub(crate) say: MessageSink,
     pub(crate) tracing: Tracing,
     /// In tests, no job runs by itself: each run is asked for.
     pub(crate) idle: bool,

@@ -166,7 +166,7 @@ fn pieces(base: &str, text: &str) -> Vec<Piece> {
             None => add(&mut pieces, at, None),
         }
     }
-    without_crumbs(pieces)
+    inline_short_pieces(pieces)
 }
 
 /// Finds the beginning and the end that a field has in common with the base's field of that name.
@@ -217,7 +217,7 @@ fn add(pieces: &mut Vec<Piece>, at: Range<usize>, from: Option<usize>) {
 }
 
 /// Writes out the pieces that are too short for a reference.
-fn without_crumbs(pieces: Vec<Piece>) -> Vec<Piece> {
+fn inline_short_pieces(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut whole = Vec::with_capacity(pieces.len());
     for Piece { at, from } in pieces {
         let from = from.filter(|_| at.len() >= SHORTEST);

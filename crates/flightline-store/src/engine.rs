@@ -120,7 +120,7 @@ impl Acknowledged {
 }
 
 /// A project's row as it is found by a write that does not hold it.
-pub(crate) struct Footing {
+pub(crate) struct OptimisticRow {
     /// The row as [`Driver::take_project`] gives it.
     pub(crate) row: Row,
     pub(crate) now: Time,
@@ -128,7 +128,7 @@ pub(crate) struct Footing {
 
 /// The outcome of a write that did not hold the project's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Landing {
+pub(crate) enum OptimisticCommit {
     /// The write is made, and durable.
     Made,
     /// Another process wrote to the project meanwhile: nothing was written, and the whole write has to be decided again.
@@ -156,10 +156,10 @@ pub(crate) trait Driver: Send {
     -> Result<(), StoreError>;
 
     /// Begins a write that does not hold the project's row. Its questions are answered by the state at that moment; its
-    /// writes wait, and [`Driver::land`] makes all of them at once, if no process wrote to the project since the returned
+    /// writes wait, and [`Driver::commit_optimistic`] makes all of them at once, if no process wrote to the project since the returned
     /// row was found. As soon as the write needs more than that, it holds the row, or fails with [`StoreError::Collision`]
     /// where the row has changed by then. `None` where a write holds the project from its beginning.
-    fn begin_ahead(&mut self, _project: &str) -> Result<Option<Footing>, StoreError> {
+    fn begin_ahead(&mut self, _project: &str) -> Result<Option<OptimisticRow>, StoreError> {
         Ok(None)
     }
 
@@ -186,13 +186,13 @@ pub(crate) trait Driver: Send {
 
     /// Ends a write that does not hold the project's row: `advance` writes the row, and this many events must have been
     /// added.
-    fn land(
+    fn commit_optimistic(
         &mut self,
         _advance: &'static str,
         _params: Vec<SqlValue>,
         _events: u64,
-    ) -> Result<Landing, StoreError> {
-        Ok(Landing::Held)
+    ) -> Result<OptimisticCommit, StoreError> {
+        Ok(OptimisticCommit::Held)
     }
 
     /// Reads the project's row; in a write, holds it until the end.

@@ -23,7 +23,7 @@ statements! {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Notable {
+pub struct EventCounts {
     pub rev: u64,
     pub kind: String,
     pub data: Json,
@@ -33,14 +33,14 @@ pub struct Notable {
 
 impl Tx<'_> {
     /// The events after `rev`, up to `to`, that are counted.
-    pub fn notable(&mut self, rev: u64, to: u64) -> Result<Vec<Notable>, StoreError> {
+    pub fn notable(&mut self, rev: u64, to: u64) -> Result<Vec<EventCounts>, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(NOTABLE, params![project, rev, to])?;
         // One that is damaged counts as nothing.
         let intact = rows.iter().filter_map(|row| Some((from_row(row)?, row)));
         intact
             .map(|(event, row)| {
-                Ok(Notable {
+                Ok(EventCounts {
                     rev: event.rev,
                     kind: event.kind,
                     data: event.data,

@@ -464,7 +464,7 @@ impl Tx<'_> {
             cache.forget(kind);
             cache.forget_events();
         }
-        let (project, rev) = (self.project.id.clone(), self.hand_out());
+        let (project, rev) = (self.project.id.clone(), self.allocate_rev());
         self.project.seal = event::insert(
             self.driver,
             &mut self.trace,

@@ -133,7 +133,7 @@ impl Tx<'_> {
         if let Some(cache) = &mut self.cache {
             cache.forget_events();
         }
-        let (project, rev) = (self.project.id.clone(), self.hand_out());
+        let (project, rev) = (self.project.id.clone(), self.allocate_rev());
         self.project.seal = event::insert(
             self.driver,
             &mut self.trace,

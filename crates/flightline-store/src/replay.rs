@@ -42,11 +42,11 @@ pub enum ReplayFrom {
 pub struct ReplayEvent {
     pub event: Event,
     /// The state of the subject after the event; none when the event changed nothing that a checkpoint names.
-    pub after: Option<Was>,
+    pub after: Option<PastValue>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Was {
+pub enum PastValue {
     /// The subject had this value, which was checked against its hash.
     There(StoredEvent),
     /// The subject was not there: not yet, or not any more.
@@ -100,15 +100,15 @@ impl Tx<'_> {
             .collect()
     }
 
-    pub fn was_before(&mut self, kind: Kind, id: &str, rev: u64) -> Result<Was, StoreError> {
+    pub fn was_before(&mut self, kind: Kind, id: &str, rev: u64) -> Result<PastValue, StoreError> {
         let project = self.project.id.as_str();
         let params = params![project, kind.as_str(), id, rev];
         let rows = query_values(self.driver, LAST_CHANGE, params, 2)?;
         match rows.first() {
-            None => Ok(Was::NotThere),
+            None => Ok(PastValue::NotThere),
             Some(row) => {
                 let Ok(change) = change(&row.text(1)?) else {
-                    return Ok(Was::Damaged);
+                    return Ok(PastValue::Damaged);
                 };
                 self.was(kind, id, row.unsigned(0)?, change, text_and_sha(row, 2, 3)?)
             }
@@ -122,10 +122,10 @@ impl Tx<'_> {
         rev: u64,
         change: Change,
         (text, sha): (String, String),
-    ) -> Result<Was, StoreError> {
+    ) -> Result<PastValue, StoreError> {
         match change {
-            Change::Gone | Change::None => Ok(Was::NotThere),
-            Change::Thinned => Ok(Was::Thinned),
+            Change::Gone | Change::None => Ok(PastValue::NotThere),
+            Change::Thinned => Ok(PastValue::Thinned),
             Change::Set => {
                 let id = id.to_owned();
                 match self.sound_value(StoredEvent {
@@ -135,8 +135,8 @@ impl Tx<'_> {
                     text,
                     sha,
                 }) {
-                    Ok(value) => Ok(Was::There(value)),
-                    Err(StoreError::Corrupt(_)) => Ok(Was::Damaged),
+                    Ok(value) => Ok(PastValue::There(value)),
+                    Err(StoreError::Corrupt(_)) => Ok(PastValue::Damaged),
                     Err(error) => Err(error),
                 }
             }

@@ -24,7 +24,7 @@ use crate::table::project::ProjectRow;
 use crate::table::{event, project};
 use crate::tx::{Trace, Tx};
 use crate::write_cache::{DocumentCache, WriteCaches};
-use group::{Ahead, Group};
+use group::{Group, OptimisticGroups};
 
 /// The number of attempts at a write that collides with others.
 const ATTEMPTS: u32 = 8;
@@ -40,7 +40,7 @@ pub struct Store {
     /// The last acknowledged revision, as it was kept when this project was entered, before anything was read of it.
     acknowledged: Option<Acknowledged>,
     group: Option<Group>,
-    ahead: Ahead,
+    ahead: OptimisticGroups,
     /// The cache of the last written values, where there is one.
     caches: WriteCaches,
     seen: DocumentCache,
@@ -114,7 +114,7 @@ impl Store {
             losses: Vec::new(),
             acknowledged,
             group: None,
-            ahead: Ahead::default(),
+            ahead: OptimisticGroups::default(),
             caches: WriteCaches::default(),
             seen: DocumentCache::default(),
         })

@@ -94,7 +94,6 @@ impl Tx<'_> {
         names.extend(all.take(NAMED).map(SqlValue::from));
         names
     }
-
 }
 
 fn superseded(row: &Row) -> Result<Superseded, StoreError> {

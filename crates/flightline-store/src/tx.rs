@@ -210,7 +210,7 @@ impl Tx<'_> {
         let base = self.base_of(S::KIND, &id)?;
         let delta = base.as_ref().and_then(|base| base.delta(&doc));
         let data = &*self.with_time(data);
-        let rev = self.hand_out();
+        let rev = self.allocate_rev();
         let seal = tell(
             self.driver,
             &mut self.trace,
@@ -343,7 +343,7 @@ impl Tx<'_> {
     ) -> Result<u64, StoreError> {
         let (id, keys) = (value.key(), value.keys());
         let data = &*self.with_time(data);
-        let rev = self.hand_out();
+        let rev = self.allocate_rev();
         let seal = tell(
             self.driver,
             &mut self.trace,
@@ -381,7 +381,7 @@ impl Tx<'_> {
         Cow::Owned(fields.into())
     }
 
-    pub(crate) fn hand_out(&mut self) -> u64 {
+    pub(crate) fn allocate_rev(&mut self) -> u64 {
         self.project.rev += 1;
         self.project.rev
     }

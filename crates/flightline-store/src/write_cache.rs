@@ -124,7 +124,7 @@ enum Undo {
     Learned(MissionId),
     /// A kind was loaded, with writes that may be dropped.
     Loaded(Kind),
-    Was(Kind, String, Option<Arc<CachedSubject>>),
+    PastValue(Kind, String, Option<Arc<CachedSubject>>),
     /// An agent's earlier sign of life.
     Heard(String, Option<Pulse>),
     /// The signs of life were read, with writes that may be dropped.
@@ -264,10 +264,10 @@ impl WriteCache {
             match self.undo.pop() {
                 Some(Undo::Loaded(kind)) => drop(self.indexes.remove(&kind)),
                 Some(Undo::Told(mission)) => self.recent.take_back(mission),
-                Some(Undo::Learned(mission)) => self.recent.unlearn(mission),
-                Some(Undo::Heard(agent, before)) => self.recent.unhear(&agent, before),
+                Some(Undo::Learned(mission)) => self.recent.forget_mission(mission),
+                Some(Undo::Heard(agent, before)) => self.recent.restore_pulse(&agent, before),
                 Some(Undo::HeardAll) => self.recent.forget_pulses(),
-                Some(Undo::Was(kind, id, before)) => {
+                Some(Undo::PastValue(kind, id, before)) => {
                     if let Some(Some(index)) = self.indexes.get_mut(&kind) {
                         index.put(&id, before);
                     }
@@ -337,8 +337,8 @@ impl WriteCache {
     }
 
     /// Remembers a sign of life of the past that was noted.
-    pub(crate) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) {
-        let beat = self.recent.beat_then(agent, epoch, at);
+    pub(crate) fn record_past_pulse(&mut self, agent: &str, epoch: u64, at: Time) {
+        let beat = self.recent.record_past_pulse(agent, epoch, at);
         self.heard(agent, beat);
     }
 
@@ -365,7 +365,7 @@ impl WriteCache {
         };
         let before = index.put(id, entry);
         let too_large = index.is_too_large();
-        self.undo.push(Undo::Was(kind, id.to_owned(), before));
+        self.undo.push(Undo::PastValue(kind, id.to_owned(), before));
         if too_large {
             self.indexes.insert(kind, None);
             self.undo.push(Undo::Loaded(kind));

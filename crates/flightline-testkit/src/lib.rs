@@ -25,7 +25,7 @@ use flightline::core::{Refusal, Time};
 use flightline::file::NamedFile;
 use flightline::registry::Registered;
 use flightline::store::clock::{Clock, IdSource};
-use flightline::store::{Location, OpenOptions, Store, verify};
+use flightline::store::{Location, OpenOptions, Store, StoreError, Tx, verify};
 use flightline::{Caller, Fleet};
 use tempfile::TempDir;
 

@@ -17,7 +17,7 @@ use flightline_core::{RepoPath, Title};
 use crate::discover::{STATE_FOLDER, repository_root};
 use crate::git::status::{ChangeKind, RepositoryStatus, StatusChange, parse};
 use crate::git::{GitFailure, GitOutput, Repository, Surroundings};
-use file::{Room, Seer};
+use file::{FileScanner, ScanBudget};
 
 /// The bounds of time and size for looking at a work tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,8 +166,8 @@ impl WorkTree {
         Some(repository.map(|repository| (repository, prefix)))
     }
 
-    fn room(&self) -> Room {
-        Room {
+    fn room(&self) -> ScanBudget {
+        ScanBudget {
             until: Instant::now() + self.bounds.hashing,
             files: self.bounds.files,
             bytes: self.bounds.bytes,
@@ -175,8 +175,8 @@ impl WorkTree {
         }
     }
 
-    fn seer(&self) -> Seer<'_> {
-        Seer { root: &self.root }
+    fn seer(&self) -> FileScanner<'_> {
+        FileScanner { root: &self.root }
     }
 
     fn look_here(&self, named: &[RepoPath]) -> FileSystem {

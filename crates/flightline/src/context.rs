@@ -8,7 +8,7 @@ pub mod receipt;
 use flightline_core::agent::Agent;
 use flightline_core::briefing::{
     AgentFacts, Budget, Cause, Facts, FileFact, FileMark, MailFact, Mode, ModeFacts, Moment, Quote,
-    Recall, SortieFacts, recall_line, write,
+    ReminderReason, SortieFacts, recall_line, write,
 };
 use flightline_core::context::remaining_steps;
 use flightline_core::dialect::Dialect;
@@ -196,8 +196,10 @@ impl Operation for DeliverBriefing {
             return Ok(briefed);
         };
         let recall = match last.receipt {
-            Receipt::Acknowledged { .. } => Recall::Read,
-            Receipt::Pending | Receipt::Offered { .. } | Receipt::Expired { .. } => Recall::Waiting,
+            Receipt::Acknowledged { .. } => ReminderReason::Read,
+            Receipt::Pending | Receipt::Offered { .. } | Receipt::Expired { .. } => {
+                ReminderReason::Waiting
+            }
         };
         Ok(Briefed {
             text: recall_line(&short(mission.id), Some(&agent.name), recall)?,

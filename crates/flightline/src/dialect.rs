@@ -131,7 +131,7 @@ pub struct ExportDocuments {
 /// Exported documents in the format of another system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GivenOut {
+pub struct ExportedDocuments {
     /// The revision at which the documents were made.
     pub rev: u64,
     /// The id of the journal from which the documents come.
@@ -201,13 +201,13 @@ impl Operation for ExportDocuments {
     const NAME: &'static str = "export_documents";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
-    type Outcome = GivenOut;
+    type Outcome = ExportedDocuments;
 
     fn acts_for(&self) -> ActsFor<'_> {
         ActsFor::Caller
     }
 
-    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<GivenOut> {
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ExportedDocuments> {
         if self.dialect == Dialect::Orchestrator {
             return orchestrator::files::give_out(ctx, self);
         }
@@ -220,7 +220,7 @@ impl Operation for ExportDocuments {
                 replaces: thing.replaces,
             });
         }
-        Ok(GivenOut {
+        Ok(ExportedDocuments {
             rev: ctx.tx.rev(),
             history: ctx.tx.history().to_owned(),
             documents,

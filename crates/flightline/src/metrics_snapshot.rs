@@ -7,7 +7,7 @@ use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
 use flightline_core::setting::Receipt;
 use flightline_core::time::Millis;
-use flightline_store::{Find, Notable, Pulse};
+use flightline_store::{EventCounts, Find, Pulse};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{last_sign, liveness};
@@ -203,7 +203,7 @@ impl Operation for ReadMetricsSnapshot {
 }
 
 impl Happened {
-    fn count(&mut self, event: &Notable) {
+    fn count(&mut self, event: &EventCounts) {
         let word = |field: &str| {
             let word = event.data.get(field).and_then(|value| value.as_str());
             word.unwrap_or("unknown").to_owned()

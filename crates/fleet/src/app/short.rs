@@ -11,9 +11,9 @@ const USUAL: usize = 12;
 
 /// The shortest unique beginning of each id that is shown.
 #[derive(Clone, Debug, Default)]
-pub struct Short(pub(super) BTreeMap<String, String>);
+pub struct DisplayIds(pub(super) BTreeMap<String, String>);
 
-impl Short {
+impl DisplayIds {
     pub fn id(&self, id: impl ToString) -> String {
         let id = id.to_string();
         match self.0.get(&id) {
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn ids_are_found_in_any_text_and_only_those_of_the_kinds_that_are_shown() {
         let text = r#"{"id":"srt-02c40000-0000-4000-8000-000000000001","why":"müde — msn-4f1c09ab waits; nte-12345678, a-1234567890, srt-12"}"#;
-        let found = Short::ids_in(text, &[Kind::Sortie, Kind::Mission]);
+        let found = DisplayIds::ids_in(text, &[Kind::Sortie, Kind::Mission]);
         let found: Vec<&str> = found.iter().map(String::as_str).collect();
         assert_eq!(
             found,
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_text_shows_ids_as_short_as_the_lists_beside_it() {
         let whole = "srt-02c40000-0000-4000-8000-000000000001";
-        let short = Short([(whole.to_owned(), "srt-02c4".to_owned())].into());
+        let short = DisplayIds([(whole.to_owned(), "srt-02c4".to_owned())].into());
         let said = format!("{whole} waits for msn-4f1c09ab-ü ({whole})");
         assert_eq!(
             short.text(&said),

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Where a fleet stands with this user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum TrustState {
     Trusted,
     /// The user neither made nor trusted it on this machine.
     Foreign,
@@ -20,7 +20,7 @@ pub enum Standing {
     OtherSettings,
 }
 
-impl Standing {
+impl TrustState {
     /// The warning about a fleet that is not trusted.
     pub fn warning(self) -> &'static str {
         match self {
@@ -63,28 +63,28 @@ impl App {
 
     /// Returns true when the user made the fleet here, or trusts it. A fleet whose making was cut short is the user's own.
     pub fn is_trusted(&self, config: &Config) -> Result<bool, Refusal> {
-        Ok(self.standing(config)? == Standing::Trusted)
+        Ok(self.standing(config)? == TrustState::Trusted)
     }
 
     /// Where the fleet here stands with this user. What changed since the last look is taken for the user's own, unless the
     /// repository tracks it: then a pull may have brought it.
-    pub fn standing(&self, config: &Config) -> Result<Standing, Refusal> {
+    pub fn standing(&self, config: &Config) -> Result<TrustState, Refusal> {
         let Some(entry) = self.entry(config)? else {
-            return Ok(Standing::Trusted);
+            return Ok(TrustState::Trusted);
         };
         let known = match self.note_of(&entry)? {
             Some(known) => known,
-            None if self.is_being_made()? => return Ok(Standing::Trusted),
-            None => return Ok(Standing::Foreign),
+            None if self.is_being_made()? => return Ok(TrustState::Trusted),
+            None => return Ok(TrustState::Foreign),
         };
         if let Some(store) = self.store_in_a_repository(config)?
             && !self.covers(&store)?
         {
-            return Ok(Standing::Foreign);
+            return Ok(TrustState::Foreign);
         }
         let seen = self.seen(config)?;
         if known == seen {
-            return Ok(Standing::Trusted);
+            return Ok(TrustState::Trusted);
         }
         let (known_log, known_settings) = known.split_once(' ').unwrap_or_default();
         let (log, settings) = seen.split_once(' ').unwrap_or_default();
@@ -93,20 +93,20 @@ impl App {
             false => Some(false),
         };
         if tracked_log == Some(true) {
-            return Ok(Standing::OtherLog);
+            return Ok(TrustState::OtherLog);
         }
         let other_settings = settings != known_settings && !known_settings.is_empty();
         if other_settings && self.tracks(config::FILE)? != Some(false) {
-            return Ok(Standing::OtherSettings);
+            return Ok(TrustState::OtherSettings);
         }
         if tracked_log.is_none() {
             // A store makes a new log again and again. A command that can ask git decides whose this one is.
-            return Ok(Standing::Trusted);
+            return Ok(TrustState::Trusted);
         }
         // Where it cannot be noted, the next command looks again.
         let _ = self.trust().add_noting(&entry, &seen);
         let _ = self.note_home();
-        Ok(Standing::Trusted)
+        Ok(TrustState::Trusted)
     }
 
     /// Whether git tracks a file of the state folder; none where git cannot say.
@@ -331,7 +331,7 @@ impl App {
 
     /// Warns that the answer comes from a fleet that is not trusted, if it does.
     pub fn say_untrusted(&self) {
-        if self.standing != Standing::Trusted {
+        if self.standing != TrustState::Trusted {
             self.ui.warn(self.standing.warning());
         }
     }

@@ -9,7 +9,6 @@ use flightline::core::shell::shell_word;
 use flightline::core::{Code, Refusal};
 
 use super::CommandResult;
-use super::transfer::cannot;
 use crate::app::App;
 use crate::ui::Prompting;
 
@@ -63,9 +62,8 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> CommandResult {
     let found = app
         .file_to_read(&args.file)
         .and_then(|file| Ok(file.is_there()?.then_some(file)));
-    let missing = |why: String| {
-        Refusal::new(Code::NotFound, why).hint("make one with `fleet backup FILE`")
-    };
+    let missing =
+        |why: String| Refusal::new(Code::NotFound, why).hint("make one with `fleet backup FILE`");
     let file = found
         .map_err(|error| missing(format!("{shown} is no backup: {error}")))?
         .ok_or_else(|| missing(format!("there is no backup {shown}")))?;

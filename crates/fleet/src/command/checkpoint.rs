@@ -21,7 +21,7 @@ use flightline::store_job::CompareFiles;
 
 use super::plain::Words;
 use super::{ATTENTION, CommandResult, prune, transfer, typed};
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::complete;
 use crate::ui::{Cell, Page, state};
 
@@ -198,7 +198,7 @@ fn settled(id: CheckpointId, app: &mut App) -> Result<CheckpointDocument, Refusa
     })
 }
 
-fn contents(page: &mut Page, taken: &CheckpointDocument, short: &Short) {
+fn contents(page: &mut Page, taken: &CheckpointDocument, short: &DisplayIds) {
     page.line(format_args!("Mission: {}", short.id(taken.mission_id)));
     page.line(format_args!("Progress: {}%", taken.progress_percent));
     page.line(format_args!("Sorties: {}", sorties_line(taken)));

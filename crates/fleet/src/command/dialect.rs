@@ -8,7 +8,9 @@ use flightline::core::dialect::compress::unfolded;
 use flightline::core::dialect::{Dialect, MAX_BYTES, orchestrator};
 use flightline::core::{Code, Refusal};
 use flightline::dialect::orchestrator::files::{index, packed};
-use flightline::dialect::{ExportDocuments, GivenOut, ImportDocuments, ImportedDocument, Incoming};
+use flightline::dialect::{
+    ExportDocuments, ExportedDocuments, ImportDocuments, ImportedDocument, Incoming,
+};
 use flightline::file::Replacing;
 use flightline::workspace::beneath::Dir;
 
@@ -185,7 +187,7 @@ const fn replacing(args: &DialectExportArgs) -> Replacing {
 /// Brings the index of a folder up to date with the files written there. An index that is there already is replaced;
 /// another file of that name is refused.
 fn write_index(
-    given: &GivenOut,
+    given: &ExportedDocuments,
     place: &Dir,
     shown: &Path,
     replacing: Replacing,

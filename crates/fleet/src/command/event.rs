@@ -12,7 +12,7 @@ use flightline::core::{Kind, Refusal, Time};
 use flightline::event::{EventList, ListEvents};
 
 use super::{CommandResult, typed};
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::ui::{Cell, Page};
 
 #[derive(Debug, Subcommand)]
@@ -164,7 +164,7 @@ fn follow(request: ListEvents, during: Option<u64>, app: &mut App) -> CommandRes
     }
 }
 
-fn shortener(app: &mut App, shown: &EventList) -> Result<Short, Refusal> {
+fn shortener(app: &mut App, shown: &EventList) -> Result<DisplayIds, Refusal> {
     app.short(
         &[
             Kind::Mission,
@@ -270,7 +270,7 @@ fn row(page: &Page, event: &Event) -> Vec<Cell> {
 }
 
 /// Tells the act of an event's actor, in the words that every story uses.
-pub fn story(event: &Event, short: &Short, names: &BTreeMap<String, String>) -> String {
+pub fn story(event: &Event, short: &DisplayIds, names: &BTreeMap<String, String>) -> String {
     let narrator = Narrator {
         names,
         short: &|id| short.id(id),

@@ -20,8 +20,8 @@ use flightline::recovery::claims::ListClaims;
 use flightline::workspace::client_process;
 use flightline_clients::wire::CompactionSign;
 use flightline_clients::{
-    Client, ClientTaskStatus, ContextFill, Happening, HookEvent, HookReply, Source, ToolUse, shell,
-    usage, wire,
+    Client, ClientTaskStatus, ContextFill, HookEvent, HookEventKind, HookReply, Source, ToolUse,
+    shell, usage, wire,
 };
 
 use crate::app::App;
@@ -136,7 +136,7 @@ impl Hook {
         globals.dir = globals.dir.or_else(|| heard.cwd.clone());
         let mut app = App::new(globals, ui, env).ok()?;
         app.purpose = "hook".to_owned();
-        app.act_for_nobody();
+        app.clear_acting_agent();
         app.home.as_ref()?;
         Some(Self {
             heard,
@@ -177,7 +177,7 @@ impl Hook {
 
     /// Returns true when the client announces a compaction and will say nothing more of it.
     fn is_compacted_next(&self) -> bool {
-        matches!(self.heard.happening, Happening::BeforeCompaction)
+        matches!(self.heard.happening, HookEventKind::BeforeCompaction)
             && wire::compaction_sign(self.heard.client) == CompactionSign::Announcement
     }
 
@@ -220,13 +220,13 @@ impl Hook {
     /// Keeps a failure inside the hook, except that a fleet is not trusted: that is said when a session begins. A probe of
     /// the doctor is told everything.
     fn refused(&self, refusal: &Refusal) -> HookReply {
-        if self.heard.happening == Happening::Probe {
+        if self.heard.happening == HookEventKind::Probe {
             return HookReply {
                 context: Some(format!("{}: {}", self.heard.session, refusal.message)),
                 ..HookReply::default()
             };
         }
-        let begins = matches!(self.heard.happening, Happening::Start { .. });
+        let begins = matches!(self.heard.happening, HookEventKind::Start { .. });
         let untrusted = refusal.code == Code::Untrusted && begins;
         HookReply {
             notice: untrusted.then(|| {
@@ -268,7 +268,7 @@ impl Hook {
             event,
             cleared: matches!(
                 heard.happening,
-                Happening::Start {
+                HookEventKind::Start {
                     source: Source::Clear,
                     ..
                 }
@@ -302,22 +302,22 @@ impl Hook {
 
     fn session_event(&self) -> Option<SessionEvent> {
         Some(match &self.heard.happening {
-            Happening::Start { source, prompt } => match (source, prompt) {
+            HookEventKind::Start { source, prompt } => match (source, prompt) {
                 (Source::Compact, _) => SessionEvent::Compacted,
                 (Source::Startup | Source::Resume | Source::Clear, _) => SessionEvent::Started,
             },
             // Those that tell it with a start do that too.
-            Happening::AfterCompaction => match wire::compaction_sign(self.heard.client) {
+            HookEventKind::AfterCompaction => match wire::compaction_sign(self.heard.client) {
                 CompactionSign::Start => return None,
                 CompactionSign::Event
                 | CompactionSign::Record
                 | CompactionSign::Announcement
                 | CompactionSign::None => SessionEvent::Compacted,
             },
-            Happening::Prompt { text } => SessionEvent::Prompted {
+            HookEventKind::Prompt { text } => SessionEvent::Prompted {
                 text: said(first_line(text)),
             },
-            Happening::BeforeTool(tool) => match &tool.act {
+            HookEventKind::BeforeTool(tool) => match &tool.act {
                 ToolUse::Edit { paths } => SessionEvent::Editing {
                     paths: self.paths(paths),
                 },
@@ -330,7 +330,7 @@ impl Hook {
                 }
                 ToolUse::Tasks(_) | ToolUse::OneTask { .. } | ToolUse::Other => return None,
             },
-            Happening::AfterTool { tool, failed } => match &tool.act {
+            HookEventKind::AfterTool { tool, failed } => match &tool.act {
                 ToolUse::Tasks(tasks) => SessionEvent::Planned {
                     tasks: tasks.iter().filter_map(planned).collect(),
                 },
@@ -349,25 +349,25 @@ impl Hook {
                     }),
                 },
             },
-            Happening::BeforeCompaction => match wire::announces_often(self.heard.client) {
+            HookEventKind::BeforeCompaction => match wire::announces_often(self.heard.client) {
                 true => SessionEvent::Announced,
                 false => SessionEvent::Compacting,
             },
-            Happening::Stop { said: last } => SessionEvent::Stopped {
+            HookEventKind::Stop { said: last } => SessionEvent::Stopped {
                 said: last.as_deref().map(last_line).and_then(said),
             },
-            Happening::SubagentStart => SessionEvent::Started,
-            Happening::SubagentStop { said: last } => SessionEvent::Stopped {
+            HookEventKind::SubagentStart => SessionEvent::Started,
+            HookEventKind::SubagentStop { said: last } => SessionEvent::Stopped {
                 said: last.as_deref().map(last_line).and_then(said),
             },
-            Happening::End { .. } => SessionEvent::Ended,
+            HookEventKind::End { .. } => SessionEvent::Ended,
             // It is a sign of life; the answer says who it is.
-            Happening::ShellEnv => SessionEvent::Worked {
+            HookEventKind::ShellEnv => SessionEvent::Worked {
                 paths: Vec::new(),
                 failed: None,
             },
-            Happening::Probe => SessionEvent::Probed,
-            Happening::Other => return None,
+            HookEventKind::Probe => SessionEvent::Probed,
+            HookEventKind::Other => return None,
         })
     }
 
@@ -382,7 +382,9 @@ impl Hook {
         let path = self.record()?;
         let tells = matches!(
             self.heard.happening,
-            Happening::AfterTool { .. } | Happening::Prompt { .. } | Happening::Stop { .. }
+            HookEventKind::AfterTool { .. }
+                | HookEventKind::Prompt { .. }
+                | HookEventKind::Stop { .. }
         );
         if !tells || self.heard.subagent.is_some() {
             return None;

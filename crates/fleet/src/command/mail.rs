@@ -11,7 +11,7 @@ use flightline::mail::{
 };
 
 use super::{CommandResult, typed};
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::complete;
 use crate::ui::{BOLD, Cell, Page, state};
 
@@ -203,7 +203,7 @@ fn list(app: &mut App, messages: &[MessageView], empty: &str) -> CommandResult {
 }
 
 /// Prints the messages that need no answer, in short.
-fn tell_events(page: &mut Page, events: &[&MessageView], short: &Short) {
+fn tell_events(page: &mut Page, events: &[&MessageView], short: &DisplayIds) {
     if events.is_empty() {
         return;
     }
@@ -249,7 +249,7 @@ fn show<T: serde::Serialize>(
     Ok(ExitCode::SUCCESS)
 }
 
-fn whole(page: &mut Page, view: &MessageView, short: &Short) {
+fn whole(page: &mut Page, view: &MessageView, short: &DisplayIds) {
     let message = &view.message;
     page.line(format_args!(
         "{}   {}",

@@ -14,7 +14,7 @@ use flightline::mission::{
 use flightline::sortie::add::NewSortie;
 
 use super::{CommandResult, typed};
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::complete;
 use crate::ui::{BOLD, Cell, Page, bar, state};
 
@@ -333,7 +333,7 @@ fn show(view: &MissionView, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn details(page: &mut Page, view: &MissionView, short: &Short) {
+fn details(page: &mut Page, view: &MissionView, short: &DisplayIds) {
     let mission = &view.mission;
     page.line(format_args!(
         "{}   {}   {}",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flightline::checkpoint::inspect::Difference;
 use serde_json::Value;
 
-use crate::app::Short;
+use crate::app::DisplayIds;
 use crate::ui::Page;
 
 /// The most characters of a value on one line.
@@ -13,7 +13,7 @@ const WIDTH: usize = 100;
 
 /// The names of things: short ids, and the names of agents.
 pub struct Words<'a> {
-    pub short: &'a Short,
+    pub short: &'a DisplayIds,
     pub names: &'a BTreeMap<String, String>,
 }
 

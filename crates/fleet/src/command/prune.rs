@@ -14,7 +14,7 @@ use flightline::core::{Kind, Refusal};
 use flightline::store_job::GiveBack;
 
 use super::CommandResult;
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::ui::Page;
 
 #[derive(Debug, Args)]
@@ -141,7 +141,7 @@ impl PruneArgs {
     }
 }
 
-fn say(page: &mut Page, plan: &Pruned, short: &Short, act: Act) {
+fn say(page: &mut Page, plan: &Pruned, short: &DisplayIds, act: Act) {
     let age = span(plan.policy.older_than_ms);
     page.line(format_args!(
         "Pruning checkpoints older than {age} (keeping {} per mission)...",
@@ -261,7 +261,7 @@ fn space(done: &Pruned) -> Option<String> {
     }
 }
 
-fn say_checkpoints(page: &mut Page, these: &[PrunedCheckpoint], short: &Short) {
+fn say_checkpoints(page: &mut Page, these: &[PrunedCheckpoint], short: &DisplayIds) {
     for checkpoint in these {
         let day = checkpoint.timestamp.to_string();
         page.line(format_args!(

@@ -20,7 +20,7 @@ use flightline::recovery::undo::Undo;
 use serde::Serialize;
 
 use super::{ATTENTION, CommandResult, replay, typed};
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::complete;
 use crate::ui::{Cell, Page};
 
@@ -262,7 +262,7 @@ fn say_nothing_to_resume(app: &App, refusal: Refusal) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn say_candidate(page: &mut Page, candidate: &RecoveryCandidate, short: &Short) {
+fn say_candidate(page: &mut Page, candidate: &RecoveryCandidate, short: &DisplayIds) {
     let can = if candidate.checkpoint_available {
         "can be recovered"
     } else {

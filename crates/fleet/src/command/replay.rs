@@ -15,7 +15,7 @@ use super::CommandResult;
 use super::checkpoint::show;
 use super::event::story;
 use super::plain::Words;
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::complete;
 use crate::terminal::KeyReader;
 use crate::ui::{Cell, Page};
@@ -332,7 +332,7 @@ fn show_one(
     }
 }
 
-fn shortener<T: Serialize>(app: &mut App, shown: &T) -> Result<Short, Refusal> {
+fn shortener<T: Serialize>(app: &mut App, shown: &T) -> Result<DisplayIds, Refusal> {
     app.short(
         &[
             Kind::Mission,
@@ -346,7 +346,7 @@ fn shortener<T: Serialize>(app: &mut App, shown: &T) -> Result<Short, Refusal> {
     )
 }
 
-fn words<'a>(short: &'a Short, names: &'a BTreeMap<String, String>) -> Words<'a> {
+fn words<'a>(short: &'a DisplayIds, names: &'a BTreeMap<String, String>) -> Words<'a> {
     Words { short, names }
 }
 
@@ -445,7 +445,7 @@ fn without_the_time(
 }
 
 /// Prints the state after a step.
-fn say_state(page: &mut Page, step: &ReplayStep, short: &Short) {
+fn say_state(page: &mut Page, step: &ReplayStep, short: &DisplayIds) {
     if let Some(refusal) = &step.no_state {
         page.line(format_args!("The state is not known: {}", refusal.message));
         if let Some(hint) = &refusal.hint {

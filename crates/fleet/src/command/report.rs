@@ -9,7 +9,7 @@ use flightline::report::{Report, ReportLine, ShowReport, Totals};
 use flightline::task::ShowTaskTable;
 
 use super::CommandResult;
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::ui::{BOLD, Cell, Page, state};
 
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub fn run(args: &ReportArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn say(page: &mut Page, report: &Report, short: &Short) {
+fn say(page: &mut Page, report: &Report, short: &DisplayIds) {
     page.line(format_args!(
         "{}   {}   {}",
         Cell::styled(&report.title, BOLD),
@@ -70,7 +70,7 @@ fn say(page: &mut Page, report: &Report, short: &Short) {
     say_totals(page, &report.totals);
 }
 
-fn row(line: &ReportLine, short: &Short) -> Vec<Cell> {
+fn row(line: &ReportLine, short: &DisplayIds) -> Vec<Cell> {
     let unknown = || "-".to_owned();
     let reviews: Vec<String> = line
         .reviews

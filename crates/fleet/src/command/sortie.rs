@@ -21,7 +21,7 @@ pub use self::arguments::SortieCommand;
 use self::arguments::{AddArgs, ErrorArgs, SortieEndArgs, SortieListArgs};
 use self::show::show;
 use super::{CommandResult, typed};
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::ui::{Cell, Page, state};
 
 pub fn run(command: SortieCommand, app: &mut App) -> CommandResult {
@@ -375,7 +375,7 @@ pub fn name(sortie: &SortieSummary) -> String {
     called(sortie.task_id.as_ref(), &sortie.title)
 }
 
-pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &Short) {
+pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &DisplayIds) {
     let rows: Vec<Vec<Cell>> = sorties
         .iter()
         .map(|sortie| {

@@ -9,7 +9,7 @@ use flightline::stats::{CheckpointStats, ShowStats, Storage};
 
 use super::CommandResult;
 use super::prune::size;
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::ui::{Cell, Page};
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub fn run(args: &StatsArgs, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn say(page: &mut Page, storage: &Storage, short: &Short) {
+fn say(page: &mut Page, storage: &Storage, short: &DisplayIds) {
     let (database, files, journal) = (&storage.database, &storage.files, &storage.journal);
     let mut parts = vec![format!("{} {}", database.engine, size(database.bytes))];
     if database.log_bytes > 0 {
@@ -122,7 +122,7 @@ fn say(page: &mut Page, storage: &Storage, short: &Short) {
     );
 }
 
-fn say_checkpoints(page: &mut Page, checkpoints: &CheckpointStats, short: &Short) {
+fn say_checkpoints(page: &mut Page, checkpoints: &CheckpointStats, short: &DisplayIds) {
     let listed = |counts: &BTreeMap<String, u64>| {
         let parts: Vec<String> = counts
             .iter()

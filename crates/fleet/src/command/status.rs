@@ -13,7 +13,7 @@ use flightline::sortie::SortieSummary;
 use flightline::status::{Attention, FleetStatus, MissionStatusView, ShowStatus};
 
 use super::CommandResult;
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::ui::{BOLD, Cell, Page, bar, state};
 
 /// The most sorties that a glance shows.
@@ -146,7 +146,7 @@ fn show_mission(
     view: &MissionStatusView,
     sorties: &[&SortieSummary],
     status: &FleetStatus,
-    short: &Short,
+    short: &DisplayIds,
 ) {
     let (mission, progress, percent) = (&view.mission, view.progress, view.progress_percent);
     let title = Cell::styled(&mission.title, BOLD);
@@ -243,7 +243,7 @@ pub fn settles(page: &Page, attention: &Attention) -> String {
     }
 }
 
-fn show_rest(page: &mut Page, status: &FleetStatus, short: &Short) {
+fn show_rest(page: &mut Page, status: &FleetStatus, short: &DisplayIds) {
     let mut rows = Vec::new();
     let agents: Vec<String> = status
         .agents

@@ -8,7 +8,7 @@ use flightline::ids::ListIds;
 use serde::Serialize;
 
 use super::CommandResult;
-use crate::app::{App, Standing, without_project};
+use crate::app::{App, TrustState, without_project};
 
 #[derive(Debug, Args)]
 pub struct TrustArgs {
@@ -49,7 +49,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
         )
         .hint(without_project(&state)));
     }
-    let was = standing == Standing::Trusted && is_own;
+    let was = standing == TrustState::Trusted && is_own;
     if !args.revoke && !was {
         app.must_be_a_person("trust a fleet")?;
         let content = match is_lost {

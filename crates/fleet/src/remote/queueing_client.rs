@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::TokenOwner;
 use super::client::{Sent, ServerClient};
-use super::spool::{Kept, Spool, SpoolQueue, SpooledRequest};
+use super::spool::{Spool, SpoolContents, SpoolQueue, SpooledRequest};
 use super::unreachable::Unreachable;
 
 /// The most bytes of a late request's text that are quoted.
@@ -128,7 +128,7 @@ impl QueueingClient {
         delivery: &mut QueueDelivery,
         said: &mut Vec<String>,
     ) -> std::io::Result<Brought> {
-        let (Kept { entries, rest, .. }, damaged) = queue.kept()?;
+        let (SpoolContents { entries, rest, .. }, damaged) = queue.kept()?;
         let all = entries.len() + rest.len();
         if let Some(file) = damaged {
             said.push(format!(

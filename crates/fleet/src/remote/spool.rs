@@ -45,7 +45,7 @@ pub struct Spool {
 }
 
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct SpoolContents {
     /// The entries that can be delivered, oldest first.
     pub entries: Vec<SpooledRequest>,
     /// The lines from the first one on that another version wrote, unchanged.
@@ -406,7 +406,7 @@ impl SpoolQueue {
     }
 
     /// Reads the queue. Lines that cannot be read are put aside first: the name of their file is given with the rest.
-    pub fn kept(&self) -> io::Result<(Kept, Option<PathBuf>)> {
+    pub fn kept(&self) -> io::Result<(SpoolContents, Option<PathBuf>)> {
         let kept = read(&self.file, self.largest)?;
         if kept.damaged.is_empty() {
             return Ok((kept, None));
@@ -511,9 +511,9 @@ fn changed_at(file: &Path) -> Time {
     Time::from_millis(seen.map_or(0, |seen| seen.modified.saturating_mul(1_000)))
 }
 
-fn read(file: &Path, most: usize) -> io::Result<Kept> {
+fn read(file: &Path, most: usize) -> io::Result<SpoolContents> {
     let bytes = bytes_of(file, most)?.unwrap_or_default();
-    let mut kept = Kept::default();
+    let mut kept = SpoolContents::default();
     for line in bytes.split(|byte| *byte == b'\n') {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;

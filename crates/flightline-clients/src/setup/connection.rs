@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use toml_edit::Item;
 
-use super::setup_file::{Moved, Own, SettingsFormat, SetupFile, SetupScope};
+use super::setup_file::{Moved, OwnedFile, SettingsFormat, SetupFile, SetupScope};
 use super::{SetupError, hooks, json, program, tables};
 use crate::Client;
 
@@ -33,7 +33,7 @@ pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, 
             .into_iter()
             .filter_map(|(event, command)| of(&event, command))
             .collect(),
-        SettingsFormat::File(Own::Plugin) => {
+        SettingsFormat::File(OwnedFile::Plugin) => {
             let line = text
                 .lines()
                 .find_map(|line| line.strip_prefix("const FLEET = "));
@@ -46,7 +46,7 @@ pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, 
             });
             all.collect()
         }
-        SettingsFormat::File(Own::Script(event)) => {
+        SettingsFormat::File(OwnedFile::Script(event)) => {
             let mut lines = text.lines();
             let line = lines.find_map(|line| line.strip_prefix("exec "));
             let ours = line.filter(|line| program::is_hook(line, client));
@@ -54,9 +54,9 @@ pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, 
                 .into_iter()
                 .collect()
         }
-        SettingsFormat::File(Own::Skill) | SettingsFormat::Markdown | SettingsFormat::Toml => {
-            Vec::new()
-        }
+        SettingsFormat::File(OwnedFile::Skill)
+        | SettingsFormat::Markdown
+        | SettingsFormat::Toml => Vec::new(),
     })
 }
 

@@ -11,7 +11,7 @@ use crate::Client;
 
 use super::{JsonPart, SetupError, SetupUndo, hooks, program};
 use entries::{handlers, mcp_entry, mcp_key, shape_of};
-use sheet::{Sheet, array_in, drop_prop, merge, object_in, same, single};
+use sheet::{JsonEditor, array_in, drop_prop, merge, object_in, same, single};
 
 const SERVER: &str = "flightline";
 
@@ -21,7 +21,7 @@ pub(super) fn install(
     before: Option<&str>,
     binary: &str,
 ) -> Result<String, SetupError> {
-    let sheet = Sheet::open(before.unwrap_or_default())?;
+    let sheet = JsonEditor::open(before.unwrap_or_default())?;
     if entries::has_version(client, parts) && single(&sheet, &sheet.object, "version")?.is_none() {
         sheet.object.insert(0, "version", json!(1));
     }
@@ -42,7 +42,7 @@ pub(super) fn remove(
     now: &str,
     undo: Option<&SetupUndo>,
 ) -> Result<Option<String>, SetupError> {
-    let sheet = Sheet::open(now)?;
+    let sheet = JsonEditor::open(now)?;
     let kept = |key: &str| undo.is_some_and(|undo| undo.kept().iter().any(|it| it == key));
     let mut gone = false;
     for part in parts {
@@ -73,7 +73,7 @@ pub(super) fn kept(
     parts: &[JsonPart],
     text: &str,
 ) -> Result<Vec<String>, SetupError> {
-    let sheet = Sheet::open(text)?;
+    let sheet = JsonEditor::open(text)?;
     let mut keys = Vec::new();
     for prop in sheet.object.properties() {
         let Some(name) = prop.decoded_name() else {
@@ -100,7 +100,7 @@ pub(super) fn kept(
 }
 
 pub(super) fn commands(client: Client, text: &str) -> Result<Vec<(String, String)>, SetupError> {
-    let sheet = Sheet::open(text)?;
+    let sheet = JsonEditor::open(text)?;
     let Some(events) = single(&sheet, &sheet.object, "hooks")?.and_then(|it| it.object_value())
     else {
         return Ok(Vec::new());
@@ -120,11 +120,11 @@ pub(super) fn commands(client: Client, text: &str) -> Result<Vec<(String, String
 
 /// Returns the value of a JSON text; none when it is no JSON object.
 pub(super) fn value(text: &str) -> Option<Value> {
-    let sheet = Sheet::open(text).ok()?;
+    let sheet = JsonEditor::open(text).ok()?;
     sheet.value()
 }
 
-fn put_hooks(sheet: &Sheet, client: Client, binary: &str) -> Result<(), SetupError> {
+fn put_hooks(sheet: &JsonEditor, client: Client, binary: &str) -> Result<(), SetupError> {
     let events = object_in(sheet, &sheet.object, "hooks")?;
     for hook in hooks(client) {
         let list = array_in(sheet, &events, hook.event)?;
@@ -169,7 +169,7 @@ fn put_hooks(sheet: &Sheet, client: Client, binary: &str) -> Result<(), SetupErr
 }
 
 fn drop_hooks(
-    sheet: &Sheet,
+    sheet: &JsonEditor,
     client: Client,
     kept: &dyn Fn(&str) -> bool,
 ) -> Result<bool, SetupError> {
@@ -203,7 +203,7 @@ fn drop_hooks(
     Ok(gone)
 }
 
-fn put_server(sheet: &Sheet, client: Client, binary: &str) -> Result<(), SetupError> {
+fn put_server(sheet: &JsonEditor, client: Client, binary: &str) -> Result<(), SetupError> {
     let servers = object_in(sheet, &sheet.object, mcp_key(client))?;
     let want = mcp_entry(client, binary);
     let Some(prop) = single(sheet, &servers, SERVER)? else {
@@ -222,7 +222,7 @@ fn put_server(sheet: &Sheet, client: Client, binary: &str) -> Result<(), SetupEr
 }
 
 fn drop_server(
-    sheet: &Sheet,
+    sheet: &JsonEditor,
     client: Client,
     kept: &dyn Fn(&str) -> bool,
 ) -> Result<bool, SetupError> {
@@ -250,7 +250,7 @@ fn drop_server(
 
 const STATUS_LINE: &str = "statusLine";
 
-fn put_status_line(sheet: &Sheet, binary: &str) -> Result<(), SetupError> {
+fn put_status_line(sheet: &JsonEditor, binary: &str) -> Result<(), SetupError> {
     let want: CstInputValue = program::statusline(binary).into();
     match single(sheet, &sheet.object, STATUS_LINE)? {
         None => {
@@ -272,7 +272,7 @@ fn put_status_line(sheet: &Sheet, binary: &str) -> Result<(), SetupError> {
     Ok(())
 }
 
-fn drop_status_line(sheet: &Sheet) -> Result<bool, SetupError> {
+fn drop_status_line(sheet: &JsonEditor) -> Result<bool, SetupError> {
     let prop = single(sheet, &sheet.object, STATUS_LINE)?.filter(|prop| {
         prop.object_value()
             .is_some_and(|it| status_command(&it).is_some())

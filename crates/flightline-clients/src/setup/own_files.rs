@@ -1,6 +1,6 @@
 //! Files that are ours as a whole.
 
-use super::setup_file::Own;
+use super::setup_file::OwnedFile;
 use super::{SetupError, program};
 
 /// A file of ours has this word in it.
@@ -33,7 +33,11 @@ fn script(event: &str, binary: &str) -> String {
 }
 
 /// The text of a file of ours. A file of another tool stays.
-pub(super) fn install(own: Own, before: Option<&str>, binary: &str) -> Result<String, SetupError> {
+pub(super) fn install(
+    own: OwnedFile,
+    before: Option<&str>,
+    binary: &str,
+) -> Result<String, SetupError> {
     if let Some(text) = before
         && !text.trim().is_empty()
         && !text.contains(MARK)
@@ -43,9 +47,9 @@ pub(super) fn install(own: Own, before: Option<&str>, binary: &str) -> Result<St
         });
     }
     Ok(match own {
-        Own::Plugin => plugin_js(binary),
-        Own::Skill => skill_md().to_owned(),
-        Own::Script(event) => script(event, binary),
+        OwnedFile::Plugin => plugin_js(binary),
+        OwnedFile::Skill => skill_md().to_owned(),
+        OwnedFile::Script(event) => script(event, binary),
     })
 }
 
@@ -54,10 +58,10 @@ pub(super) fn remove(now: &str) -> Option<String> {
     (!now.contains(MARK)).then(|| now.to_owned())
 }
 
-const fn name(own: Own) -> &'static str {
+const fn name(own: OwnedFile) -> &'static str {
     match own {
-        Own::Plugin => "flightline.js",
-        Own::Skill => "SKILL.md",
-        Own::Script(event) => event,
+        OwnedFile::Plugin => "flightline.js",
+        OwnedFile::Skill => "SKILL.md",
+        OwnedFile::Script(event) => event,
     }
 }

@@ -44,7 +44,7 @@ pub enum SettingsFormat {
     /// Markdown with a block of ours.
     Markdown,
     /// The file is ours as a whole.
-    File(Own),
+    File(OwnedFile),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum JsonPart {
 
 /// A file that is ours as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum OwnedFile {
     Plugin,
     Skill,
     /// The program that Cline runs for an event.
@@ -144,7 +144,7 @@ fn user(client: Client) -> Vec<SetupFile> {
                 home("CLAUDE_CONFIG_DIR", "", ".claude.json", MCP),
                 claude(
                     "skills/flightline/SKILL.md",
-                    SettingsFormat::File(Own::Skill),
+                    SettingsFormat::File(OwnedFile::Skill),
                 ),
                 claude("CLAUDE.md", SettingsFormat::Markdown),
             ]
@@ -169,7 +169,7 @@ fn user(client: Client) -> Vec<SetupFile> {
             vec![
                 opencode(
                     "opencode/plugins/flightline.js",
-                    SettingsFormat::File(Own::Plugin),
+                    SettingsFormat::File(OwnedFile::Plugin),
                 ),
                 opencode("opencode/opencode.json", MCP).or("opencode.jsonc"),
                 opencode("opencode/AGENTS.md", SettingsFormat::Markdown),
@@ -215,7 +215,7 @@ fn project(client: Client) -> Vec<SetupFile> {
             below(".mcp.json", MCP),
             below(
                 ".claude/skills/flightline/SKILL.md",
-                SettingsFormat::File(Own::Skill),
+                SettingsFormat::File(OwnedFile::Skill),
             ),
             below("CLAUDE.md", SettingsFormat::Markdown),
         ],
@@ -234,7 +234,7 @@ fn project(client: Client) -> Vec<SetupFile> {
         Client::Opencode => vec![
             below(
                 ".opencode/plugins/flightline.js",
-                SettingsFormat::File(Own::Plugin),
+                SettingsFormat::File(OwnedFile::Plugin),
             ),
             below("opencode.json", MCP).or("opencode.jsonc"),
             agents(),
@@ -259,7 +259,7 @@ fn scripts(place: impl Fn(&str, SettingsFormat) -> SetupFile) -> Vec<SetupFile> 
         .iter()
         .map(|hook| {
             let path = format!(".cline/hooks/{}", hook.event);
-            place(&path, SettingsFormat::File(Own::Script(hook.event))).executable()
+            place(&path, SettingsFormat::File(OwnedFile::Script(hook.event))).executable()
         })
         .collect()
 }

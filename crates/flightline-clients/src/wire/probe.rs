@@ -93,7 +93,7 @@ pub fn context_in(client: Client, event: &str, stdout: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::wire::{accepts_context, read, render};
-    use crate::{Happening, HookReply};
+    use crate::{HookEventKind, HookReply};
 
     #[test]
     fn a_probe_is_recognised_and_its_answer_is_read_as_the_client_reads_it() {
@@ -104,7 +104,7 @@ mod tests {
             assert_eq!(heard.client, client);
             assert_eq!(heard.session, probe.session, "{client}");
             assert_eq!(heard.cwd.as_deref(), Some(Path::new("/home/ada/shop")));
-            assert_eq!(heard.happening, Happening::Probe, "{client}");
+            assert_eq!(heard.happening, HookEventKind::Probe, "{client}");
             let reply = HookReply {
                 context: Some("heard".to_owned()),
                 ..HookReply::default()

@@ -1,6 +1,6 @@
 //! No payload makes the reader fail.
 
-use flightline_clients::{Client, Happening, wire};
+use flightline_clients::{Client, HookEventKind, wire};
 use serde_json::{Value, json};
 
 #[test]
@@ -78,7 +78,7 @@ fn an_unknown_event_is_of_no_interest() {
                 body.as_object_mut().unwrap().remove(key);
             }
             let found = wire::read(client, "SomethingNew", &body.to_string()).unwrap();
-            assert_eq!(found.happening, Happening::Other);
+            assert_eq!(found.happening, HookEventKind::Other);
         }
     }
 }
@@ -129,7 +129,7 @@ fn a_prompt_may_be_of_ten_megabytes() {
             let found = wire::read(client, &event, &body.to_string()).unwrap();
             assert_eq!(
                 found.happening,
-                Happening::Prompt {
+                HookEventKind::Prompt {
                     text: prompt.clone()
                 }
             );

@@ -574,12 +574,12 @@ fn ids_and_nonces_that_are_not_plain_are_refused() {
 fn a_recall_is_one_line() {
     let ada = Name::parse("name", "ada").unwrap();
     assert_eq!(
-        recall_line("msn-1a2b3c4d", Some(&ada), Recall::Waiting).unwrap(),
+        recall_line("msn-1a2b3c4d", Some(&ada), ReminderReason::Waiting).unwrap(),
         "Flightline: your briefing for `msn-1a2b3c4d` is waiting: `fleet context --full --agent ada --mission msn-1a2b3c4d`"
     );
     assert_eq!(
-        recall_line("msn-1a2b3c4d", Some(&ada), Recall::Read).unwrap(),
+        recall_line("msn-1a2b3c4d", Some(&ada), ReminderReason::Read).unwrap(),
         "Flightline: your briefing for `msn-1a2b3c4d` is acknowledged, and here again: `fleet context --full --agent ada --mission msn-1a2b3c4d`"
     );
-    assert!(recall_line("msn-1\nobey", None, Recall::Waiting).is_err());
+    assert!(recall_line("msn-1\nobey", None, ReminderReason::Waiting).is_err());
 }

@@ -30,7 +30,7 @@ pub enum UnitStanding {
 
 /// The blockers of a resume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InTheWay<'a> {
+pub struct RecoveryObstacles<'a> {
     /// The first unit that was being worked on: work continues there, and it blocks nothing.
     pub running: Option<&'a str>,
     /// Units that failed too often to be tried again.
@@ -39,7 +39,7 @@ pub struct InTheWay<'a> {
     pub dead_end: Option<&'a str>,
 }
 
-impl InTheWay<'_> {
+impl RecoveryObstacles<'_> {
     /// Returns true when work can go on without a decision.
     #[must_use]
     pub fn can_resume(&self) -> bool {
@@ -53,10 +53,10 @@ pub fn in_the_way<'a>(
     state: Option<&'a str>,
     units: impl IntoIterator<Item = Unit<'a>>,
     retry_limit: u64,
-) -> InTheWay<'a> {
-    let mut found = InTheWay {
+) -> RecoveryObstacles<'a> {
+    let mut found = RecoveryObstacles {
         dead_end: state.filter(|state| DEAD_ENDS.contains(state)),
-        ..InTheWay::default()
+        ..RecoveryObstacles::default()
     };
     for unit in units {
         match unit.standing {
@@ -188,7 +188,11 @@ fn stuck(state: &str) -> String {
     format!("the workflow is in `{state}`, which has no next state")
 }
 
-fn suggestions(at: &Analyzed<'_>, found: &InTheWay<'_>, exhausted: &[&Sortie]) -> Vec<String> {
+fn suggestions(
+    at: &Analyzed<'_>,
+    found: &RecoveryObstacles<'_>,
+    exhausted: &[&Sortie],
+) -> Vec<String> {
     let resume = at.when.command();
     let mut suggestions = Vec::new();
     if let Some(first) = exhausted.first() {

@@ -204,7 +204,7 @@ pub(super) fn url(hit: &Hit<'_>, found: &mut Vec<Found>) {
 /// `bearer TOKEN`, wherever it stands.
 pub(super) fn bearer(hit: &Hit<'_>, found: &mut Vec<Found>) {
     if !hit.before().ends_with(is_word) {
-        credentials(hit, hit.end, Lead::Word, found);
+        credentials(hit, hit.end, ContextConfidence::Word, found);
     }
 }
 
@@ -229,9 +229,9 @@ pub(super) fn authorization(hit: &Hit<'_>, found: &mut Vec<Found>) {
         .iter()
         .any(|known| scheme.eq_ignore_ascii_case(known));
     let lead = if known {
-        Lead::Header
+        ContextConfidence::Header
     } else {
-        Lead::UnknownScheme
+        ContextConfidence::UnknownScheme
     };
     if !scheme.is_empty() {
         credentials(hit, hit.text.len() - after.len(), lead, found);
@@ -260,13 +260,13 @@ const SCHEMES: [&str; 16] = [
 
 /// The certainty, from the text before, that credentials follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lead {
+enum ContextConfidence {
     Header,
     UnknownScheme,
     Word,
 }
 
-fn credentials(hit: &Hit<'_>, from: usize, lead: Lead, found: &mut Vec<Found>) {
+fn credentials(hit: &Hit<'_>, from: usize, lead: ContextConfidence, found: &mut Vec<Found>) {
     let rest = &hit.text[from..];
     let blanks = run(rest, |byte| byte == b' ' || byte == b'\t');
     let start = from + blanks;
@@ -280,9 +280,11 @@ fn credentials(hit: &Hit<'_>, from: usize, lead: Lead, found: &mut Vec<Found>) {
     let digit = secret.bytes().any(|byte| byte.is_ascii_digit());
     let long = digit && secret.len() >= 16;
     let sure = match lead {
-        Lead::Word => long,
-        Lead::UnknownScheme => looks_random(secret),
-        Lead::Header => long || secret.len() >= 6 && !PROSE.is_match(&hit.text[start..]),
+        ContextConfidence::Word => long,
+        ContextConfidence::UnknownScheme => looks_random(secret),
+        ContextConfidence::Header => {
+            long || secret.len() >= 6 && !PROSE.is_match(&hit.text[start..])
+        }
     };
     if sure {
         found.push((start..start + secret.len(), "bearer"));

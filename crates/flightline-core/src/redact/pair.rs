@@ -10,7 +10,7 @@ use super::scan::Hit;
 use super::{Found, compile};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Promise {
+enum NameClass {
     /// Named after passwords: needs the least proof.
     Password,
     /// `token` and `secret` are words that logs and source code use all the time.
@@ -39,10 +39,10 @@ pub(super) fn judge(hit: &Hit<'_>, found: &mut Vec<Found>) {
     };
     if let Some((start, value)) = secret(hit.text, &name, &follows, promise) {
         let kind = match promise {
-            Promise::AccessKey => "aws-key",
-            Promise::Header => "bearer",
-            Promise::Key | Promise::Perhaps => "key",
-            Promise::Password | Promise::Secret => "password",
+            NameClass::AccessKey => "aws-key",
+            NameClass::Header => "bearer",
+            NameClass::Key | NameClass::Perhaps => "key",
+            NameClass::Password | NameClass::Secret => "password",
         };
         found.push((start..start + value.len(), kind));
     }
@@ -202,7 +202,7 @@ const TAILS: [&str; 24] = [
     "plain",
 ];
 
-fn promise(name: &Name<'_>) -> Option<Promise> {
+fn promise(name: &Name<'_>) -> Option<NameClass> {
     let words = words(name.text);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     while words.len() > 1
@@ -224,16 +224,16 @@ fn promise(name: &Name<'_>) -> Option<Promise> {
         || ends("pwd")
         || ends("passcode")
     {
-        return Some(Promise::Password);
+        return Some(NameClass::Password);
     }
     // `pass` alone is what tests do.
     if matches!(last, "pass" | "pw") && !before.is_empty()
         || matches!(last, "dbpass" | "userpass" | "rootpass")
     {
-        return Some(Promise::Password);
+        return Some(NameClass::Password);
     }
     if ends("authorization") {
-        return Some(Promise::Header);
+        return Some(NameClass::Header);
     }
     if ends("secret")
         || ends("token")
@@ -242,17 +242,19 @@ fn promise(name: &Name<'_>) -> Option<Promise> {
         || ends("privatekey")
         || ends("authkey")
     {
-        return Some(Promise::Secret);
+        return Some(NameClass::Secret);
     }
     if last == "key" {
         return match previous {
             "" => None,
-            "access" if before.contains(&"secret") => Some(Promise::AccessKey),
-            "access" if before.contains(&"aws") || before.contains(&"id") => Some(Promise::Perhaps),
-            "api" | "secret" => Some(Promise::Secret),
-            previous if OF_SECRETS.contains(&previous) => Some(Promise::Key),
+            "access" if before.contains(&"secret") => Some(NameClass::AccessKey),
+            "access" if before.contains(&"aws") || before.contains(&"id") => {
+                Some(NameClass::Perhaps)
+            }
+            "api" | "secret" => Some(NameClass::Secret),
+            previous if OF_SECRETS.contains(&previous) => Some(NameClass::Key),
             previous if OF_THINGS.contains(&previous) => None,
-            _ => Some(Promise::Perhaps),
+            _ => Some(NameClass::Perhaps),
         };
     }
     let perhaps = matches!(
@@ -266,7 +268,7 @@ fn promise(name: &Name<'_>) -> Option<Promise> {
             | "signingkey"
             | "masterkey"
     );
-    perhaps.then_some(Promise::Perhaps)
+    perhaps.then_some(NameClass::Perhaps)
 }
 
 /// The words of a name in lower case: `DB_PASSWORD`, `dbPassword`, `db-password` and `db.password` have the same.
@@ -393,9 +395,9 @@ fn secret<'t>(
     text: &'t str,
     name: &Name<'_>,
     follows: &Follows,
-    promise: Promise,
+    promise: NameClass,
 ) -> Option<(usize, &'t str)> {
-    let password = promise == Promise::Password;
+    let password = promise == NameClass::Password;
     let assigned = follows.operator == Operator::Assigns;
     let (start, value) = if let Some((start, value)) = quoted(text, follows.value) {
         // In `"password=" + value` the quote closes a string instead of opening one.
@@ -407,7 +409,7 @@ fn secret<'t>(
     } else {
         let start = follows.value;
         let rest = &text[start..];
-        if promise == Promise::Perhaps {
+        if promise == NameClass::Perhaps {
             // Before anything is compiled: keys of maps are everywhere.
             let length = run(rest, |byte| {
                 byte.is_ascii_alphanumeric() || b"+/=_.~:-".contains(&byte)
@@ -431,7 +433,7 @@ fn secret<'t>(
             }
             let value = BARE.find(rest)?.as_str();
             // A header's first word is a scheme when more follows it.
-            if promise == Promise::Header
+            if promise == NameClass::Header
                 && rest[value.len()..]
                     .trim_start_matches(' ')
                     .starts_with(is_graphic)
@@ -460,10 +462,10 @@ fn secret<'t>(
         || follows.quotes(text) && (digit || value.len() >= 16);
     let proven = match promise {
         _ if listed && !telling => false,
-        Promise::Password | Promise::AccessKey | Promise::Header => true,
-        Promise::Secret => !matches!(value, "secret" | "token" | "key"),
-        Promise::Key => named && !PROSE.is_match(value),
-        Promise::Perhaps => false,
+        NameClass::Password | NameClass::AccessKey | NameClass::Header => true,
+        NameClass::Secret => !matches!(value, "secret" | "token" | "key"),
+        NameClass::Key => named && !PROSE.is_match(value),
+        NameClass::Perhaps => false,
     };
     if !proven && !looks_random(value) {
         return None;

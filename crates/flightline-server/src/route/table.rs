@@ -269,7 +269,7 @@ async fn handle(
         Some(_) => Some(PageRequest::take(&mut asked)?),
         None => None,
     };
-    asked.must_be_used_up()?;
+    asked.reject_unknown_fields()?;
     let events = asked.events(route.operation);
     let target = route.target.map(|kind| (kind, asked.name("id")));
     let mut caller = principal.caller_of(headers, asked.acts_as.as_deref(), target)?;

@@ -141,7 +141,7 @@ impl RequestParts {
         }
     }
 
-    pub(crate) fn must_be_used_up(&self) -> Result<(), Refusal> {
+    pub(crate) fn reject_unknown_fields(&self) -> Result<(), Refusal> {
         let mut fields = self.body.keys().map(String::as_str);
         let from_afar = fields.find(|field| NOT_FROM_AFAR.contains(field));
         match self.query.keys().next().map(String::as_str).or(from_afar) {

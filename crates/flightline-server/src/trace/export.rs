@@ -21,7 +21,7 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanData,
 };
 
-use crate::serve::{Say, ServerMessage};
+use crate::serve::{MessageSink, ServerMessage};
 
 /// The time between two warnings that spans do not arrive.
 const SAID_AGAIN: Duration = Duration::from_secs(5 * 60);
@@ -85,7 +85,7 @@ impl Counts {
     }
 }
 
-pub(super) fn open(traces: Traces, say: &Say) -> Result<SpanPipeline, ExporterBuildError> {
+pub(super) fn open(traces: Traces, say: &MessageSink) -> Result<SpanPipeline, ExporterBuildError> {
     let why = Arc::new(Mutex::default());
     let client = Client {
         agent: traces.agent,
@@ -189,7 +189,7 @@ struct Watched {
     queue: u64,
     why: Arc<Mutex<String>>,
     trouble: Mutex<Trouble>,
-    say: Say,
+    say: MessageSink,
 }
 
 /// The known facts about spans that did not arrive.

@@ -17,7 +17,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use super::export::{self, SpanPipeline, Traces};
 use crate::problem::Problem;
 use crate::request_log::ServedRequest;
-use crate::serve::{Say, ServerMessage};
+use crate::serve::{MessageSink, ServerMessage};
 
 /// The time that the end waits for the last spans to be taken.
 const LAST_SPANS: Duration = Duration::from_secs(3);
@@ -33,12 +33,12 @@ pub(crate) struct Tracing(Option<Arc<Open>>);
 struct Open {
     way: SpanPipeline,
     address: SocketAddr,
-    say: Say,
+    say: MessageSink,
 }
 
 impl Tracing {
     /// Starts tracing, if a collector is configured; otherwise no thread is started.
-    pub(crate) fn start(traces: Option<Traces>, address: SocketAddr, say: &Say) -> Self {
+    pub(crate) fn start(traces: Option<Traces>, address: SocketAddr, say: &MessageSink) -> Self {
         let Some(traces) = traces else {
             return Self(None);
         };

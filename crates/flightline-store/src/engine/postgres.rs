@@ -21,9 +21,9 @@ use postgres::Statement;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use self::ahead::CachedProjectRow;
-use self::outbox::{Outbox, Parcel, columns, for_rows};
+use self::outbox::{Outbox, StatementBatch, columns, for_rows};
 use self::wire::{Wire, WireFault};
-use super::{Anchor, Compaction, Driver, Durability, Footing, Landing, SpaceUsed};
+use super::{Anchor, Compaction, Driver, Durability, OptimisticCommit, OptimisticRow, SpaceUsed};
 use crate::crash_points::CrashPoints;
 use crate::error::StoreError;
 use crate::value::{Row, SqlValue};
@@ -183,8 +183,8 @@ impl Postgres {
             }
             for parcel in parcels {
                 match parcel {
-                    Parcel::Rows { sql, rows } => self.send_rows(sql, rows)?,
-                    Parcel::Mark(sql) => self.run(sql)?,
+                    StatementBatch::Rows { sql, rows } => self.send_rows(sql, rows)?,
+                    StatementBatch::Mark(sql) => self.run(sql)?,
                 }
             }
         }
@@ -226,7 +226,7 @@ impl Driver for Postgres {
             .map_err(|fault| classify("cannot write to the store", &fault))
     }
 
-    fn begin_ahead(&mut self, project: &str) -> Result<Option<Footing>, StoreError> {
+    fn begin_ahead(&mut self, project: &str) -> Result<Option<OptimisticRow>, StoreError> {
         self.look_ahead(project)
     }
 
@@ -246,12 +246,12 @@ impl Driver for Postgres {
         self.overtaken
     }
 
-    fn land(
+    fn commit_optimistic(
         &mut self,
         advance: &'static str,
         params: Vec<SqlValue>,
         events: u64,
-    ) -> Result<Landing, StoreError> {
+    ) -> Result<OptimisticCommit, StoreError> {
         self.land_ahead(advance, params, events)
     }
 

@@ -11,7 +11,7 @@ use flightline_core::Time;
 
 use super::{Ending, Store, TxAccess, Verdict, Work, Written};
 use crate::clock::Clock;
-use crate::engine::{Anchor, Durability, Footing, Landing};
+use crate::engine::{Anchor, Durability, OptimisticCommit, OptimisticRow};
 use crate::error::StoreError;
 use crate::table::project::{self, ProjectRow};
 use crate::tx::{Actor, Trace, Tx};
@@ -37,7 +37,7 @@ const HOLDING: u32 = 16;
 
 /// The record of groups that were decided without holding the project.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(super) struct OptimisticGroups {
     overtaken: u64,
     in_a_row: u32,
     /// The number of next groups that hold the project.
@@ -49,7 +49,7 @@ pub(super) struct Ahead {
     noticed: (usize, usize),
 }
 
-impl Ahead {
+impl OptimisticGroups {
     fn overtake(&mut self) {
         self.overtaken += 1;
         self.in_a_row += 1;
@@ -137,7 +137,10 @@ impl Store {
         Ok(begun)
     }
 
-    fn stand_on(&mut self, footing: &Footing) -> Result<Option<(ProjectRow, Time)>, StoreError> {
+    fn stand_on(
+        &mut self,
+        footing: &OptimisticRow,
+    ) -> Result<Option<(ProjectRow, Time)>, StoreError> {
         let driver = self.driver.as_mut();
         let mut project = ProjectRow::from_row(driver, &self.project, &footing.row)?;
         let now = match &self.options.clock {
@@ -161,12 +164,13 @@ impl Store {
     }
 
     /// Commits a group that does not hold the project; none where it has to go on as one that does.
-    fn land(&mut self, group: &Group) -> Option<Result<(), StoreError>> {
+    fn commit_optimistic(&mut self, group: &Group) -> Option<Result<(), StoreError>> {
         let events = group.trace.len();
-        let landed = match project::land(self.driver.as_mut(), &group.project, events) {
-            Ok(Landing::Held) => return None,
-            Ok(Landing::Made) => Ok(()),
-            Ok(Landing::Overtaken) => {
+        let landed = match project::commit_optimistic(self.driver.as_mut(), &group.project, events)
+        {
+            Ok(OptimisticCommit::Held) => return None,
+            Ok(OptimisticCommit::Made) => Ok(()),
+            Ok(OptimisticCommit::Overtaken) => {
                 self.go_back_overtaken();
                 let by = "another writer changed the project in the meantime";
                 return Some(Err(StoreError::Collision(by.to_owned())));
@@ -214,7 +218,7 @@ impl Store {
             return Err(StoreError::Collision("a neighbour failed".to_owned()));
         }
         if self.driver.is_ahead()
-            && let Some(landed) = self.land(&group)
+            && let Some(landed) = self.commit_optimistic(&group)
         {
             return landed;
         }

@@ -3,7 +3,7 @@
 use flightline_core::Time;
 
 use super::statements;
-use crate::engine::{Driver, Landing};
+use crate::engine::{Driver, OptimisticCommit};
 use crate::error::StoreError;
 use crate::seal;
 use crate::value::{Row, SqlValue, params, values};
@@ -38,7 +38,7 @@ pub(crate) struct ProjectRow {
 
 /// The part of a project's damaged row that is proven to be as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proven {
+pub(crate) enum RowRepair {
     /// The whole row: its other columns have their sum, with the counter and the seal of the journal.
     Rest,
     /// The whole row: its name had one other byte, and with that the row has its sum.
@@ -107,11 +107,11 @@ impl ProjectRow {
 
     /// Restores the parts that the row's sum proves. The counter and the seal are the journal's by now; if one byte of
     /// another column changed, the row has its sum only with the byte that was there.
-    pub(crate) fn heal(&mut self) -> Proven {
+    pub(crate) fn heal(&mut self) -> RowRepair {
         let found = self.found_sum.clone();
         let fits = |project: &Self| found.len() > 16 && found.starts_with(&project.held_sum());
         if fits(self) {
-            return Proven::Rest;
+            return RowRepair::Rest;
         }
         let names = one_byte_off(&self.name).map(|name| Self {
             name,
@@ -130,16 +130,16 @@ impl ProjectRow {
                 ..self.clone()
             }
         });
-        let tried = (names.map(|tried| (Proven::Name, tried)))
-            .chain(histories.map(|tried| (Proven::History, tried)))
-            .chain(times.map(|tried| (Proven::Created, tried)));
+        let tried = (names.map(|tried| (RowRepair::Name, tried)))
+            .chain(histories.map(|tried| (RowRepair::History, tried)))
+            .chain(times.map(|tried| (RowRepair::Created, tried)));
         let found = { tried }.find(|(_, tried)| fits(tried));
         match found {
             Some((proven, healed)) => {
                 *self = healed;
                 proven
             }
-            None => Proven::Nothing,
+            None => RowRepair::Nothing,
         }
     }
 
@@ -221,12 +221,12 @@ pub(crate) fn advance(driver: &mut dyn Driver, project: &ProjectRow) -> Result<(
 }
 
 /// Ends a write that did not hold the row: writes the row, if it is as it was found.
-pub(crate) fn land(
+pub(crate) fn commit_optimistic(
     driver: &mut dyn Driver,
     project: &ProjectRow,
     events: u64,
-) -> Result<Landing, StoreError> {
-    driver.land(ADVANCE, advanced(project), events)
+) -> Result<OptimisticCommit, StoreError> {
+    driver.commit_optimistic(ADVANCE, advanced(project), events)
 }
 
 fn advanced(project: &ProjectRow) -> Vec<SqlValue> {

@@ -78,7 +78,7 @@ impl Pulse {
 }
 
 /// Notes a sign of life of the past, unless a later one is known.
-pub(crate) fn beat_then(
+pub(crate) fn record_past_pulse(
     driver: &mut dyn Driver,
     project: &str,
     agent: AgentId,

@@ -92,11 +92,11 @@ impl Tx<'_> {
     }
 
     /// Notes a sign of life that an agent gave at [`Tx::now`], the moment that is reported. A later one stays.
-    pub fn beat_then(&mut self, agent: AgentId, epoch: u64) -> Result<(), StoreError> {
+    pub fn record_past_pulse(&mut self, agent: AgentId, epoch: u64) -> Result<(), StoreError> {
         let at = self.now();
-        pulse::beat_then(self.driver, &self.project.id, agent, epoch, at)?;
+        pulse::record_past_pulse(self.driver, &self.project.id, agent, epoch, at)?;
         if let Some(cache) = &mut self.cache {
-            cache.beat_then(&agent.to_string(), epoch, at);
+            cache.record_past_pulse(&agent.to_string(), epoch, at);
         }
         Ok(())
     }

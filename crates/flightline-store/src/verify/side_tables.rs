@@ -9,7 +9,7 @@ use super::{VerifyPart, VerifyProgress};
 use crate::engine::Driver;
 use crate::error::StoreError;
 use crate::seal;
-use crate::table::project::Proven;
+use crate::table::project::RowRepair;
 use crate::table::{backup, project, pulse, statements};
 use crate::tx::Tx;
 use crate::value::{Row, params};
@@ -171,13 +171,15 @@ impl Tx<'_> {
                 project::advance(self.driver, &self.project)?;
                 self.losses.retain(|loss| *loss != crate::Loss::Project);
                 match proven {
-                    Proven::Rest => {
+                    RowRepair::Rest => {
                         "its counter was taken from the journal, and its sum proves the rest"
                     }
-                    Proven::Name => "its name was restored, and its checksum proves it",
-                    Proven::History => "its history was restored, and its checksum proves it",
-                    Proven::Created => "its creation time was restored, and its checksum proves it",
-                    Proven::Nothing => {
+                    RowRepair::Name => "its name was restored, and its checksum proves it",
+                    RowRepair::History => "its history was restored, and its checksum proves it",
+                    RowRepair::Created => {
+                        "its creation time was restored, and its checksum proves it"
+                    }
+                    RowRepair::Nothing => {
                         "its counter was taken from the journal; nothing proves its name, its history and when it was made, which stay as they are"
                     }
                 }

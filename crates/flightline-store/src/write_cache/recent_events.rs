@@ -105,7 +105,7 @@ impl RecentEvents {
     }
 
     /// Forgets the newest events of a mission: some of them were dropped.
-    pub(super) fn unlearn(&mut self, mission: MissionId) {
+    pub(super) fn forget_mission(&mut self, mission: MissionId) {
         self.missions.remove(&mission);
     }
 
@@ -175,7 +175,7 @@ impl RecentEvents {
     }
 
     /// Puts back the sign of life that was known before one that was dropped.
-    pub(super) fn unhear(&mut self, agent: &str, before: Option<Pulse>) {
+    pub(super) fn restore_pulse(&mut self, agent: &str, before: Option<Pulse>) {
         let Some(pulses) = &mut self.pulses else {
             return;
         };
@@ -189,7 +189,7 @@ impl RecentEvents {
     }
 
     /// Notes a sign of life of the past, as the table does it.
-    pub(super) fn beat_then(&mut self, agent: &str, epoch: u64, at: Time) -> PulseNews {
+    pub(super) fn record_past_pulse(&mut self, agent: &str, epoch: u64, at: Time) -> PulseNews {
         let pulses = self.pulses.as_mut();
         let known = pulses.and_then(|pulses| pulses.iter_mut().find(|it| it.agent == agent));
         match known {

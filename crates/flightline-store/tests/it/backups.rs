@@ -63,7 +63,9 @@ fn check_pair(folder: &Path, project: &str, copied: &Copied) {
     let location = Location::Folder(folder.to_path_buf());
     let mut backup = Store::open(&location, project, OpenOptions::default()).unwrap();
     let (rev, notes, events) = backup
-        .read(|tx| Ok::<_, StoreError>((tx.rev(), tx.find::<Note>(Find::All)?, tx.events_since(0)?)))
+        .read(|tx| {
+            Ok::<_, StoreError>((tx.rev(), tx.find::<Note>(Find::All)?, tx.events_since(0)?))
+        })
         .unwrap();
     assert_eq!(notes[0].text, notes[1].text, "half a request shows");
     assert_eq!(notes[0].text.as_str(), (rev / 2).to_string());

@@ -7,7 +7,8 @@ use flightline_core::mission::Mission;
 use flightline_core::text::Text;
 use flightline_core::{Kind, Subject};
 use flightline_store::{
-    CopyLocation, EventFilter, Location, Mended, ReplayFrom, Store, StoreError, StoredEvent, Was,
+    CopyLocation, EventFilter, Location, Mended, PastValue, ReplayFrom, Store, StoreError,
+    StoredEvent,
 };
 use flightline_testkit::value::mission;
 use flightline_testkit::{World, both_engines, damage};
@@ -111,11 +112,11 @@ both_engines! {
         let replayed = store.read(|tx| tx.happenings(mission, ReplayFrom::After(0), 100)).unwrap();
         for happening in replayed {
             let rev = happening.event.rev;
-            assert!(matches!(happening.after, Some(Was::There(was)) if was.text == text(rev)), "{rev}");
+            assert!(matches!(happening.after, Some(PastValue::There(was)) if was.text == text(rev)), "{rev}");
             let before = store.read(|tx| tx.was_before(Kind::Mission, &value(1).key(), rev)).unwrap();
             match rev {
-                1 => assert_eq!(before, Was::NotThere),
-                _ => assert!(matches!(before, Was::There(was) if was.text == text(rev - 1)), "{rev}"),
+                1 => assert_eq!(before, PastValue::NotThere),
+                _ => assert!(matches!(before, PastValue::There(was) if was.text == text(rev - 1)), "{rev}"),
             }
         }
         let told = store.read(|tx| tx.told(Kind::Mission, &value(1).key())).unwrap();

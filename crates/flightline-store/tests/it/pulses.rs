@@ -73,7 +73,7 @@ both_engines! {
             let told = world.store().write(|tx| {
                 tx.happen_at(Some(at));
                 assert_eq!(tx.now(), at.min(now));
-                tx.beat_then(agent_id(1), epoch)?;
+                tx.record_past_pulse(agent_id(1), epoch)?;
                 tx.set(EventType::MissionCreated, &made, &json!({ "a": 1 }))
             });
             told.unwrap();

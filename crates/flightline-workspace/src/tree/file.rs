@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, readlinkat, stat
 use rustix::io::Errno;
 
 /// The rest of the bounds: files, bytes and time.
-pub(super) struct Room {
+pub(super) struct ScanBudget {
     pub until: Instant,
     pub files: usize,
     pub bytes: u64,
@@ -22,13 +22,13 @@ pub(super) struct Room {
 }
 
 /// Looks at files below a folder.
-pub(super) struct Seer<'a> {
+pub(super) struct FileScanner<'a> {
     pub root: &'a Path,
 }
 
-impl Seer<'_> {
+impl FileScanner<'_> {
     /// The file at a path; none when the bounds are used up.
-    pub fn see(&self, path: &RepoPath, room: &mut Room) -> Option<SeenFile> {
+    pub fn see(&self, path: &RepoPath, room: &mut ScanBudget) -> Option<SeenFile> {
         if room.files == 0 || Instant::now() >= room.until {
             return None;
         }
@@ -47,7 +47,7 @@ impl Seer<'_> {
         }))
     }
 
-    fn look(&self, path: &RepoPath, room: &mut Room) -> Result<SeenFile, Errno> {
+    fn look(&self, path: &RepoPath, room: &mut ScanBudget) -> Result<SeenFile, Errno> {
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // The root is where the fleet is, whatever leads there.
         let mut at: OwnedFd = rustix::fs::open(
@@ -98,7 +98,7 @@ impl Seer<'_> {
 }
 
 /// A plain file with its hash, or why it has none.
-fn hashed(seen: SeenFile, at: &OwnedFd, name: &str, room: &mut Room) -> SeenFile {
+fn hashed(seen: SeenFile, at: &OwnedFd, name: &str, room: &mut ScanBudget) -> SeenFile {
     let unread = |why: &str| SeenFile {
         unread: said(why),
         ..seen.clone()

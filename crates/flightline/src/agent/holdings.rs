@@ -82,12 +82,12 @@ pub(super) fn held_by_each(ctx: &mut OpContext<'_, '_>, agents: &[Agent]) -> Res
 
 /// The locks of each agent, and the sorties that agents hold of each mission.
 #[derive(Default)]
-pub(crate) struct InHand {
+pub(crate) struct HoldingsByAgent {
     pub(crate) locks: BTreeMap<AgentId, Vec<Lock>>,
     pub(crate) sorties: BTreeMap<String, Vec<(AgentId, String)>>,
 }
 
-impl InHand {
+impl HoldingsByAgent {
     pub(crate) fn of_all(ctx: &mut OpContext<'_, '_>) -> Result<Self> {
         let rows = ctx.tx.sorties_in_hand()?;
         Self::of_rows(ctx, rows)

@@ -163,7 +163,11 @@ impl<'a> Arriving<'a> {
             ..record.clone()
         };
         if original.cut.sha256() != original.sha256 {
-            return Err(unsound("its contents are not those of the checkpoint that it names as its origin".to_owned()).into());
+            return Err(unsound(
+                "its contents are not those of the checkpoint that it names as its origin"
+                    .to_owned(),
+            )
+            .into());
         }
         Ok(Self {
             original,

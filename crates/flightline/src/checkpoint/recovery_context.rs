@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flightline_core::agent::Agent;
 use flightline_core::event::Event;
 use flightline_core::mission::Mission;
-use flightline_core::recovery::{RecoveryContext, Situation, recovery_context};
+use flightline_core::recovery::{RecoveryContext, RecoveryInput, recovery_context};
 use flightline_core::sortie::{Sortie, SortieError, SortieFile, SortieStatus};
 use flightline_core::{AgentId, Kind, SortieId};
 use flightline_store::Find;
@@ -56,7 +56,7 @@ pub(crate) fn context(
         .filter(|pulse| holders.contains(&pulse.agent))
         .map(|pulse| pulse.at)
         .max();
-    let situation = Situation {
+    let situation = RecoveryInput {
         mission,
         sorties: &sorties.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
         settled: &settled,

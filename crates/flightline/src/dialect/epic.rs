@@ -245,7 +245,7 @@ fn record(
     }
     steps(ctx, &agent, document)?;
     // It wrote this itself, and then.
-    ctx.tx.beat_then(agent.id, agent.epoch)?;
+    ctx.tx.record_past_pulse(agent.id, agent.epoch)?;
     Ok((agent, resumed))
 }
 

@@ -408,7 +408,9 @@ fn record(
     // It wrote this itself, and then.
     let beat = document["heartbeat"].time("last_beat");
     let sign = ctx.now().max(beat.unwrap_or(Time::EARLIEST));
-    ctx.as_of(sign, |ctx| Ok(ctx.tx.beat_then(agent.id, agent.epoch)?))?;
+    ctx.as_of(sign, |ctx| {
+        Ok(ctx.tx.record_past_pulse(agent.id, agent.epoch)?)
+    })?;
     Ok(Recorded {
         agent,
         mission,

@@ -36,13 +36,13 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
         .store()?
         .read(|tx| tx.rows(Kind::Checkpoint, Find::All));
     let (mut damaged_values, checkpoints) = (examined.damaged_values.clone(), rows?.len());
-    let ailing = if checkpoints > 0 || !files::all(folder).is_empty() {
-        ailing(fleet, folder)?
+    let damaged_checkpoints = if checkpoints > 0 || !files::all(folder).is_empty() {
+        damaged_checkpoints(fleet, folder)?
     } else {
         Vec::new()
     };
     let spare = from_files(folder, &damaged_values);
-    if ailing.is_empty()
+    if damaged_checkpoints.is_empty()
         && spare.is_empty()
         && !damaged_values.iter().any(has_a_copy)
         && !tables::are_ill(&examined)
@@ -60,7 +60,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
         damaged_values = fleet.store()?.read(|tx| tx.damaged_values())?;
     }
     done.extend(mend_all(fleet, &damaged_values, from_within));
-    for mend in &ailing {
+    for mend in &damaged_checkpoints {
         match fleet.run(mend, &Caller::default()) {
             Ok(mended) => done.extend(mended.said),
             Err(error) => done.push(format!(
@@ -97,7 +97,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
 }
 
 /// The checkpoints with which something is wrong, and what files offer to mend them.
-fn ailing(fleet: &mut Fleet, folder: &Path) -> Result<Vec<MendCheckpoint>> {
+fn damaged_checkpoints(fleet: &mut Fleet, folder: &Path) -> Result<Vec<MendCheckpoint>> {
     let missions = fleet.store()?.read(|tx| {
         let mut missions = BTreeSet::new();
         for row in tx.rows(Kind::Checkpoint, Find::All)? {

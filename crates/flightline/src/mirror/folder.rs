@@ -22,7 +22,7 @@ use flightline_workspace::beneath::{Dir, Replacing};
 use super::{MirrorNotice, Mirrors};
 use crate::clock::NameHistory;
 use crate::dialect::orchestrator::files::packed;
-use crate::dialect::{GivenOut, Outgoing};
+use crate::dialect::{ExportedDocuments, Outgoing};
 use crate::error::Result;
 use crate::fleet::{Caller, Fleet};
 
@@ -89,7 +89,7 @@ impl MirrorFolder {
     /// Writes every document that is not in its place yet.
     pub(super) fn write_out(
         &self,
-        given: &GivenOut,
+        given: &ExportedDocuments,
         now: Time,
         steps: &CrashPoints,
         said: &mut Vec<MirrorNotice>,

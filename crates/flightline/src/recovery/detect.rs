@@ -15,7 +15,7 @@ use super::aftermath::agents_to_start;
 use super::tasks::{TaskTrouble, troubled};
 use super::{AgentVerdict, newest_sound, verdicts};
 use crate::agent::Sighting;
-use crate::agent::holdings::InHand;
+use crate::agent::holdings::HoldingsByAgent;
 use crate::checkpoint::recovery_context::last_act;
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
@@ -205,7 +205,7 @@ pub(crate) fn candidates_among(
         patience,
         verdicts,
         // One that is damaged is found with its mission, and only there.
-        in_hand: match InHand::of_all(ctx) {
+        in_hand: match HoldingsByAgent::of_all(ctx) {
             Err(Error::Store(StoreError::Corrupt(_))) => None,
             all => Some(all?),
         },
@@ -226,7 +226,7 @@ struct Looking<'a> {
     patience: Patience,
     verdicts: &'a [AgentVerdict],
     /// The work in hand; none when some of its records cannot be read.
-    in_hand: Option<InHand>,
+    in_hand: Option<HoldingsByAgent>,
 }
 
 /// Durations for which silence proves nothing.
@@ -267,7 +267,7 @@ fn damaged(ctx: &OpContext<'_, '_>, row: &SubjectRow) -> Result<RecoveryCandidat
     })
 }
 
-fn locked(in_hand: &InHand, mission: &Mission, verdict: &AgentVerdict) -> Vec<String> {
+fn locked(in_hand: &HoldingsByAgent, mission: &Mission, verdict: &AgentVerdict) -> Vec<String> {
     let own = in_hand.locks.get(&verdict.agent.id).into_iter().flatten();
     let ours = own.filter(|lock| lock.mission_id.is_none_or(|it| it == mission.id));
     ours.map(|lock| lock.file.to_string()).collect()
@@ -283,9 +283,9 @@ fn candidate(
     let (mut agents, mut running) = (Vec::new(), false);
     let apart = match &all.in_hand {
         Some(_) => None,
-        None => Some(InHand::of_mission(ctx, mission.id)?),
+        None => Some(HoldingsByAgent::of_mission(ctx, mission.id)?),
     };
-    let nothing = InHand::default();
+    let nothing = HoldingsByAgent::default();
     let in_hand = all.in_hand.as_ref().or(apart.as_ref()).unwrap_or(&nothing);
     let held = in_hand.sorties.get(&mission.id.to_string());
     let held = held.map_or(&[][..], Vec::as_slice);

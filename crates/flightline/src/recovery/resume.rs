@@ -201,7 +201,7 @@ impl Operation for Resume {
         }
         let resumed = settle(
             ctx,
-            Settling {
+            RecoveryFinish {
                 mission,
                 checkpoint,
                 contents,
@@ -335,7 +335,7 @@ fn quarantine(ctx: &mut OpContext<'_, '_>, passed: Vec<PassedOver>) -> Result<()
 }
 
 /// The input to the second half of a recovery.
-pub(super) struct Settling {
+pub(super) struct RecoveryFinish {
     pub(super) mission: Mission,
     pub(super) checkpoint: Checkpoint,
     pub(super) contents: Contents,
@@ -354,8 +354,8 @@ pub(super) struct Settling {
 }
 
 /// Frees what dead agents held, gives the others their locks and mail back, and records it all.
-pub(super) fn settle(ctx: &mut OpContext<'_, '_>, settling: Settling) -> Result<Resumed> {
-    let Settling {
+pub(super) fn settle(ctx: &mut OpContext<'_, '_>, settling: RecoveryFinish) -> Result<Resumed> {
+    let RecoveryFinish {
         mut mission,
         checkpoint,
         contents,

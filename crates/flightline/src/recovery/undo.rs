@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::options::Chosen;
-use super::resume::{Resumed, Settling, settle};
+use super::resume::{RecoveryFinish, Resumed, settle};
 use super::rewind::rewind;
 use super::{before_last_rewind, locked_verdicts};
 use crate::agent::Sighting;
@@ -75,7 +75,7 @@ impl Operation for Undo {
         )?;
         settle(
             ctx,
-            Settling {
+            RecoveryFinish {
                 mission: rewound.mission,
                 checkpoint,
                 contents,

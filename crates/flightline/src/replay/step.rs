@@ -9,7 +9,7 @@ use flightline_core::setting::RecoveryKind;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::{ReplayEvent, StoreError, StoredEvent, Was};
+use flightline_store::{PastValue, ReplayEvent, StoreError, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -137,7 +137,7 @@ pub(super) fn read(
     states: bool,
 ) -> Result<Vec<ReplayStep>> {
     // What earlier steps of the page left behind need not be looked up.
-    let mut known: BTreeMap<Subject, Was> = BTreeMap::new();
+    let mut known: BTreeMap<Subject, PastValue> = BTreeMap::new();
     let mut steps = Vec::new();
     for step in happenings.chunk_by(|a, b| a.event.step == b.event.step) {
         let (Some(first), Some(last)) = (step.first(), step.last()) else {
@@ -182,9 +182,9 @@ pub(super) fn read(
 fn changes(
     ctx: &mut OpContext<'_, '_>,
     step: &[ReplayEvent],
-    known: &mut BTreeMap<Subject, Was>,
+    known: &mut BTreeMap<Subject, PastValue>,
 ) -> Result<(Vec<Difference>, Vec<MissingValue>)> {
-    let mut ends: BTreeMap<Subject, (Was, Was)> = BTreeMap::new();
+    let mut ends: BTreeMap<Subject, (PastValue, PastValue)> = BTreeMap::new();
     for ReplayEvent { event, after } in step {
         let Some(after) = after else { continue };
         let subject = (event.subject_kind, event.subject.clone());
@@ -207,8 +207,12 @@ fn changes(
             code,
         };
         match (was, is) {
-            (Was::Damaged, _) | (_, Was::Damaged) => missing.push(lost(Code::Integrity)),
-            (Was::Thinned, _) | (_, Was::Thinned) => missing.push(lost(Code::HistoryThinned)),
+            (PastValue::Damaged, _) | (_, PastValue::Damaged) => {
+                missing.push(lost(Code::Integrity))
+            }
+            (PastValue::Thinned, _) | (_, PastValue::Thinned) => {
+                missing.push(lost(Code::HistoryThinned))
+            }
             (was, is) => {
                 before.extend(value(was));
                 after.extend(value(is));
@@ -219,10 +223,10 @@ fn changes(
     Ok((differences(&before, &after), missing))
 }
 
-fn value(was: &Was) -> Option<StoredEvent> {
+fn value(was: &PastValue) -> Option<StoredEvent> {
     match was {
-        Was::There(value) => Some(value.clone()),
-        Was::NotThere | Was::Thinned | Was::Damaged => None,
+        PastValue::There(value) => Some(value.clone()),
+        PastValue::NotThere | PastValue::Thinned | PastValue::Damaged => None,
     }
 }
 
@@ -238,7 +242,7 @@ fn timeline(
     ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
     rev: u64,
-    known: &mut BTreeMap<Subject, Was>,
+    known: &mut BTreeMap<Subject, PastValue>,
 ) -> Result<Option<u32>> {
     let subject = (Kind::Mission, mission.to_string());
     if !known.contains_key(&subject) {

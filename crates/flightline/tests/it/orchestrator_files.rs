@@ -4,7 +4,7 @@ use flightline::core::Name;
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::{Dialect, DialectDocument, Json, Original, orchestrator};
 use flightline::dialect::{
-    ExportDocuments, GivenOut, ImportDocuments, ImportedDocument, Incoming, Outgoing,
+    ExportDocuments, ExportedDocuments, ImportDocuments, ImportedDocument, Incoming, Outgoing,
 };
 use flightline::recovery::points::ListRecoveryPoints;
 use flightline_testkit::prelude::*;
@@ -47,7 +47,7 @@ fn import(story: &Story<'_>, text: &str) -> Result<ImportedDocument, Refusal> {
     Ok(import_all(story, &[(&file, text)])?.remove(0))
 }
 
-fn export(story: &Story<'_>) -> GivenOut {
+fn export(story: &Story<'_>) -> ExportedDocuments {
     let request = ExportDocuments {
         dialect: Dialect::Orchestrator,
         mission: None,

@@ -9,10 +9,10 @@ use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::thin::{ThinJournal, Thinned, ThinningPlan, thin, thin_within};
 use flightline::core::event::Change;
 use flightline::core::setting::LastPrune;
-use flightline_testkit::{named, thinned_values};
 use flightline_testkit::outside;
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::unrehearsed_fleet;
+use flightline_testkit::{named, thinned_values};
 
 const DAY: Duration = Duration::from_secs(86_400);
 

@@ -7,7 +7,7 @@ use flightline::agent::HeartbeatRecorded;
 use flightline::agent::context::{EndSession, FullSync};
 use flightline::core::Kind;
 
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::command::CommandResult;
 use crate::ui::Page;
 
@@ -43,7 +43,7 @@ fn warn(problem: Option<&String>, app: &App) {
     }
 }
 
-fn say_crossed(page: &mut Page, beaten: &HeartbeatRecorded, short: &Short) {
+fn say_crossed(page: &mut Page, beaten: &HeartbeatRecorded, short: &DisplayIds) {
     let percent = beaten.context_percent.unwrap_or_default();
     let saved = match (beaten.checkpoint_id, &beaten.problem) {
         (Some(id), _) => format!("saved in {}", short.id(id)),

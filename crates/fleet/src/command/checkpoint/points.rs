@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use flightline::core::Kind;
 use flightline::recovery::points::{ListRecoveryPoints, RecoveryPoint};
 
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::command::CommandResult;
 use crate::ui::{Cell, Page};
 
@@ -37,7 +37,7 @@ pub fn list(limit: u64, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn say(page: &mut Page, points: &[RecoveryPoint], short: &Short) {
+fn say(page: &mut Page, points: &[RecoveryPoint], short: &DisplayIds) {
     let titles = ["ID", "TIMESTAMP", "REASON", "STATE", "PROGRESS", "RESUME"];
     let rows: Vec<Vec<Cell>> = points
         .iter()

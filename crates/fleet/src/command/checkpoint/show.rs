@@ -10,7 +10,7 @@ use flightline::core::sortie::called;
 use flightline::core::time::human_span;
 use flightline::core::{Kind, Time, Title};
 
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::command::CommandResult;
 use crate::command::recovery::say_analysis;
 use crate::ui::{Cell, Page};
@@ -79,7 +79,7 @@ pub fn show(checkpoint: String, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn details(page: &mut Page, document: &CheckpointDocument, short: &Short, now: Time) {
+fn details(page: &mut Page, document: &CheckpointDocument, short: &DisplayIds, now: Time) {
     let why = document
         .trigger_details
         .as_ref()
@@ -241,7 +241,7 @@ fn and_more(page: &mut Page, count: usize) {
 
 /// The short ids and the present time, for rendering.
 pub struct Reading<'a> {
-    pub short: &'a Short,
+    pub short: &'a DisplayIds,
     pub now: Time,
 }
 

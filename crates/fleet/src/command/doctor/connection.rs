@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flightline::doctor::{Connection, ConnectionFinding};
 use flightline_clients::setup::{
-    self, Own, RegisteredHook, SetupFile, SetupScope, Untrusted, codex_trust, codex_untrusted,
+    self, OwnedFile, RegisteredHook, SetupFile, SetupScope, Untrusted, codex_trust, codex_untrusted,
 };
 use flightline_clients::{Client, wire};
 
@@ -254,7 +254,7 @@ impl Looking<'_> {
             let hook = it.hooks.iter().find(|hook| hook.event == probe.event)?;
             // Cline runs the file itself.
             Some(match it.place.kind {
-                setup::SettingsFormat::File(Own::Script(_)) => Firing::Program(&it.path),
+                setup::SettingsFormat::File(OwnedFile::Script(_)) => Firing::Program(&it.path),
                 _ => Firing::Shell(&hook.command),
             })
         });

@@ -1,7 +1,7 @@
 //! Renders a resume, or the plan of one, as text.
 
 use super::tree;
-use crate::app::Short;
+use crate::app::DisplayIds;
 use crate::ui::Page;
 use flightline::core::Name;
 use flightline::core::context::ContextMode;
@@ -16,7 +16,7 @@ pub(super) enum Tense {
     Done,
 }
 
-pub(super) fn say(page: &mut Page, done: &Resumed, short: &Short, tense: Tense) {
+pub(super) fn say(page: &mut Page, done: &Resumed, short: &DisplayIds, tense: Tense) {
     let context = &done.recovery_context;
     page.line(format_args!(
         "Resuming from checkpoint: {}",

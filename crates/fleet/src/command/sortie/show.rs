@@ -6,7 +6,7 @@ use flightline::core::Kind;
 use flightline::core::time::human_span;
 use flightline::sortie::SortieView;
 
-use crate::app::{App, Short};
+use crate::app::{App, DisplayIds};
 use crate::command::CommandResult;
 use crate::ui::{BOLD, Cell, GREEN, Page, RED, state};
 
@@ -19,7 +19,7 @@ pub(super) fn show(view: &SortieView, app: &mut App) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn details(page: &mut Page, view: &SortieView, short: &Short) {
+fn details(page: &mut Page, view: &SortieView, short: &DisplayIds) {
     let sortie = &view.sortie;
     page.line(format_args!(
         "{}   {}   {}   {} %",

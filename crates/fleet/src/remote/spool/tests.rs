@@ -29,7 +29,7 @@ fn spool(temp: &tempfile::TempDir) -> Spool {
     Spool::of(Some(temp.path()), Path::new("/repository"))
 }
 
-fn keys(kept: &Kept) -> Vec<&str> {
+fn keys(kept: &SpoolContents) -> Vec<&str> {
     let keys = kept.entries.iter().map(|entry| entry.key.as_str());
     keys.collect()
 }

@@ -67,7 +67,10 @@ fn init_keeps_what_a_settings_file_says() {
     );
     // They may have come with a clone: the user says that they did not.
     let refused = world.fleet("init");
-    assert!(refused.refused(6).contains("holds config.toml"), "{refused:?}");
+    assert!(
+        refused.refused(6).contains("holds config.toml"),
+        "{refused:?}"
+    );
     world.ok("trust -y");
     world.ok("init");
     let kept = fs::read_to_string(world.state().join("config.toml")).unwrap();

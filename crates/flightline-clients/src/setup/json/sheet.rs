@@ -12,14 +12,14 @@ use crate::setup::setup_error::position;
 const BOM: char = '\u{feff}';
 
 /// A JSON file under edit.
-pub(super) struct Sheet {
+pub(super) struct JsonEditor {
     pub object: CstObject,
     root: CstRootNode,
     bom: bool,
     source: String,
 }
 
-impl Sheet {
+impl JsonEditor {
     /// Reads a text. Nothing but white space is an empty object.
     pub fn open(text: &str) -> Result<Self, SetupError> {
         let bare = text.strip_prefix(BOM).unwrap_or(text);
@@ -127,7 +127,7 @@ fn lowered(reason: &str) -> String {
 
 /// A key of an object, which must not be there twice.
 pub(super) fn single(
-    sheet: &Sheet,
+    sheet: &JsonEditor,
     object: &CstObject,
     key: &str,
 ) -> Result<Option<CstObjectProp>, SetupError> {
@@ -146,7 +146,7 @@ pub(super) fn single(
 
 /// The object under a key, which is made when there is none.
 pub(super) fn object_in(
-    sheet: &Sheet,
+    sheet: &JsonEditor,
     object: &CstObject,
     key: &str,
 ) -> Result<CstObject, SetupError> {
@@ -158,7 +158,7 @@ pub(super) fn object_in(
 
 /// The array under a key, which is made when there is none.
 pub(super) fn array_in(
-    sheet: &Sheet,
+    sheet: &JsonEditor,
     object: &CstObject,
     key: &str,
 ) -> Result<CstArray, SetupError> {
@@ -168,7 +168,7 @@ pub(super) fn array_in(
         .ok_or_else(|| misshapen(sheet, key, "an array"))
 }
 
-fn misshapen(sheet: &Sheet, key: &str, expected: &'static str) -> SetupError {
+fn misshapen(sheet: &JsonEditor, key: &str, expected: &'static str) -> SetupError {
     let (line, column) = sheet.position_of(key, false);
     SetupError::Shape {
         line,

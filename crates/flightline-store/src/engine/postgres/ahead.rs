@@ -8,9 +8,9 @@ use flightline_core::Time;
 use postgres::Statement;
 use postgres::types::{ToSql, Type};
 
-use super::outbox::{Parcel, columns, of_rows, rows};
+use super::outbox::{StatementBatch, columns, of_rows, rows};
 use super::{Postgres, Timeline, WireFault, classify, from_engine, numbered};
-use crate::engine::{Driver, Footing, Landing, written_table};
+use crate::engine::{Driver, OptimisticCommit, OptimisticRow, written_table};
 use crate::error::StoreError;
 use crate::value::{Row, SqlValue, params, values};
 
@@ -64,9 +64,9 @@ impl CachedProjectRow {
         })
     }
 
-    fn footing(&self) -> Footing {
+    fn footing(&self) -> OptimisticRow {
         let passed = i64::try_from(self.seen.elapsed().as_millis()).unwrap_or(0);
-        Footing {
+        OptimisticRow {
             row: self.row.clone(),
             now: Time::from_millis(self.stamp.saturating_add(passed)),
         }
@@ -74,7 +74,10 @@ impl CachedProjectRow {
 }
 
 impl Postgres {
-    pub(super) fn look_ahead(&mut self, project: &str) -> Result<Option<Footing>, StoreError> {
+    pub(super) fn look_ahead(
+        &mut self,
+        project: &str,
+    ) -> Result<Option<OptimisticRow>, StoreError> {
         // Which database it is shows at the first write, which holds the project.
         if self.timeline == Timeline::Unread {
             return Ok(None);
@@ -135,9 +138,9 @@ impl Postgres {
         advance: &'static str,
         params: Vec<SqlValue>,
         events: u64,
-    ) -> Result<Landing, StoreError> {
+    ) -> Result<OptimisticCommit, StoreError> {
         let Some(standing) = self.ahead.as_ref() else {
-            return Ok(Landing::Held);
+            return Ok(OptimisticCommit::Held);
         };
         let row = &standing.row;
         let mut params = params;
@@ -154,10 +157,10 @@ impl Postgres {
         };
         let Some(parcels) = parcels else {
             return match self.hold_ahead() {
-                Ok(()) => Ok(Landing::Held),
+                Ok(()) => Ok(OptimisticCommit::Held),
                 Err(_) if self.overtaken => {
                     self.rollback();
-                    Ok(Landing::Overtaken)
+                    Ok(OptimisticCommit::Overtaken)
                 }
                 Err(error) => Err(error),
             };
@@ -165,8 +168,8 @@ impl Postgres {
         let (kinds, arrays): (Vec<_>, Vec<_>) = parcels
             .into_iter()
             .filter_map(|parcel| match parcel {
-                Parcel::Rows { sql, rows } => Some((sql, columns(rows))),
-                Parcel::Mark(_) => None,
+                StatementBatch::Rows { sql, rows } => Some((sql, columns(rows))),
+                StatementBatch::Mark(_) => None,
             })
             .unzip();
         let statement = self.statement_of_all(advance, kinds)?;
@@ -182,7 +185,7 @@ impl Postgres {
         self.steps.step();
         let Some(row) = made.first() else {
             self.overtaken = true;
-            return Ok(Landing::Overtaken);
+            return Ok(OptimisticCommit::Overtaken);
         };
         let row = from_engine(row)?;
         // The statement tells of itself what it added; it was committed before it was answered.
@@ -191,7 +194,7 @@ impl Postgres {
             return Err(StoreError::Corrupt(problem.to_owned()));
         }
         self.standing = Some(CachedProjectRow::new(&project, row)?);
-        Ok(Landing::Made)
+        Ok(OptimisticCommit::Made)
     }
 
     fn is_in_one(&self) -> bool {

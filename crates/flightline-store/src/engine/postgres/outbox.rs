@@ -14,9 +14,9 @@ const MOST: usize = 256;
 
 /// The waiting writes and places, in order.
 #[derive(Default)]
-pub(super) struct Outbox(Vec<Letter>);
+pub(super) struct Outbox(Vec<QueuedStatement>);
 
-enum Letter {
+enum QueuedStatement {
     Write(Write),
     Save(Anchor),
     Release(Anchor),
@@ -28,7 +28,7 @@ struct Write {
 }
 
 /// A batch that is sent at once.
-pub(super) enum Parcel {
+pub(super) enum StatementBatch {
     /// A statement, and the parameters of each row that it writes.
     Rows {
         sql: &'static str,
@@ -40,11 +40,11 @@ pub(super) enum Parcel {
 
 impl Outbox {
     pub(super) fn write(&mut self, sql: &'static str, params: Vec<SqlValue>) {
-        self.0.push(Letter::Write(Write { sql, params }));
+        self.0.push(QueuedStatement::Write(Write { sql, params }));
     }
 
     pub(super) fn save(&mut self, anchor: Anchor) {
-        self.0.push(Letter::Save(anchor));
+        self.0.push(QueuedStatement::Save(anchor));
     }
 
     /// Forgets a savepoint, and those within it, if it was not sent yet; false when it was sent.
@@ -55,20 +55,20 @@ impl Outbox {
         let mut index = 0;
         self.0.retain(|letter| {
             index += 1;
-            index <= at || matches!(letter, Letter::Write(_))
+            index <= at || matches!(letter, QueuedStatement::Write(_))
         });
         true
     }
 
     /// Forgets a place that was sent, in its turn.
     pub(super) fn release(&mut self, anchor: Anchor) {
-        self.0.push(Letter::Release(anchor));
+        self.0.push(QueuedStatement::Release(anchor));
     }
 
     /// Returns true when writes wait, and not only places.
     pub(super) fn has_writes(&self) -> bool {
         let mut letters = self.0.iter();
-        letters.any(|letter| matches!(letter, Letter::Write(_)))
+        letters.any(|letter| matches!(letter, QueuedStatement::Write(_)))
     }
 
     /// Drops the writes after a place; false when that place was sent already, or never was.
@@ -87,7 +87,8 @@ impl Outbox {
     }
 
     fn position(&self, anchor: Anchor) -> Option<usize> {
-        let is_it = |letter: &Letter| matches!(letter, Letter::Save(it) if *it == anchor);
+        let is_it =
+            |letter: &QueuedStatement| matches!(letter, QueuedStatement::Save(it) if *it == anchor);
         self.0.iter().rposition(is_it)
     }
 
@@ -96,7 +97,7 @@ impl Outbox {
     pub(super) fn concerns(&self, query: &str, params: &[SqlValue]) -> bool {
         let mut asked = None;
         self.0.iter().any(|letter| match letter {
-            Letter::Write(write) => {
+            QueuedStatement::Write(write) => {
                 let table = written_table(write.sql);
                 query.contains(table)
                     && match asked.get_or_insert_with(|| AskedRows::by(query)) {
@@ -104,24 +105,24 @@ impl Outbox {
                         None => true,
                     }
             }
-            Letter::Save(_) | Letter::Release(_) => false,
+            QueuedStatement::Save(_) | QueuedStatement::Release(_) => false,
         })
     }
 
     /// Takes all waiting writes, with every row in them once, one parcel for each statement. Returns none when they cannot
     /// be written so: then all of them go on waiting.
-    pub(super) fn whole(&mut self) -> Option<Vec<Parcel>> {
+    pub(super) fn whole(&mut self) -> Option<Vec<StatementBatch>> {
         let fits = self
             .0
             .iter()
-            .all(|letter| !matches!(letter, Letter::Release(_)));
+            .all(|letter| !matches!(letter, QueuedStatement::Release(_)));
         if !fits || !self.has_rows_of_their_own() {
             return None;
         }
         let writes = self.0.drain(..).filter_map(|letter| match letter {
-            Letter::Write(write) => Some(write),
+            QueuedStatement::Write(write) => Some(write),
             // A savepoint that was never sent is never returned to.
-            Letter::Save(_) | Letter::Release(_) => None,
+            QueuedStatement::Save(_) | QueuedStatement::Release(_) => None,
         });
         Some(gather(writes.collect()))
     }
@@ -131,21 +132,21 @@ impl Outbox {
     fn has_rows_of_their_own(&self) -> bool {
         let mut rows: HashMap<(&str, &[SqlValue]), &str> = HashMap::new();
         self.0.iter().all(|letter| match letter {
-            Letter::Write(write) => match write.key() {
+            QueuedStatement::Write(write) => match write.key() {
                 [] => true,
                 key => match rows.insert((written_table(write.sql), key), write.sql) {
                     None => true,
                     Some(before) => before == write.sql && last_changes(write.sql).is_some(),
                 },
             },
-            Letter::Save(_) | Letter::Release(_) => true,
+            QueuedStatement::Save(_) | QueuedStatement::Release(_) => true,
         })
     }
 
     /// Takes everything up to the next place, as few parcels; none when all was sent. A parcel taken out is the sender's
     /// to deliver: if that fails, the places that are still in here were never reached.
-    pub(super) fn next(&mut self) -> Vec<Parcel> {
-        let is_mark = |letter: &Letter| !matches!(letter, Letter::Write(_));
+    pub(super) fn next(&mut self) -> Vec<StatementBatch> {
+        let is_mark = |letter: &QueuedStatement| !matches!(letter, QueuedStatement::Write(_));
         let end = match self.0.iter().position(is_mark) {
             Some(0) => 1,
             Some(end) => end,
@@ -154,9 +155,11 @@ impl Outbox {
         let mut writes: Vec<Write> = Vec::with_capacity(end);
         for letter in self.0.drain(..end) {
             match letter {
-                Letter::Write(write) => writes.push(write),
-                Letter::Save(anchor) => return vec![Parcel::Mark(anchor.save())],
-                Letter::Release(anchor) => return vec![Parcel::Mark(anchor.release())],
+                QueuedStatement::Write(write) => writes.push(write),
+                QueuedStatement::Save(anchor) => return vec![StatementBatch::Mark(anchor.save())],
+                QueuedStatement::Release(anchor) => {
+                    return vec![StatementBatch::Mark(anchor.release())];
+                }
             }
         }
         // No table knows of another's rows: only within one does the order count.
@@ -165,7 +168,7 @@ impl Outbox {
     }
 }
 
-fn pack(writes: Vec<Write>) -> Vec<Parcel> {
+fn pack(writes: Vec<Write>) -> Vec<StatementBatch> {
     let mut parcels = Vec::new();
     let mut together: Vec<Write> = Vec::new();
     for write in writes {
@@ -186,9 +189,9 @@ fn pack(writes: Vec<Write>) -> Vec<Parcel> {
     parcels
 }
 
-fn seal(together: &mut Vec<Write>, parcels: &mut Vec<Parcel>) {
+fn seal(together: &mut Vec<Write>, parcels: &mut Vec<StatementBatch>) {
     if let Some(sql) = together.first().map(|write| write.sql) {
-        parcels.push(Parcel::Rows {
+        parcels.push(StatementBatch::Rows {
             sql,
             rows: together.drain(..).map(|write| write.params).collect(),
         });
@@ -196,7 +199,7 @@ fn seal(together: &mut Vec<Write>, parcels: &mut Vec<Parcel>) {
 }
 
 /// Gathers the rows of each statement. A row that is written again has its last value.
-fn gather(writes: Vec<Write>) -> Vec<Parcel> {
+fn gather(writes: Vec<Write>) -> Vec<StatementBatch> {
     let mut parcels: Vec<(&'static str, Vec<Vec<SqlValue>>)> = Vec::new();
     let mut places: HashMap<(usize, Vec<SqlValue>), usize> = HashMap::new();
     for write in writes {
@@ -228,7 +231,7 @@ fn gather(writes: Vec<Write>) -> Vec<Parcel> {
     parcels.sort_by_key(|(sql, _)| is_insert(sql));
     let parcels = parcels.into_iter();
     parcels
-        .map(|(sql, rows)| Parcel::Rows { sql, rows })
+        .map(|(sql, rows)| StatementBatch::Rows { sql, rows })
         .collect()
 }
 
@@ -351,8 +354,10 @@ mod tests {
                 return said;
             }
             said.extend(parcels.into_iter().map(|parcel| match parcel {
-                Parcel::Rows { sql, rows } => format!("{} {}", written_table(sql), rows.len()),
-                Parcel::Mark(sql) => sql.to_owned(),
+                StatementBatch::Rows { sql, rows } => {
+                    format!("{} {}", written_table(sql), rows.len())
+                }
+                StatementBatch::Mark(sql) => sql.to_owned(),
             }));
         }
     }
@@ -500,8 +505,8 @@ mod tests {
         let whole = outbox.whole().unwrap().into_iter();
         let whole: Vec<_> = whole
             .map(|parcel| match parcel {
-                Parcel::Rows { sql, rows } => (sql, rows),
-                Parcel::Mark(sql) => (sql, Vec::new()),
+                StatementBatch::Rows { sql, rows } => (sql, rows),
+                StatementBatch::Mark(sql) => (sql, Vec::new()),
             })
             .collect();
         assert_eq!(

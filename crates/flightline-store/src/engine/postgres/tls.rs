@@ -19,7 +19,7 @@ use crate::error::StoreError;
 
 /// The URL's settings for TLS, which are more than the driver knows.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Wishes {
+pub(super) struct TlsSettings {
     mode: Option<Mode>,
     roots: Option<PathBuf>,
 }
@@ -43,8 +43,8 @@ pub(super) enum Tls {
 }
 
 /// Takes the settings that the driver does not know out of a URL.
-pub(super) fn read(url: &str) -> Result<(String, Wishes), StoreError> {
-    let mut wishes = Wishes::default();
+pub(super) fn read(url: &str) -> Result<(String, TlsSettings), StoreError> {
+    let mut wishes = TlsSettings::default();
     // A password may hold a question mark; nothing before the `@` is a parameter.
     let credentials = url.find('@').map_or(0, |at| at + 1);
     let Some(mark) = url[credentials..].find('?').map(|at| at + credentials) else {
@@ -100,7 +100,7 @@ fn decoded(text: &str) -> Result<String, StoreError> {
     String::from_utf8(bytes).map_err(|_| bad())
 }
 
-impl Wishes {
+impl TlsSettings {
     /// Configures `config`, and returns the TLS that it connects with. The roots are read only here, and only when they
     /// are needed: reading the system's takes longer than a command.
     pub(super) fn apply(&self, config: &mut Config) -> Result<Tls, StoreError> {
@@ -287,7 +287,10 @@ mod tests {
         assert_eq!(url, "postgres://db.example/fleet");
         assert_eq!(wishes.mode, Some(Mode::Disable));
         let plain = "postgres://db.example/fleet";
-        assert_eq!(read(plain).unwrap(), (plain.to_owned(), Wishes::default()));
+        assert_eq!(
+            read(plain).unwrap(),
+            (plain.to_owned(), TlsSettings::default())
+        );
     }
 
     #[test]

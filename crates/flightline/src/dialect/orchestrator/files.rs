@@ -16,7 +16,7 @@ use flightline_store::{Find, StoreError, SubjectRow};
 use flightline_workspace::beneath::Dir;
 use serde_json::json;
 
-use super::super::{ExportDocuments, GivenOut, Lost, Outgoing, read};
+use super::super::{ExportDocuments, ExportedDocuments, Lost, Outgoing, read};
 use super::{DocumentExtras, orchestrator_document, seen_files};
 use crate::checkpoint::files::whole;
 use crate::checkpoint::inspect::unreadable;
@@ -29,7 +29,7 @@ use crate::op_context::OpContext;
 pub(in crate::dialect) fn give_out(
     ctx: &mut OpContext<'_, '_>,
     wanted: &ExportDocuments,
-) -> Result<GivenOut> {
+) -> Result<ExportedDocuments> {
     let compression = match wanted.since {
         Some(_) => ctx.policy.mirror_compression,
         None => Compression::None,
@@ -53,7 +53,7 @@ pub(in crate::dialect) fn give_out(
             Err(error) => return Err(error),
         }
     }
-    Ok(GivenOut {
+    Ok(ExportedDocuments {
         rev: ctx.tx.rev(),
         history: ctx.tx.history().to_owned(),
         documents,

@@ -15,7 +15,7 @@ use flightline_workspace::beneath::Replacing;
 use serde::{Deserialize, Serialize};
 
 use super::epic::DocumentOwner;
-use super::intake::{cannot_be_held, of_nobody};
+use super::intake::{anonymous_caller, cannot_be_held};
 use super::{MirrorFolder, MirrorNotice, PRIVATE};
 use crate::dialect::ImportedDocument;
 use crate::dialect::aside::TellPutAside;
@@ -139,7 +139,7 @@ impl MirrorFolder {
             text: self.text_in(file, bytes).ok(),
             why: why.clone(),
         };
-        let told = match fleet.run(&request, &of_nobody(caller)) {
+        let told = match fleet.run(&request, &anonymous_caller(caller)) {
             Ok(told) => told.map(|agent| agent.to_string()),
             Err(Error::Refused(refusal)) => {
                 said.push(MirrorNotice::Trouble(refusal.message));

@@ -238,7 +238,10 @@ impl MirrorFolder {
             documents: vec![incoming],
             mission: None,
         };
-        let taken = fleet.run(&request, &of_nobody(caller))?.into_iter().next();
+        let taken = fleet
+            .run(&request, &anonymous_caller(caller))?
+            .into_iter()
+            .next();
         taken.ok_or_else(|| Refusal::new(Code::Failed, format!("{file} was not looked at")).into())
     }
 
@@ -309,7 +312,7 @@ impl MirrorFolder {
 }
 
 /// The user of a command did not write the files in a mirror, and the command's key is for its own request.
-pub(super) fn of_nobody(caller: &Caller) -> Caller {
+pub(super) fn anonymous_caller(caller: &Caller) -> Caller {
     Caller {
         agent: None,
         epoch: None,

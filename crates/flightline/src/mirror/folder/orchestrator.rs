@@ -14,7 +14,7 @@ use flightline_workspace::beneath::{Dir, Replacing};
 
 use super::{MirrorFolder, PRIVATE, Seen};
 use crate::dialect::orchestrator::files::{index, packed};
-use crate::dialect::{GivenOut, Outgoing};
+use crate::dialect::{ExportedDocuments, Outgoing};
 use crate::mirror::MirrorNotice;
 
 /// Returns the place of the folder: in the state folder, not among the files of the work.
@@ -126,7 +126,7 @@ impl MirrorFolder {
     /// there then.
     pub(super) fn tidy(
         &self,
-        given: &GivenOut,
+        given: &ExportedDocuments,
         now: Time,
         steps: &CrashPoints,
         said: &mut Vec<MirrorNotice>,
@@ -139,7 +139,12 @@ impl MirrorFolder {
         }
     }
 
-    fn try_tidy(&self, given: &GivenOut, now: Time, steps: &CrashPoints) -> io::Result<()> {
+    fn try_tidy(
+        &self,
+        given: &ExportedDocuments,
+        now: Time,
+        steps: &CrashPoints,
+    ) -> io::Result<()> {
         let gone: BTreeSet<&String> = given.gone.iter().collect();
         for (file, key) in documents_in(&self.root, &self.place) {
             if gone.contains(&key) {
