@@ -136,10 +136,10 @@ impl Repeated {
         }
         let sure = format!("{command} -y");
         let mut words = sure.split_whitespace();
-        // Neither looks for a question to be answered, nor a repair.
+        // Neither looks for a question to be answered, nor a repair. To trust a fleet is never an aside.
         let asks = !words
             .clone()
-            .any(|word| matches!(word, "--dry-run" | "--fix"));
+            .any(|word| matches!(word, "--dry-run" | "--fix" | "trust"));
         match asks && Cli::try_parse_from(&mut words).is_ok() {
             true => sure,
             false => command,
@@ -192,16 +192,20 @@ fn works_on_a_mission(words: &[&str]) -> bool {
 
 /// The end of a command: the first backtick that a shell would not read as part of a quoted word.
 fn end_of_command(text: &str) -> Option<usize> {
-    let (mut in_quotes, mut is_escaped) = (false, false);
+    let (mut quote, mut is_escaped) = (None, false);
     let end = text.char_indices().find(|(_, letter)| {
         if std::mem::take(&mut is_escaped) {
             return false;
         }
-        is_escaped = *letter == '\\' && !in_quotes;
-        in_quotes ^= *letter == '\'';
-        *letter == '`' && !in_quotes
+        match (quote, letter) {
+            (None, '\\') => is_escaped = true,
+            (None, '\'' | '"') => quote = Some(*letter),
+            (Some(open), letter) if open == *letter => quote = None,
+            _ => {}
+        }
+        *letter == '`' && quote.is_none()
     });
-    // An apostrophe elsewhere begins no quoted word.
+    // A quotation mark elsewhere begins no quoted word.
     end.map(|(at, _)| at).or_else(|| text.find('`'))
 }
 

@@ -23,7 +23,17 @@ pub fn shell_text(text: &str) -> String {
 }
 
 fn in_single_quotes(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('\'');
+    for letter in text.chars() {
+        match letter {
+            // Between single quotes a backslash acts in fish, so none stands there.
+            '\'' | '\\' => quoted.extend(['\'', '\\', letter, '\'']),
+            plain => quoted.push(plain),
+        }
+    }
+    quoted.push('\'');
+    quoted
 }
 
 #[cfg(test)]
@@ -39,8 +49,9 @@ mod tests {
         assert_eq!(shell_word("it's"), r"'it'\''s'");
         assert_eq!(shell_text("Need a.rs"), "\"Need a.rs\"");
         assert_eq!(shell_text("it's"), "\"it's\"");
-        for acts in ["$(touch x)", "`touch x`", "a\" b", "!!", r"\"] {
+        for acts in ["$(touch x)", "`touch x`", "a\" b", "!!"] {
             assert_eq!(shell_text(acts), format!("'{acts}'"));
         }
+        assert_eq!(shell_word(r"a\'$(x)"), r"'a'\\''\''$(x)'");
     }
 }
