@@ -24,7 +24,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use self::error::{explained, not_plain, of_another, shown};
-use self::walk::{below_root, parts, without_detours};
+use self::walk::{parts, without_detours, without_own_links};
 
 pub use entry::{DirEntry, EntryKind, FileIdentity};
 
@@ -115,9 +115,11 @@ impl Dir {
     /// links outside of the repository are the user's own.
     pub fn towards(root: Option<&Path>, path: &Path) -> io::Result<(Self, PathBuf)> {
         let path = without_detours(path);
-        if let Some(found) = root.and_then(|root| Some((root, below_root(root, &path)?))) {
-            let (root, below) = found;
-            return Ok((Self::shared(root)?, below));
+        if let Some(root) = root {
+            let led_to = without_own_links(Some(root), &path, false)?;
+            if let Ok(below) = led_to.strip_prefix(root) {
+                return Ok((Self::shared(root)?, below.to_path_buf()));
+            }
         }
         let mut above = path.parent().unwrap_or(&path);
         loop {
@@ -129,6 +131,11 @@ impl Dir {
                 }
             }
         }
+    }
+
+    /// The path to which the user's own links lead: those outside of the repository.
+    pub fn led_to(root: Option<&Path>, path: &Path) -> io::Result<PathBuf> {
+        without_own_links(root, &without_detours(path), true)
     }
 
     /// The folder's own path, for messages.

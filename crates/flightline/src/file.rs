@@ -32,24 +32,19 @@ impl NamedFile {
     /// The file that is to be read. A link outside the repository leads to it; one inside leads only to another name in
     /// its own folder, as `latest.json` does.
     pub fn to_read(root: Option<&Path>, path: &Path) -> io::Result<Self> {
-        let mut named = Self::new(root, path)?;
+        let mut named = Self {
+            path: path.to_path_buf(),
+            ..Self::new(root, &Dir::led_to(root, path)?)?
+        };
         let seen = named.folder.entry(&named.below)?;
-        if seen.is_none_or(|seen| seen.kind != EntryKind::Link) {
-            return Ok(named);
-        }
-        if root.is_some_and(|root| named.folder.path() == root) {
+        if seen.is_some_and(|seen| seen.kind == EntryKind::Link) {
             let target = named.folder.link_target(&named.below)?;
             let sibling = target.filter(|to| to.file_name() == Some(to.as_os_str()));
             if let Some(sibling) = sibling {
                 named.below.set_file_name(sibling);
             }
-            return Ok(named);
         }
-        let led_to = Self::new(root, &path.canonicalize()?)?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            ..led_to
-        })
+        Ok(named)
     }
 
     /// The path as it was named, for messages.

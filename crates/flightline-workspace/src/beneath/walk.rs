@@ -1,9 +1,11 @@
 //! The way to a folder: walked part by part from a handle, without following a link.
 
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::ops::Deref;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::Mode;
@@ -105,18 +107,56 @@ pub(super) fn without_detours(path: &Path) -> PathBuf {
     plain
 }
 
-/// The way to a path from a folder that it lies in, also when it names that folder through a link of the user's.
-pub(super) fn below_root(root: &Path, path: &Path) -> Option<PathBuf> {
-    if let Ok(below) = path.strip_prefix(root) {
-        return Some(below.to_path_buf());
+/// The most links that are followed, as in the kernel.
+const MOST_LINKS: usize = 40;
+
+/// A path without the links that are the user's own. A path that leads into the repository at `root` begins with
+/// `root`, whichever link led there, and keeps the links in it: those may be a stranger's. The last part of the path is
+/// followed only where `last` says so.
+pub(super) fn without_own_links(
+    root: Option<&Path>,
+    path: &Path,
+    last: bool,
+) -> io::Result<PathBuf> {
+    let wanted = root.and_then(identity);
+    let (mut at, mut links) = (PathBuf::from("/"), 0);
+    let mut ahead: VecDeque<OsString> = std::path::absolute(path)?
+        .iter()
+        .map(OsStr::to_owned)
+        .collect();
+    while let Some(part) = ahead.pop_front() {
+        if let Some(root) = root
+            && (at == root || wanted.is_some() && identity(&at) == wanted)
+        {
+            let below = std::iter::once(part).chain(ahead);
+            return Ok(root.join(below.collect::<PathBuf>()));
+        }
+        let next = match part.to_str() {
+            Some("/") => PathBuf::from("/"),
+            Some(".") => continue,
+            Some("..") => at.parent().unwrap_or(&at).to_path_buf(),
+            Some(_) | None => at.join(&part),
+        };
+        let is_followed = last || !ahead.is_empty();
+        let link = rustix::fs::readlinkat(rustix::fs::CWD, &next, Vec::new());
+        match link.map(|target| PathBuf::from(OsString::from_vec(target.into_bytes()))) {
+            Ok(_) if links == MOST_LINKS => return Err(Errno::LOOP.into()),
+            Ok(target) if is_followed => {
+                links += 1;
+                for part in target.iter().rev() {
+                    ahead.push_front(part.to_owned());
+                }
+            }
+            Ok(_) | Err(_) => at = next,
+        }
     }
-    let identity = |folder: &Path| {
-        let seen = rustix::fs::stat(folder).ok()?;
-        Some((seen.st_dev, seen.st_ino))
-    };
-    let wanted = identity(root)?;
-    let alias = path
-        .ancestors()
-        .find(|folder| identity(folder) == Some(wanted))?;
-    path.strip_prefix(alias).ok().map(Path::to_path_buf)
+    match root {
+        Some(root) if wanted.is_some() && identity(&at) == wanted => Ok(root.to_path_buf()),
+        Some(_) | None => Ok(at),
+    }
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    let seen = rustix::fs::stat(folder).ok()?;
+    Some((seen.st_dev, seen.st_ino))
 }
