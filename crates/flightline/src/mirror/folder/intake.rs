@@ -23,12 +23,17 @@ const SETTLING: u64 = 3_000;
 /// Maximum length of a sighting: the time of a file's change, its size, and the time at which it was seen.
 const LONGEST_SIGHT: usize = 100;
 
-/// Maximum number of files that are taken in by one command, and that are read to find the oldest of them: a folder full of
-/// files makes no command wait for long.
-const TAKEN_AT_ONCE: usize = 500;
+/// Maximum number of files that are taken in by one command: a folder full of files makes no command wait for long.
+const TAKEN_AT_ONCE: usize = 200;
+/// Maximum number of files that are set aside by one command.
+const SET_ASIDE_AT_ONCE: usize = 50;
+/// Maximum number of files, and of bytes, that are read to find the oldest.
 const READ_AT_ONCE: usize = 1_000;
-/// Number of bytes after which no more files are read.
-const ENOUGH: usize = 64 * 1024 * 1024;
+const BYTES_AT_ONCE: usize = 64 * 1024 * 1024;
+
+/// The name of the file after which the next look begins, where one command could not look at all of them.
+const FROM: &str = ".from";
+const LONGEST_NAME: usize = 255;
 
 /// A file that another program wrote.
 struct Found {
@@ -62,12 +67,12 @@ impl MirrorFolder {
         if self.dialect == Dialect::Orchestrator {
             self.compare_index(fleet.now()?, said);
         }
-        let mut found = self.find_foreign(fleet, caller, said)?;
-        if found.len() > TAKEN_AT_ONCE {
+        let (mut found, all) = self.find_foreign(fleet, caller, said)?;
+        if !all || found.len() > TAKEN_AT_ONCE {
             found.truncate(TAKEN_AT_ONCE);
             self.look_again();
             said.push(MirrorNotice::Trouble(format!(
-                "{} holds many new files: {TAKEN_AT_ONCE} are taken in now, more by the next command",
+                "{} holds many files that other programs wrote: the next command goes on with them",
                 self.name
             )));
         }
@@ -77,22 +82,30 @@ impl MirrorFolder {
         self.take_in_conflicts(fleet, caller, said)
     }
 
-    /// The files that other programs wrote, the oldest first. An unreadable one is waited for, or put aside when no
-    /// program is writing it.
+    /// The files that other programs wrote, the oldest first, and whether those are all. An unreadable one is waited for, or
+    /// put aside when no program is writing it.
     fn find_foreign(
         &self,
         fleet: &mut Fleet,
         caller: &Caller,
         said: &mut Vec<MirrorNotice>,
-    ) -> Result<Vec<Found>> {
+    ) -> Result<(Vec<Found>, bool)> {
         let mut files = self.root.names_in(&self.place).unwrap_or_default();
         files.retain(|file| self.is_document(file));
         files.sort();
-        let (mut found, mut read) = (Vec::new(), 0);
+        let from = self.shadows.read_text(FROM, LONGEST_NAME).ok().flatten();
+        if let Some(from) = &from {
+            let before = files.partition_point(|file| file <= from);
+            files.rotate_left(before);
+        }
+        let (mut found, mut last) = (Vec::new(), None);
+        let (mut read, mut bytes_read, mut aside) = (0, 0, 0);
         for file in files {
-            if found.len() >= READ_AT_ONCE || read > ENOUGH {
-                self.look_again();
-                break;
+            if read >= READ_AT_ONCE || bytes_read > BYTES_AT_ONCE || aside >= SET_ASIDE_AT_ONCE {
+                let last = last.unwrap_or_default();
+                let _ = self.shadows.put(FROM, last, Replacing::Yes, PRIVATE);
+                found.sort_by_key(|found: &Found| turn(self.dialect, &found.incoming));
+                return Ok((found, false));
             }
             let (bytes, before) = match self.look(&file) {
                 Ok(Seen::Ours | Seen::Missing) => continue,
@@ -102,7 +115,8 @@ impl MirrorFolder {
                     continue;
                 }
             };
-            read += bytes.len();
+            (read, bytes_read) = (read + 1, bytes_read + bytes.len());
+            last = Some(file.clone());
             match self.text_in(&file, &bytes) {
                 Ok(text) => match self.whose(&file, &text) {
                     DocumentOwner::Own => found.push(Found {
@@ -122,12 +136,16 @@ impl MirrorFolder {
                 },
                 Err(_) if !self.is_settled(&file, fleet.now()?) => self.look_again(),
                 Err(refusal) => {
+                    aside += 1;
                     self.set_aside(fleet, caller, (&file, &bytes), &refusal, said)?;
                 }
             }
         }
+        if from.is_some() {
+            let _ = self.shadows.remove(FROM);
+        }
         found.sort_by_key(|found| turn(self.dialect, &found.incoming));
-        Ok(found)
+        Ok((found, true))
     }
 
     /// The text of a file that is whole.
