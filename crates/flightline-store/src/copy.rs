@@ -364,8 +364,8 @@ fn refuse_live(file: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Copies a database's file. Refuses a file that does not begin as a database of its size: a file of any size can be made of
-/// nothing.
+/// Copies a database's file. Refuses a file that is no database, or not of the size that its header tells: a file of any
+/// size can be made of nothing.
 fn copy_database(mut from: File, file: &Path, to: &Path) -> Result<(), StoreError> {
     let cannot = |error| unreadable(file, &error);
     let size = from.metadata().map_err(cannot)?.len();
@@ -374,8 +374,15 @@ fn copy_database(mut from: File, file: &Path, to: &Path) -> Result<(), StoreErro
         .take(HEADER as u64)
         .read_to_end(&mut header)
         .map_err(cannot)?;
-    if database_size(&header) != Some(size) {
-        return Err(StoreError::NotOurs(file.display().to_string()));
+    match database_size(&header) {
+        None => return Err(StoreError::NotOurs(file.display().to_string())),
+        Some(told) if told != size => {
+            return Err(StoreError::Corrupt(format!(
+                "{} has {size} bytes, and its header tells {told}",
+                file.display()
+            )));
+        }
+        Some(_) => {}
     }
     from.rewind().map_err(cannot)?;
     let mut copy = File::create_new(to).map_err(cannot)?;

@@ -129,7 +129,15 @@ fn nothing_new_opens_a_file_that_sqlite_may_have_open() {
         // A backup that somebody named, which `refuse_live` has looked at; into a folder of our own.
         (
             "copy.rs",
-            "let copied = fs::copy(file, folder.join(sqlite::FILE));",
+            "self.restore_opened(file, &|| File::open(file), above, settle)",
+        ),
+        (
+            "copy.rs",
+            "let mut copy = File::create_new(to).map_err(cannot)?;",
+        ),
+        (
+            "copy.rs",
+            "io::copy(&mut from, &mut copy).map_err(cannot)?;",
         ),
         // The finished copy, whose connection is closed, and the folder it is in.
         ("copy.rs", "File::open(&made)"),
