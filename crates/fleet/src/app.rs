@@ -27,7 +27,7 @@ use serde::Serialize;
 
 use self::server::{root_of, server};
 pub use self::short::DisplayIds;
-pub use self::trust::TrustState;
+pub use self::trust::{IGNORE_ALL, IGNORED, TrustState};
 use crate::cli::Globals;
 use crate::config::{Config, Environment, parse_location};
 use crate::remote::Address;

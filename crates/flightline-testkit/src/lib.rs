@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use flightline::core::event::sha256_hex;
 use flightline::core::policy::Policy;
 use flightline::core::{Refusal, Time};
 use flightline::file::NamedFile;
@@ -265,12 +266,19 @@ pub fn read_checkpoint(
 /// # Panics
 /// Panics when it cannot be trusted.
 pub fn trust(state: &std::path::Path, home: &std::path::Path) {
+    use flightline::workspace::beneath::Dir;
     use flightline::workspace::{Fingerprint, Trust};
     let of = Fingerprint::of(state, flightline::store::FILE).expect("a look at it");
     let folder = Fingerprint::of_folder(state).expect("a look at it");
     let trust = Trust::of(Some(&home.join(".local/state")));
-    for of in [of, folder.map(Fingerprint::as_home)].into_iter().flatten() {
-        trust.add(&of).expect("trust");
+    let settings = Dir::private(state).and_then(|state| state.read_text("config.toml", 1 << 20));
+    let settings = settings.expect("a look at the settings");
+    let settings = settings.map_or_else(|| "-".to_owned(), |text| sha256_hex(&text));
+    let entries = [of, folder.map(Fingerprint::as_home)];
+    for (of, note) in entries.into_iter().zip(["", &settings]) {
+        if let Some(of) = of {
+            trust.add_noting(&of, note).expect("trust");
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use crate::config::{self, Config};
 use flightline::core::{Code, Refusal};
 use flightline::store::{FILE, LOG, Location, StoreError};
 use flightline::workspace::beneath::Dir;
-use flightline::workspace::{Bounds, Fingerprint, STATE_FOLDER, Trust, WorkTree, repository_root};
-use std::path::Path;
+use flightline::workspace::{Bounds, Fingerprint, Trust, WorkTree, repository_root};
+use std::path::{Path, PathBuf};
 
 /// Where a fleet stands with this user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl TrustState {
                 "this fleet was neither created nor trusted on this machine: it is shown, but nothing in it takes effect (`fleet trust` changes that)"
             }
             Self::OtherLog => {
-                "git tracks `.flightline/flightline.db-wal` and replaced it: what is shown may be a stranger's, and nothing in it takes effect (`fleet trust` changes that)"
+                "git tracks the log beside the store (`flightline.db-wal`) and replaced it: what is shown may be a stranger's, and nothing in it takes effect (`fleet trust` changes that)"
             }
             Self::OtherSettings => {
                 "`.flightline/config.toml` changed, and git tracks it or cannot be asked: the fleet is shown, but nothing in it takes effect until you look at `fleet config list` and run `fleet trust`"
@@ -43,16 +43,14 @@ impl App {
         Trust::of(self.env.user_state.as_deref())
     }
 
-    /// The file by which the fleet here is trusted. None when there is none yet, or when the store is where the user's own
-    /// settings say: no clone brings one there.
+    /// The file of the store beside the settings; none when there is none.
     pub fn fingerprint(&self, config: &Config) -> Result<Option<Fingerprint>, Refusal> {
-        let (Some(home), None) = (&self.home, &self.server) else {
-            return Ok(None);
-        };
-        if !self.is_beside_its_settings(config)? {
-            return Ok(None);
+        match &self.home {
+            Some(_) if self.server.is_none() && self.is_beside_its_settings(config)? => {
+                Ok(self.store_file(config)?.map(|(_, file)| file))
+            }
+            Some(_) | None => Ok(None),
         }
-        Fingerprint::of(&home.state, FILE).map_err(|error| cannot_look(&home.state, &error))
     }
 
     /// Whether the store is in the state folder.
@@ -61,93 +59,95 @@ impl App {
         Ok(self.location(config, state)? == Location::Folder(state.clone()))
     }
 
-    /// Returns true when the user made the fleet here, or trusts it. A fleet whose making was cut short is the user's own.
-    pub fn is_trusted(&self, config: &Config) -> Result<bool, Refusal> {
-        Ok(self.standing(config)? == TrustState::Trusted)
-    }
-
-    /// Where the fleet here stands with this user. What changed since the last look is taken for the user's own, unless the
-    /// repository tracks it: then a pull may have brought it.
-    pub fn standing(&self, config: &Config) -> Result<TrustState, Refusal> {
-        let Some(entry) = self.entry(config)? else {
-            return Ok(TrustState::Trusted);
-        };
-        let known = match self.note_of(&entry)? {
-            Some(known) => known,
-            None if self.is_being_made()? => return Ok(TrustState::Trusted),
-            None => return Ok(TrustState::Foreign),
-        };
-        if let Some(store) = self.store_in_a_repository(config)?
-            && !self.covers(&store)?
-        {
-            return Ok(TrustState::Foreign);
-        }
-        let seen = self.seen(config)?;
-        if known == seen {
-            return Ok(TrustState::Trusted);
-        }
-        let (known_log, known_settings) = known.split_once(' ').unwrap_or_default();
-        let (log, settings) = seen.split_once(' ').unwrap_or_default();
-        let tracked_log = match log != known_log && log != NOTHING {
-            true => self.tracks(LOG)?,
-            false => Some(false),
-        };
-        if tracked_log == Some(true) {
-            return Ok(TrustState::OtherLog);
-        }
-        let other_settings = settings != known_settings && !known_settings.is_empty();
-        if other_settings && self.tracks(config::FILE)? != Some(false) {
-            return Ok(TrustState::OtherSettings);
-        }
-        if tracked_log.is_none() {
-            // A store makes a new log again and again. A command that can ask git decides whose this one is.
-            return Ok(TrustState::Trusted);
-        }
-        // Where it cannot be noted, the next command looks again.
-        let _ = self.trust().add_noting(&entry, &seen);
-        let _ = self.note_home();
-        Ok(TrustState::Trusted)
-    }
-
-    /// Whether git tracks a file of the state folder; none where git cannot say.
-    fn tracks(&self, file: &str) -> Result<Option<bool>, Refusal> {
-        // The state folder may be in another work tree than this one, whose files another index lists.
-        let root = self.home()?.state.parent().unwrap_or(Path::new("/"));
-        let tree = WorkTree::new(root, self.env.surroundings.clone(), Bounds::default());
-        Ok(tree.tracks(&[&format!("{STATE_FOLDER}/{file}")]))
-    }
-
-    /// The store of a typed location that lies in a repository, which may have brought it.
-    fn store_in_a_repository(&self, config: &Config) -> Result<Option<Fingerprint>, Refusal> {
+    /// The store's folder and file, where a repository may have brought them: in the state folder, or in a repository that a
+    /// location names.
+    fn store_file(&self, config: &Config) -> Result<Option<(PathBuf, Fingerprint)>, Refusal> {
         let state = &self.home()?.state;
         match self.location(config, state)? {
-            Location::Folder(folder) if folder != *state && repository_root(&folder).is_some() => {
-                Fingerprint::of(&folder, FILE).map_err(|error| cannot_look(&folder, &error))
+            Location::Folder(folder) if folder == *state || repository_root(&folder).is_some() => {
+                let file = Fingerprint::of(&folder, FILE);
+                let file = file.map_err(|error| cannot_look(&folder, &error))?;
+                Ok(file.map(|file| (folder, file)))
             }
             Location::Folder(_) | Location::Postgres(_) => Ok(None),
         }
     }
 
-    /// Trusts the store of a typed location that lies in a repository.
-    pub fn note_store(&self) -> Result<(), Refusal> {
-        match self.store_in_a_repository(&self.config()?)? {
-            Some(store) if !self.covers(&store)? => {
-                self.trust().add(&store).map_err(|error| untold(&error))
-            }
-            Some(_) | None => Ok(()),
-        }
+    /// Returns true when the user made the fleet here, or trusts it. A fleet whose making was cut short is the user's own.
+    pub fn is_trusted(&self, config: &Config) -> Result<bool, Refusal> {
+        Ok(self.standing(config)? == TrustState::Trusted)
     }
 
-    /// The identity under which the fleet here is trusted; none where there is nothing to trust.
-    fn entry(&self, config: &Config) -> Result<Option<Fingerprint>, Refusal> {
+    /// Where the fleet here stands with this user: its store and its settings are both the user's own, or trusted. What
+    /// changed since the last look is taken for the user's own, unless the repository tracks it: then a pull may have
+    /// brought it.
+    pub fn standing(&self, config: &Config) -> Result<TrustState, Refusal> {
         if self.home.is_none() || self.server.is_some() {
-            return Ok(None);
+            return Ok(TrustState::Trusted);
         }
-        match self.is_beside_its_settings(config)? {
-            true => self.fingerprint(config),
-            // The store is where the user says; its settings may have come with a clone.
-            false => self.home_fingerprint(),
+        let (is_beside, store) = (
+            self.is_beside_its_settings(config)?,
+            self.store_file(config)?,
+        );
+        if is_beside && store.is_none() {
+            return Ok(TrustState::Trusted);
         }
+        let mut known = Known::default();
+        if let Some((folder, file)) = &store {
+            match self.note_of(file)? {
+                Some(note) => known.read(&note),
+                None if self.is_being_made()? && self.tracks(folder, FILE)? != Some(true) => {
+                    return Ok(TrustState::Trusted);
+                }
+                // The user named the place, and no pull brought the file.
+                None if !is_beside && self.tracks(folder, FILE)? == Some(false) => {}
+                None => return Ok(TrustState::Foreign),
+            }
+        }
+        let home = self.home_fingerprint()?;
+        match home.map(|home| self.note_of(&home)).transpose()?.flatten() {
+            // An earlier version noted the settings with the store.
+            Some(note) if note.is_empty() => {}
+            Some(note) => known.settings = note.rsplit(' ').next().unwrap_or_default().to_owned(),
+            None if is_beside && !known.settings.is_empty() => {}
+            None if self.is_being_made()? => return Ok(TrustState::Trusted),
+            None => return Ok(TrustState::Foreign),
+        }
+        let seen = self.seen(store.as_ref(), config)?;
+        if known == seen {
+            return Ok(TrustState::Trusted);
+        }
+        let tracked_log = match &store {
+            Some((folder, _)) if seen.log != known.log && seen.log != NOTHING => {
+                self.tracks(folder, LOG)?
+            }
+            Some(_) | None => Some(false),
+        };
+        if tracked_log == Some(true) {
+            return Ok(TrustState::OtherLog);
+        }
+        if !self.are_own_settings(&known, &seen)? {
+            return Ok(TrustState::OtherSettings);
+        }
+        // A store makes a new log again and again. A command that can ask git decides whose this one is.
+        if tracked_log.is_some() {
+            // Where it cannot be noted, the next command looks again.
+            let _ = self.note(store.as_ref(), &seen);
+        }
+        Ok(TrustState::Trusted)
+    }
+
+    fn are_own_settings(&self, known: &Known, seen: &Known) -> Result<bool, Refusal> {
+        Ok(seen.settings == known.settings
+            || seen.settings == NOTHING
+            || self.tracks(&self.home()?.state, config::FILE)? == Some(false))
+    }
+
+    /// Whether git tracks a file in a folder; none where git cannot say. Git is asked in that folder, which may be in another
+    /// work tree than this one, or a repository of its own.
+    fn tracks(&self, folder: &Path, file: &str) -> Result<Option<bool>, Refusal> {
+        let tree = WorkTree::new(folder, self.env.surroundings.clone(), Bounds::default());
+        Ok(tree.tracks(&[file]))
     }
 
     fn note_of(&self, entry: &Fingerprint) -> Result<Option<String>, Refusal> {
@@ -155,17 +155,38 @@ impl App {
         noted.map_err(|error| unreadable(&error))
     }
 
-    /// The log beside the store and the settings, as an entry notes them.
-    fn seen(&self, config: &Config) -> Result<String, Refusal> {
-        let state = &self.home()?.state;
-        let log = match self.is_beside_its_settings(config)? {
-            true => {
-                Fingerprint::of_content(state, LOG).map_err(|error| cannot_look(state, &error))?
+    /// The log beside the store, and the settings.
+    fn seen(
+        &self,
+        store: Option<&(PathBuf, Fingerprint)>,
+        config: &Config,
+    ) -> Result<Known, Refusal> {
+        let log = match store {
+            Some((folder, _)) => {
+                Fingerprint::of_content(folder, LOG).map_err(|error| cannot_look(folder, &error))?
             }
-            false => NOTHING.to_owned(),
+            None => String::new(),
         };
         let settings = config.project_sha.as_deref().unwrap_or(NOTHING);
-        Ok(format!("{log} {settings}"))
+        Ok(Known {
+            log,
+            settings: settings.to_owned(),
+        })
+    }
+
+    fn note(&self, store: Option<&(PathBuf, Fingerprint)>, seen: &Known) -> Result<(), Refusal> {
+        let home = self.home_fingerprint()?;
+        let entries = [
+            store.map(|(_, file)| (file, &seen.log)),
+            home.as_ref().map(|home| (home, &seen.settings)),
+        ];
+        for (entry, note) in entries.into_iter().flatten() {
+            if self.note_of(entry)?.as_ref() != Some(note) {
+                let noted = self.trust().add_noting(entry, note);
+                noted.map_err(|error| untold(&error))?;
+            }
+        }
+        Ok(())
     }
 
     fn folder_fingerprint(&self) -> Result<Option<Fingerprint>, Refusal> {
@@ -185,17 +206,7 @@ impl App {
         }
     }
 
-    /// Notes that the state folder is the user's own.
-    pub fn note_home(&self) -> Result<(), Refusal> {
-        match self.home_fingerprint()? {
-            Some(home) if !self.covers(&home)? => {
-                self.trust().add(&home).map_err(|error| untold(&error))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    fn is_being_made(&self) -> Result<bool, Refusal> {
+    pub fn is_being_made(&self) -> Result<bool, Refusal> {
         match self.folder_fingerprint()? {
             Some(folder) => self.covers(&folder),
             None => Ok(false),
@@ -223,9 +234,9 @@ impl App {
     }
 
     /// Trusts the fleet here, with the log and the settings that it has now.
-    pub fn trust_it(&self) -> Result<(), Refusal> {
-        self.note_home()?;
+    pub fn trust_it(&mut self) -> Result<(), Refusal> {
         self.note_settings()?;
+        self.standing = TrustState::Trusted;
         // Whatever was being made is made.
         self.end_making()
     }
@@ -233,15 +244,9 @@ impl App {
     /// Trusts the store here, with the log and the settings that it has now: the user changed them a moment ago.
     pub fn note_settings(&self) -> Result<(), Refusal> {
         let config = self.config()?;
-        let Some(entry) = self.entry(&config)? else {
-            return Ok(());
-        };
-        let seen = self.seen(&config)?;
-        if self.note_of(&entry)?.as_ref() == Some(&seen) {
-            return Ok(());
-        }
-        let noted = self.trust().add_noting(&entry, &seen);
-        noted.map_err(|error| untold(&error))
+        let store = self.store_file(&config)?;
+        let seen = self.seen(store.as_ref(), &config)?;
+        self.note(store.as_ref(), &seen)
     }
 
     /// Refuses an act that is a person's alone.
@@ -258,13 +263,8 @@ impl App {
     /// Refuses to build a store from files that came with a clone.
     pub fn must_be_own_home(&self, config: &Config) -> Result<(), Refusal> {
         self.must_be_trusted()?;
-        let is_lost = self.is_beside_its_settings(config)? && self.fingerprint(config)?.is_none();
-        match is_lost && !self.is_own_home()? {
-            true => Err(Refusal::new(
-                Code::Untrusted,
-                "no store was made here on this machine: the checkpoint files came from elsewhere",
-            )
-            .hint("if they are yours, or you know where they come from, run `fleet trust`, then this command again")),
+        match self.is_beside_its_settings(config)? && self.fingerprint(config)?.is_none() {
+            true => self.refuse_brought(config),
             false => Ok(()),
         }
     }
@@ -280,45 +280,87 @@ impl App {
         }
     }
 
-    /// The files of the state folder that take effect on a store that is made there.
-    pub fn adoptable(&self) -> Result<Vec<&'static str>, Refusal> {
+    /// The files of the state folder that would take effect on a store that is made there, and may have come with the
+    /// repository.
+    pub fn brought(&self, config: &Config) -> Result<Vec<&'static str>, Refusal> {
         let state = &self.home()?.state;
         let folder = Dir::private_if_there(state).map_err(|error| cannot_look(state, &error))?;
-        let Some(folder) = folder else {
+        let (Some(folder), Some(home)) = (folder, self.home_fingerprint()?) else {
             return Ok(vec![]);
         };
-        let mut files = vec![config::FILE, "checkpoints", "anchor"];
-        files.retain(|file| matches!(folder.entry(file), Ok(Some(_))));
-        Ok(files)
+        if self.is_being_made()? {
+            return Ok(vec![]);
+        }
+        let mut brought = Vec::new();
+        let note = self.note_of(&home)?;
+        for file in [config::FILE, "checkpoints", "anchor", IGNORED] {
+            let is_brought = match (&note, folder.entry(file)) {
+                (_, Ok(None)) => false,
+                (Some(_), _) if file == IGNORED => false,
+                (Some(note), _) if file == config::FILE => {
+                    let mut known = Known::default();
+                    known.settings.clone_from(note);
+                    !self.are_own_settings(&known, &self.seen(None, config)?)?
+                }
+                (Some(_), _) => self.tracks(state, file)? != Some(false),
+                (None, _) if file == IGNORED => {
+                    !matches!(folder.read_text(file, 100), Ok(Some(text)) if text == IGNORE_ALL)
+                }
+                (None, _) => true,
+            };
+            if is_brought {
+                brought.push(file);
+            }
+        }
+        Ok(brought)
     }
 
-    /// Refuses to make a store in a state folder that came with a clone: its settings and its checkpoint files would take
-    /// effect.
-    pub fn must_not_adopt(&self) -> Result<(), Refusal> {
-        let (state, brought) = (&self.home()?.state, self.adoptable()?);
-        if brought.is_empty() || self.is_own_home()? {
+    /// Refuses to make a store that would adopt what came with a clone, or to make a project in a store that did.
+    pub fn must_not_adopt(&self, config: &Config) -> Result<(), Refusal> {
+        let has_store = self.fingerprint(config)?.is_some();
+        if has_store || !self.is_beside_its_settings(config)? && self.is_own_home()? {
+            return match self.is_trusted(config)? {
+                true => Ok(()),
+                false => Err(StoreError::Untrusted.into()),
+            };
+        }
+        if let Some((folder, file)) = self.store_file(config)?
+            && self.note_of(&file)?.is_none()
+            && self.tracks(&folder, FILE)? != Some(false)
+        {
+            return Err(Refusal::new(
+                Code::Untrusted,
+                format!("the store in {} came with its repository", folder.display()),
+            )
+            .hint("choose a folder outside of that repository for the store"));
+        }
+        self.refuse_brought(config)
+    }
+
+    fn refuse_brought(&self, config: &Config) -> Result<(), Refusal> {
+        let (state, brought) = (&self.home()?.state, self.brought(config)?);
+        if brought.is_empty() {
             return Ok(());
         }
         Err(Refusal::new(
             Code::Untrusted,
             format!(
-                "{} holds {}, and you have neither created nor trusted this fleet on this machine",
+                "{} holds {}, which may have come with the repository: you have neither created nor trusted {} on this machine",
                 state.display(),
-                brought.join(" and ")
+                brought.join(" and "),
+                if brought.len() == 1 { "it" } else { "them" }
             ),
         )
         .hint("look at `fleet config list`; if you know where it comes from, run `fleet trust`, then this command again"))
     }
 
-    /// Trusts nothing of the fleet here any more.
+    /// Trusts the settings here no more, nor the store beside them. Another store is named to be meant.
     pub fn distrust_it(&self) -> Result<(), Refusal> {
         let (trust, config) = (self.trust(), self.config()?);
-        let of_stores = [
-            self.fingerprint(&config)?,
-            self.store_in_a_repository(&config)?,
-        ];
-        let all = of_stores.into_iter().chain([self.home_fingerprint()?]);
-        for fingerprint in all.flatten() {
+        let is_meant = self.is_beside_its_settings(&config)? || self.globals.location.is_some();
+        let store = self.store_file(&config)?.filter(|_| is_meant);
+        let all = [store.map(|(_, file)| file), self.home_fingerprint()?];
+        for fingerprint in all.into_iter().flatten() {
             trust.revoke(&fingerprint).map_err(|error| {
                 Refusal::new(
                     Code::Unavailable,
@@ -326,7 +368,7 @@ impl App {
                 )
             })?;
         }
-        Ok(())
+        self.end_making()
     }
 
     /// Warns that the answer comes from a fleet that is not trusted, if it does.
@@ -337,8 +379,27 @@ impl App {
     }
 }
 
+/// The state of a fleet's files when they were noted.
+#[derive(Default, PartialEq, Eq)]
+struct Known {
+    log: String,
+    settings: String,
+}
+
+impl Known {
+    /// Reads the note of a store. Earlier versions noted the settings there, too.
+    fn read(&mut self, note: &str) {
+        let (log, settings) = note.split_once(' ').unwrap_or((note, ""));
+        (self.log, self.settings) = (log.to_owned(), settings.to_owned());
+    }
+}
+
 /// How a note says that there is no such file.
 const NOTHING: &str = "-";
+
+/// The file that keeps the state folder out of the repository, and its content.
+pub const IGNORED: &str = ".gitignore";
+pub const IGNORE_ALL: &str = "*\n";
 
 fn unreadable(error: &std::io::Error) -> Refusal {
     Refusal::new(

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::CommandResult;
-use crate::app::{App, unusable};
+use crate::app::{App, IGNORE_ALL, IGNORED, unusable};
 use crate::config::{self, Config};
 
 /// Create `.flightline/` at the repository's root, or here where there is none.
@@ -99,15 +99,12 @@ pub fn run(args: &InitArgs, app: &mut App) -> CommandResult {
     );
     let name = Title::parse("project name", args.name.as_deref().unwrap_or(&folder))?;
     let location = app.location(&before, &state)?;
-    let options = app.open_options(&before)?;
-    let left_behind = || nameless(&location, &state, options.clone());
+    let reading = app.open_options(&before)?;
+    let left_behind = || nameless(&location, &state, reading);
     let project = match before.project.clone().or_else(left_behind) {
         Some(project) => project,
         None => new_project(app)?,
     };
-    if existing.is_some() && !options.trusted {
-        return Err(StoreError::Untrusted.into());
-    }
     if app.env.user_state.is_none() {
         return Err(Refusal::new(
             Code::Unavailable,
@@ -129,20 +126,23 @@ pub fn run(args: &InitArgs, app: &mut App) -> CommandResult {
         state: state.clone(),
         root: root.clone(),
     });
-    app.must_not_adopt()?;
+    app.must_not_adopt(&before)?;
     make_private(&state)?;
     app.forget_config();
-    let making = Making {
+    let was_begun = app.is_being_made()?;
+    app.begin_making()?;
+    let mut making = Making {
         state: &state,
         location: &location,
         project: &project,
         name: &name,
+        has_store: false,
     };
-    app.begin_making()?;
+    let options = app.open_options(&before)?;
     let made = making.complete(args, &before, options, app);
-    if made.is_err() && app.fingerprint(&app.config()?)?.is_none() {
+    if made.is_err() && !making.has_store && !was_begun {
         // Nothing was made: only an attempt that left a store is to be completed.
-        app.end_making()?;
+        let _ = app.end_making();
     }
     let (engine, is_new) = made?;
     let created = Created {
@@ -199,13 +199,15 @@ struct Making<'a> {
     location: &'a Location,
     project: &'a str,
     name: &'a Title,
+    /// True once there is a store to be completed.
+    has_store: bool,
 }
 
 impl Making<'_> {
     /// Makes the store where there is none, then the rest of the state folder. Returns the engine, and whether the store
     /// is new.
     fn complete(
-        &self,
+        &mut self,
         args: &InitArgs,
         before: &Config,
         options: OpenOptions,
@@ -232,6 +234,7 @@ impl Making<'_> {
                 false,
             ),
         };
+        self.has_store = true;
         steps.step();
         for repaired in store.repaired() {
             app.ui.warn(repaired);
@@ -243,9 +246,6 @@ impl Making<'_> {
         }
         ignore_all(state)?;
         steps.step();
-        if is_new {
-            app.note_store()?;
-        }
         app.trust_it()?;
         steps.step();
         Ok((store.engine(), is_new))
@@ -361,17 +361,14 @@ pub fn make_private(state: &Path) -> Result<(), Refusal> {
 
 /// Has git ignore the whole state folder.
 pub fn ignore_all(state: &Path) -> Result<(), Refusal> {
-    let written = Dir::private(state).and_then(|state| match state.entry(".gitignore")? {
+    let written = Dir::private(state).and_then(|state| match state.entry(IGNORED)? {
         Some(_) => Ok(()),
-        None => state.put(".gitignore", "*\n", Replacing::No, 0o644),
+        None => state.put(IGNORED, IGNORE_ALL, Replacing::No, 0o644),
     });
     written.map_err(|error| {
         Refusal::new(
             Code::Unavailable,
-            format!(
-                "cannot write {}: {error}",
-                state.join(".gitignore").display()
-            ),
+            format!("cannot write {}: {error}", state.join(IGNORED).display()),
         )
     })
 }

@@ -35,21 +35,22 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     // A state folder without a store may be a clone's, with files that a store can be built from.
     let has_store = app.fingerprint(&config)?.is_some();
     // Settings that were written before the store was made name no project.
-    if has_store || app.adoptable()?.is_empty() {
+    let brought = app.brought(&config)?;
+    if has_store || brought.is_empty() {
         App::project(&config, &state)?;
     }
     let tracked = app.work_tree()?.tracks_state();
     let standing = app.standing(&config)?;
     let is_own = has_store || app.is_own_home()?;
     let is_lost = !has_store && app.is_beside_its_settings(&config)?;
-    if is_lost && is_own && !args.revoke {
+    if is_lost && brought.is_empty() && !args.revoke {
         return Err(Refusal::new(
             Code::NotFound,
             format!("there is no store in {}", state.display()),
         )
         .hint(without_project(&state)));
     }
-    let was = standing == TrustState::Trusted && is_own;
+    let was = standing == TrustState::Trusted && is_own && (!is_lost || brought.is_empty());
     if !args.revoke && !was {
         app.must_be_a_person("trust a fleet")?;
         let content = match is_lost {
@@ -71,8 +72,11 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     match args.revoke {
         true => app.distrust_it()?,
         false => {
-            app.note_store()?;
             app.trust_it()?;
+            if is_lost {
+                // A store may be made of what is here.
+                app.begin_making()?;
+            }
         }
     }
     let trusted = match has_store {

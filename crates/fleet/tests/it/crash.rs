@@ -1,6 +1,7 @@
 //! Processes that die, stop, race, and run out of disk: what was acknowledged stays, what was not is
 //! wholly there or wholly absent, and the next command goes on. Runs the real binary.
 
+mod adopted;
 mod beside;
 mod clock;
 mod copies;

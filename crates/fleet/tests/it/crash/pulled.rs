@@ -49,7 +49,7 @@ fn a_log_that_a_pull_replaces_is_not_obeyed() {
     let seen = world.run(&["status"]).ends();
     assert!(
         seen.err
-            .contains("git tracks `.flightline/flightline.db-wal` and replaced it"),
+            .contains("git tracks the log beside the store (`flightline.db-wal`) and replaced it"),
         "{seen}"
     );
     let briefed = world.run(&["context"]).ends();
@@ -282,6 +282,7 @@ fn a_store_that_a_clone_has_elsewhere_is_not_obeyed() {
     let clone = World::bare(Engine::Sqlite);
     git(&clone, &["init", "--quiet", "."]);
     copy_folder(&stranger.state(), &clone.repo().join("elsewhere"));
+    git(&clone, &["add", "--force", "elsewhere"]);
     // With the clone's settings, and with the user's own.
     let settings = fs::read_to_string(stranger.state().join("config.toml")).unwrap();
     fs::create_dir_all(clone.state()).unwrap();
