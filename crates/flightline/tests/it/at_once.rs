@@ -237,3 +237,25 @@ fn prune(fleet: &mut Fleet) -> Vec<CheckpointId> {
     let done = run(fleet, &prune).unwrap();
     done.details.iter().map(|one| one.id).collect()
 }
+
+#[test]
+fn a_decision_that_runs_twice_leaves_what_one_run_leaves() {
+    let told = |rehearses: bool| {
+        let world = World::new(Engine::Sqlite);
+        let story = match rehearses {
+            true => Story::new(&world),
+            false => Story::unrehearsed(&world),
+        };
+        story.mission("Build", &WORK);
+        story.claim("ada", "Model").unwrap();
+        story.lock("ada", &["src/model.rs"]).unwrap();
+        story.report("ada", "Model", "half of it");
+        story.checkpoint_for("ada", Reason::Manual).unwrap();
+        story.register("bob", Role::Specialist);
+        story.send("ada", &["bob"], "The model").unwrap();
+        story.finish("ada", &["Model"]);
+        assert!(story.claim("bob", "Model").is_err());
+        (story.kinds_after(0), story.locks(), story.mail_of("bob"))
+    };
+    assert_eq!(told(true), told(false));
+}
