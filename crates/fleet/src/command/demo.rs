@@ -19,7 +19,7 @@ use super::CommandResult;
 use crate::app::App;
 use crate::ui::{BOLD, Cell, DIM, GREEN, RED, Ui};
 
-/// The script of the demo: its acts, in order.
+/// The script of the demo: its acts, in order. A line that ends with a backslash goes on in the next one.
 const SCRIPT: &str = include_str!("demo/script.txt");
 
 #[derive(Debug, Args)]
@@ -71,7 +71,7 @@ pub fn run(args: &DemoArgs, app: &mut App) -> CommandResult {
     let mut stage = Stage::new(named, &app.env)?;
     let talks = !app.ui.json && !app.ui.quiet;
     let mut acts = Vec::new();
-    for line in SCRIPT.lines() {
+    for line in SCRIPT.replace("\\\n    ", "").lines() {
         match line.split_once(' ') {
             None if talks => app.ui.print("")?,
             Some(("#", text)) if talks => app.ui.print(&Cell::styled(text, BOLD).to_string())?,
