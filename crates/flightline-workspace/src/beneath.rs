@@ -19,12 +19,13 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{
-    Access, AtFlags, Dir as Listing, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags,
+    Access, AtFlags, Dir as Listing, FileType, FlockOperation, Mode, OFlags, RenameFlags,
+    StatxFlags,
 };
 use rustix::io::Errno;
 
 use self::error::{explained, not_plain, of_another, shown};
-use self::walk::{parts, without_detours, without_own_links};
+use self::walk::{parts, without_own_links};
 
 pub use entry::{DirEntry, EntryKind, FileIdentity};
 
@@ -114,12 +115,11 @@ impl Dir {
     /// lies in it, because what it holds may be a stranger's; else the last folder on the way that is there, because
     /// links outside of the repository are the user's own.
     pub fn towards(root: Option<&Path>, path: &Path) -> io::Result<(Self, PathBuf)> {
-        let path = without_detours(path);
-        if let Some(root) = root {
-            let led_to = without_own_links(Some(root), &path, false)?;
-            if let Ok(below) = led_to.strip_prefix(root) {
-                return Ok((Self::shared(root)?, below.to_path_buf()));
-            }
+        let path = without_own_links(root, path, false)?;
+        if let Some(root) = root
+            && let Ok(below) = path.strip_prefix(root)
+        {
+            return Ok((Self::shared(root)?, below.to_path_buf()));
         }
         let mut above = path.parent().unwrap_or(&path);
         loop {
@@ -133,9 +133,9 @@ impl Dir {
         }
     }
 
-    /// The path to which the user's own links lead: those outside of the repository.
+    /// The path of something that is to be read, where the user's own links lead.
     pub fn led_to(root: Option<&Path>, path: &Path) -> io::Result<PathBuf> {
-        without_own_links(root, &without_detours(path), true)
+        without_own_links(root, path, true)
     }
 
     /// The folder's own path, for messages.
@@ -404,6 +404,18 @@ impl Dir {
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Whether a link leads to something that is neither a file nor a folder. What it leads to is looked at, never opened.
+    pub fn leads_to_special(&self, link: impl AsRef<Path>) -> io::Result<bool> {
+        let Some((folder, name)) = self.above(link.as_ref())? else {
+            return Ok(false);
+        };
+        let Ok(seen) = rustix::fs::statat(&folder.handle, &name, AtFlags::empty()) else {
+            return Ok(false);
+        };
+        let kind = FileType::from_raw_mode(seen.st_mode);
+        Ok(!matches!(kind, FileType::RegularFile | FileType::Directory))
     }
 
     /// The entry with a name below this folder: looked at, never opened. Fails when the way there is a link.

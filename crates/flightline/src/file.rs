@@ -52,13 +52,23 @@ impl NamedFile {
         &self.path
     }
 
-    /// Writes the file: old or new and never half, read back.
+    /// Writes the file: old or new and never half, read back. A link in its place gives way to the file, unless it leads to
+    /// a device or a pipe, as `/dev/stdout` does.
     pub fn put(
         &self,
         contents: impl AsRef<[u8]>,
         replacing: Replacing,
         mode: u32,
     ) -> io::Result<()> {
+        let seen = self.folder.entry(&self.below)?;
+        if seen.is_some_and(|seen| seen.kind == EntryKind::Link)
+            && self.folder.leads_to_special(&self.below)?
+        {
+            return Err(io::Error::other(format!(
+                "{} is not a plain file",
+                self.path.display()
+            )));
+        }
         self.folder.put(&self.below, contents, replacing, mode)
     }
 

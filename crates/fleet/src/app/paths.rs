@@ -17,6 +17,11 @@ impl App {
         Dir::towards(self.repository(), path)
     }
 
+    /// Where the user's own links lead from a typed path of something that is to be read.
+    pub fn led_to(&self, typed: &Path) -> std::io::Result<PathBuf> {
+        Dir::led_to(self.repository(), &self.here.join(typed))
+    }
+
     /// A typed path of a file that is to be written.
     pub fn file_to_write(&self, typed: &Path) -> std::io::Result<NamedFile> {
         NamedFile::new(self.repository(), &self.here.join(typed))

@@ -14,6 +14,7 @@ use flightline::dialect::{
 use flightline::file::Replacing;
 use flightline::workspace::beneath::Dir;
 
+use super::transfer::cannot;
 use super::{CommandResult, typed};
 use crate::app::App;
 
@@ -55,7 +56,9 @@ pub fn import(args: &DialectImportArgs, app: &mut App) -> CommandResult {
         let bytes = typed::stdin_bytes("document", MAX_BYTES)?;
         vec![Ok(incoming("stdin", unfolded(&bytes, "stdin")?))]
     } else {
-        read(dialect, &app.here.join(&args.path), &args.path, app)?
+        let path = app.led_to(&args.path);
+        let path = path.map_err(|error| cannot("read", &args.path, &error))?;
+        read(dialect, &path, &args.path, app)?
     };
     // One that cannot be read keeps no other out, and is told with them.
     let (mut documents, mut unread) = (Vec::new(), Vec::new());

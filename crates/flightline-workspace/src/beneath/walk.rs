@@ -92,68 +92,73 @@ pub(super) fn parts(below: &Path) -> io::Result<Vec<&OsStr>> {
     parts.map_err(|()| io::Error::other(format!("{} leads elsewhere", below.display())))
 }
 
-/// A path without `.` and `..`, by its text.
-pub(super) fn without_detours(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            other => plain.push(other),
-        }
-    }
-    plain
-}
-
 /// The most links that are followed, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// A path without the links that are the user's own. A path that leads into the repository at `root` begins with
-/// `root`, whichever link led there, and keeps the links in it: those may be a stranger's. The last part of the path is
-/// followed only where `last` says so.
+/// A path without the links that are the user's own. A path that leads into the repository at `root` begins with `root`,
+/// whichever link led there, and keeps the links in it: those may be a stranger's. The last part is followed only where
+/// `last` says so.
 pub(super) fn without_own_links(
     root: Option<&Path>,
     path: &Path,
     last: bool,
 ) -> io::Result<PathBuf> {
     let wanted = root.and_then(identity);
+    let is_root = |at: &Path| wanted.is_some() && identity(at) == wanted;
     let (mut at, mut links) = (PathBuf::from("/"), 0);
-    let mut ahead: VecDeque<OsString> = std::path::absolute(path)?
-        .iter()
-        .map(OsStr::to_owned)
-        .collect();
+    let mut ahead: VecDeque<OsString> = path_parts(&std::path::absolute(path)?).collect();
     while let Some(part) = ahead.pop_front() {
-        if let Some(root) = root
-            && (at == root || wanted.is_some() && identity(&at) == wanted)
-        {
-            let below = std::iter::once(part).chain(ahead);
-            return Ok(root.join(below.collect::<PathBuf>()));
+        if let Some(root) = root.filter(|_| is_root(&at)) {
+            ahead.push_front(part);
+            match way_below(&mut ahead) {
+                Some(below) => return Ok(root.join(below)),
+                // It leaves the repository again.
+                None => {
+                    at = at.parent().unwrap_or(&at).to_path_buf();
+                    continue;
+                }
+            }
         }
         let next = match part.to_str() {
             Some("/") => PathBuf::from("/"),
-            Some(".") => continue,
             Some("..") => at.parent().unwrap_or(&at).to_path_buf(),
             Some(_) | None => at.join(&part),
         };
-        let is_followed = last || !ahead.is_empty();
         let link = rustix::fs::readlinkat(rustix::fs::CWD, &next, Vec::new());
         match link.map(|target| PathBuf::from(OsString::from_vec(target.into_bytes()))) {
             Ok(_) if links == MOST_LINKS => return Err(Errno::LOOP.into()),
-            Ok(target) if is_followed => {
+            Ok(target) if last || !ahead.is_empty() => {
                 links += 1;
-                for part in target.iter().rev() {
-                    ahead.push_front(part.to_owned());
+                let parts: Vec<OsString> = path_parts(&target).collect();
+                for part in parts.into_iter().rev() {
+                    ahead.push_front(part);
                 }
             }
             Ok(_) | Err(_) => at = next,
         }
     }
-    match root {
-        Some(root) if wanted.is_some() && identity(&at) == wanted => Ok(root.to_path_buf()),
-        Some(_) | None => Ok(at),
+    Ok(match root.filter(|_| is_root(&at)) {
+        Some(root) => root.to_path_buf(),
+        None => at,
+    })
+}
+
+fn path_parts(path: &Path) -> impl Iterator<Item = OsString> {
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    parts.map(|part| part.as_os_str().to_owned())
+}
+
+/// The rest of a way, by its text; none when it leads above where it begins, and then what is left of it is ahead.
+fn way_below(ahead: &mut VecDeque<OsString>) -> Option<PathBuf> {
+    let mut below: Vec<OsString> = Vec::new();
+    while let Some(part) = ahead.pop_front() {
+        if part != ".." {
+            below.push(part);
+        } else if below.pop().is_none() {
+            return None;
+        }
     }
+    Some(below.into_iter().collect())
 }
 
 fn identity(folder: &Path) -> Option<(u64, u64)> {
