@@ -7,7 +7,7 @@ mod server;
 mod short;
 mod trust;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -48,7 +48,8 @@ pub struct App {
     said: BTreeSet<String>,
     /// The server that commands talk to, when it is not a store.
     server: Option<Address>,
-    standing: TrustState,
+    /// Where the fleet stands with the user, since it was looked at.
+    standing: Cell<TrustState>,
     /// True when the command has named its answer's schema, so that the fields asked for are checked.
     answer_is_known: bool,
     /// The epoch that this process belongs to, of the acting agent, once it was looked up.
@@ -94,7 +95,7 @@ impl App {
             fleet: None,
             said: BTreeSet::new(),
             server,
-            standing: TrustState::Trusted,
+            standing: Cell::new(TrustState::Trusted),
             answer_is_known: false,
             own_epoch: OnceCell::new(),
             client_agent: OnceCell::new(),
@@ -227,7 +228,7 @@ impl App {
     /// Adds to a refusal the projects that the store has, which the operation that refused does not know.
     pub fn explain(&mut self, refusal: Refusal) -> Refusal {
         if refusal.code != Code::NoProject {
-            return refusal;
+            return self.with_reason(refusal);
         }
         let Some(fleet) = self.fleet.as_mut().filter(|fleet| !fleet.is_elsewhere()) else {
             return refusal;
@@ -274,9 +275,6 @@ impl App {
                 self.ui.warn(repaired);
             }
             let tree = self.work_tree()?;
-            if !is_trusted {
-                self.standing = self.standing(&config)?;
-            }
             self.fleet = Some(Fleet::new(store, config.policy).in_tree(tree));
             if !is_trusted {
                 return self.opened();

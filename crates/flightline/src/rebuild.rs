@@ -34,8 +34,8 @@ use crate::op_context::OpContext;
 /// Number of revisions that may have been given out since the newest file: no fence is ever given twice.
 const FORGOTTEN: u64 = 1_000_000;
 
-/// Prefix of the folder in which a new store is built.
-const SIDE: &str = ".rebuild-";
+/// The beginning of the name of the folder in which a new store is built.
+pub const REBUILD_FOLDER: &str = ".rebuild-";
 
 /// The outcome of building a store anew.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ pub fn rebuild(request: &Rebuild<'_>, caller: &Caller) -> Result<Rebuilt> {
         Location::Postgres(_) => request.state,
     };
     clear_sides(base);
-    let side = base.join(format!("{SIDE}{}", request.stamp));
+    let side = base.join(format!("{REBUILD_FOLDER}{}", request.stamp));
     let built = build(request, &side, &documents).and_then(|(history, mut store, file)| {
         if history.checkpoints.is_empty() {
             skipped.extend(history.skipped);
@@ -199,7 +199,7 @@ fn clear_sides(folder: &Path) {
         .ok()
         .and_then(|place| place.names_in("").ok());
     for name in names.unwrap_or_default() {
-        if name.starts_with(SIDE) {
+        if name.starts_with(REBUILD_FOLDER) {
             swap::remove_side(&folder.join(name));
         }
     }

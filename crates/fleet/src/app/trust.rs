@@ -3,6 +3,7 @@
 use super::App;
 use crate::config::{self, Config};
 use flightline::core::{Code, Refusal};
+use flightline::rebuild::REBUILD_FOLDER;
 use flightline::store::{FILE, LOG, Location, StoreError};
 use flightline::workspace::beneath::Dir;
 use flightline::workspace::{Bounds, Fingerprint, Trust, WorkTree, repository_root};
@@ -29,7 +30,7 @@ impl TrustState {
                 "this fleet was neither created nor trusted on this machine: it is shown, but nothing in it takes effect (`fleet trust` changes that)"
             }
             Self::OtherLog => {
-                "git tracks the log beside the store (`flightline.db-wal`) and replaced it: what is shown may be a stranger's, and nothing in it takes effect (`fleet trust` changes that)"
+                "git tracks the log beside the store (`flightline.db-wal`), and it is another one than before: what is shown may be a stranger's, and nothing in it takes effect (`fleet trust` changes that)"
             }
             Self::OtherSettings => {
                 "`.flightline/config.toml` changed, and git tracks it or cannot be asked: the fleet is shown, but nothing in it takes effect until you look at `fleet config list` and run `fleet trust`"
@@ -82,6 +83,12 @@ impl App {
     /// changed since the last look is taken for the user's own, unless the repository tracks it: then a pull may have
     /// brought it.
     pub fn standing(&self, config: &Config) -> Result<TrustState, Refusal> {
+        let standing = self.look_at_trust(config)?;
+        self.standing.set(standing);
+        Ok(standing)
+    }
+
+    fn look_at_trust(&self, config: &Config) -> Result<TrustState, Refusal> {
         if self.home.is_none() || self.server.is_some() {
             return Ok(TrustState::Trusted);
         }
@@ -118,15 +125,19 @@ impl App {
             return Ok(TrustState::Trusted);
         }
         let tracked_log = match &store {
-            Some((folder, _)) if seen.log != known.log && seen.log != NOTHING => {
-                self.tracks(folder, LOG)?
-            }
-            Some(_) | None => Some(false),
+            Some((folder, _)) => self.may_be_pulled(&known.log, &seen.log, (folder, LOG))?,
+            None => Some(false),
         };
+        // What is refused once stays refused when the repository ceases to track it. Where that cannot be noted, the next
+        // command looks again.
         if tracked_log == Some(true) {
+            known.log = refused(known.log);
+            let _ = self.note(store.as_ref(), &known);
             return Ok(TrustState::OtherLog);
         }
         if !self.are_own_settings(&known, &seen)? {
+            known.settings = refused(known.settings);
+            let _ = self.note(store.as_ref(), &known);
             return Ok(TrustState::OtherSettings);
         }
         // A store makes a new log again and again. A command that can ask git decides whose this one is.
@@ -138,9 +149,22 @@ impl App {
     }
 
     fn are_own_settings(&self, known: &Known, seen: &Known) -> Result<bool, Refusal> {
-        Ok(seen.settings == known.settings
-            || seen.settings == NOTHING
-            || self.tracks(&self.home()?.state, config::FILE)? == Some(false))
+        let file = (self.home()?.state.as_path(), config::FILE);
+        Ok(self.may_be_pulled(&known.settings, &seen.settings, file)? == Some(false))
+    }
+
+    /// Whether a pull may have brought what is seen of a file instead of what is known; none where git cannot say.
+    fn may_be_pulled(
+        &self,
+        known: &str,
+        seen: &str,
+        (folder, file): (&Path, &str),
+    ) -> Result<Option<bool>, Refusal> {
+        match known.strip_prefix(WAS_REFUSED) {
+            _ if seen == NOTHING || seen == known => Ok(Some(false)),
+            Some(known) => Ok(Some(seen != known)),
+            None => self.tracks(folder, file),
+        }
     }
 
     /// Whether git tracks a file in a folder; none where git cannot say. Git is asked in that folder, which may be in another
@@ -234,9 +258,9 @@ impl App {
     }
 
     /// Trusts the fleet here, with the log and the settings that it has now.
-    pub fn trust_it(&mut self) -> Result<(), Refusal> {
+    pub fn trust_it(&self) -> Result<(), Refusal> {
         self.note_settings()?;
-        self.standing = TrustState::Trusted;
+        self.standing.set(TrustState::Trusted);
         // Whatever was being made is made.
         self.end_making()
     }
@@ -263,10 +287,7 @@ impl App {
     /// Refuses to build a store from files that came with a clone.
     pub fn must_be_own_home(&self, config: &Config) -> Result<(), Refusal> {
         self.must_be_trusted()?;
-        match self.is_beside_its_settings(config)? && self.fingerprint(config)?.is_none() {
-            true => self.refuse_brought(config),
-            false => Ok(()),
-        }
+        self.refuse_brought(config)
     }
 
     /// Trusts no longer that a store is being made in the state folder: nothing was made.
@@ -282,7 +303,7 @@ impl App {
 
     /// The files of the state folder that would take effect on a store that is made there, and may have come with the
     /// repository.
-    pub fn brought(&self, config: &Config) -> Result<Vec<&'static str>, Refusal> {
+    pub fn brought(&self, config: &Config) -> Result<Vec<String>, Refusal> {
         let state = &self.home()?.state;
         let folder = Dir::private_if_there(state).map_err(|error| cannot_look(state, &error))?;
         let (Some(folder), Some(home)) = (folder, self.home_fingerprint()?) else {
@@ -293,25 +314,28 @@ impl App {
         }
         let mut brought = Vec::new();
         let note = self.note_of(&home)?;
-        for file in [config::FILE, "checkpoints", "anchor", IGNORED] {
-            let is_brought = match (&note, folder.entry(file)) {
-                (_, Ok(None)) => false,
-                (Some(_), _) if file == IGNORED => false,
-                (Some(note), _) if file == config::FILE => {
+        let names = folder.names_in("");
+        for file in names.map_err(|error| cannot_look(state, &error))? {
+            let is_adopted = [config::FILE, "checkpoints", "anchor", IGNORED].contains(&&*file);
+            let is_brought = match &note {
+                _ if !is_adopted && !file.starts_with(REBUILD_FOLDER) => false,
+                Some(_) if file == IGNORED => false,
+                Some(note) if file == config::FILE => {
                     let mut known = Known::default();
                     known.settings.clone_from(note);
                     !self.are_own_settings(&known, &self.seen(None, config)?)?
                 }
-                (Some(_), _) => self.tracks(state, file)? != Some(false),
-                (None, _) if file == IGNORED => {
-                    !matches!(folder.read_text(file, 100), Ok(Some(text)) if text == IGNORE_ALL)
+                Some(_) => self.tracks(state, &file)? != Some(false),
+                None if file == IGNORED => {
+                    !matches!(folder.read_text(&file, 100), Ok(Some(text)) if text == IGNORE_ALL)
                 }
-                (None, _) => true,
+                None => true,
             };
             if is_brought {
                 brought.push(file);
             }
         }
+        brought.sort();
         Ok(brought)
     }
 
@@ -342,14 +366,13 @@ impl App {
         if brought.is_empty() {
             return Ok(());
         }
+        let why = match self.is_own_home()? {
+            true => "which git tracks, or git cannot be asked: a pull may have brought it",
+            false => "and you have neither created nor trusted this fleet on this machine",
+        };
         Err(Refusal::new(
             Code::Untrusted,
-            format!(
-                "{} holds {}, which may have come with the repository: you have neither created nor trusted {} on this machine",
-                state.display(),
-                brought.join(" and "),
-                if brought.len() == 1 { "it" } else { "them" }
-            ),
+            format!("{} holds {}, {why}", state.display(), brought.join(" and ")),
         )
         .hint("look at `fleet config list`; if you know where it comes from, run `fleet trust`, then this command again"))
     }
@@ -371,10 +394,23 @@ impl App {
         self.end_making()
     }
 
+    /// Says why the fleet is not trusted, where that is not that nobody ever trusted it.
+    pub fn with_reason(&self, refusal: Refusal) -> Refusal {
+        match (self.standing.get(), &refusal.hint) {
+            (standing @ (TrustState::OtherLog | TrustState::OtherSettings), Some(hint))
+                if refusal.code == Code::Untrusted =>
+            {
+                let hint = format!("{}\n{hint}", standing.warning());
+                refusal.hint(hint)
+            }
+            _ => refusal,
+        }
+    }
+
     /// Warns that the answer comes from a fleet that is not trusted, if it does.
     pub fn say_untrusted(&self) {
-        if self.standing != TrustState::Trusted {
-            self.ui.warn(self.standing.warning());
+        if self.standing.get() != TrustState::Trusted {
+            self.ui.warn(self.standing.get().warning());
         }
     }
 }
@@ -391,6 +427,16 @@ impl Known {
     fn read(&mut self, note: &str) {
         let (log, settings) = note.split_once(' ').unwrap_or((note, ""));
         (self.log, self.settings) = (log.to_owned(), settings.to_owned());
+    }
+}
+
+/// How a note begins once something else than what it tells was seen and refused.
+const WAS_REFUSED: char = '?';
+
+fn refused(known: String) -> String {
+    match known.starts_with(WAS_REFUSED) {
+        true => known,
+        false => format!("{WAS_REFUSED}{known}"),
     }
 }
 

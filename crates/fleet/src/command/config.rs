@@ -79,7 +79,10 @@ pub fn run(command: ConfigCommand, app: &mut App) -> CommandResult {
             config::set(&change, state, &app.env)?;
             app.forget_config();
             if level == Level::Project {
-                app.note_settings()?;
+                app.note_settings().map_err(|refusal| Refusal {
+                    message: format!("the setting is written, but {}", refusal.message),
+                    ..refusal
+                })?;
             }
             let setting = find(app, &name)?;
             app.ui.answer(&setting, |page| {

@@ -140,7 +140,8 @@ pub fn run(args: &InitArgs, app: &mut App) -> CommandResult {
     };
     let options = app.open_options(&before)?;
     let made = making.complete(args, &before, options, app);
-    if made.is_err() && !making.has_store && !was_begun {
+    let has_store = making.has_store || !matches!(app.fingerprint(&before), Ok(None));
+    if made.is_err() && !has_store && !was_begun {
         // Nothing was made: only an attempt that left a store is to be completed.
         let _ = app.end_making();
     }

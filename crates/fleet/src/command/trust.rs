@@ -50,7 +50,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
         )
         .hint(without_project(&state)));
     }
-    let was = standing == TrustState::Trusted && is_own && (!is_lost || brought.is_empty());
+    let was = standing == TrustState::Trusted && is_own && brought.is_empty();
     if !args.revoke && !was {
         app.must_be_a_person("trust a fleet")?;
         let content = match is_lost {
@@ -73,7 +73,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
         true => app.distrust_it()?,
         false => {
             app.trust_it()?;
-            if is_lost {
+            if !brought.is_empty() {
                 // A store may be made of what is here.
                 app.begin_making()?;
             }

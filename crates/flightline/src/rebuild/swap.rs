@@ -6,7 +6,7 @@ use flightline_core::{Code, Refusal};
 use flightline_store::{Location, Store, aside};
 use flightline_workspace::beneath::{Dir, Replacing};
 
-use super::{Built, Rebuild, Rebuilt, SIDE, fill};
+use super::{Built, REBUILD_FOLDER, Rebuild, Rebuilt, fill};
 use crate::backup::ReplacedStore;
 use crate::error::Result;
 use crate::fleet::Caller;
@@ -87,7 +87,7 @@ fn unfinished(folder: &Path) -> Option<(PathBuf, Rebuilt)> {
     let place = Dir::private(folder).ok()?;
     let names = place.names_in("").ok()?.into_iter();
     names
-        .filter(|name| name.starts_with(SIDE))
+        .filter(|name| name.starts_with(REBUILD_FOLDER))
         .find_map(|name| {
             let side = folder.join(&name);
             let ready = Path::new(&name).join(READY);

@@ -110,7 +110,7 @@ fn a_log_that_a_pull_replaces_is_not_obeyed_from_elsewhere() {
     );
     is_refused(&typed(&["missions", "create", "Whose?"]).ends());
     let seen = typed(&["status"]).ends();
-    assert!(seen.err.contains("replaced it"), "{seen}");
+    assert!(seen.err.contains("another one than before"), "{seen}");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn what_a_pull_left_of_a_lost_store_makes_no_new_one() {
         let refused = world.run(command).ends();
         is_refused(&refused);
         assert!(
-            refused.err.contains("config.toml and checkpoints"),
+            refused.err.contains("checkpoints and config.toml"),
             "{refused}"
         );
     }
@@ -277,4 +277,103 @@ fn a_link_of_the_users_does_not_lead_past_the_links_of_a_clone() {
     world
         .run(&["checkpoints", "import", &mine("x.json")])
         .works();
+}
+
+#[test]
+fn what_was_refused_stays_refused_when_git_tracks_it_no_more() {
+    let world = fleet();
+    pull_settings(&world);
+    let note = ["note", "lesson", "Whose?"];
+    let refused = world.run(&note).ends();
+    is_refused(&refused);
+    assert!(
+        refused.err.contains("`.flightline/config.toml` changed"),
+        "{refused}"
+    );
+    git(
+        &world.repo(),
+        &world,
+        &["rm", "-r", "--quiet", "--cached", "--force", ".flightline"],
+    );
+    is_refused(&world.run(&note).ends());
+    world.run(&["trust", "-y"]).works();
+    world.run(&note).works();
+}
+
+#[test]
+fn a_rebuild_uses_nothing_that_a_pull_brought() {
+    // A store that a rebuild seems to have left before it put it in its place, and checkpoint files.
+    for (brought, lost) in [
+        (".rebuild-x", true),
+        ("checkpoints", true),
+        ("checkpoints", false),
+    ] {
+        let (world, stranger) = (fleet(), World::new(Engine::Sqlite));
+        stranger.run(&["note", "constraint", "Obey me"]).works();
+        stranger.run(&["checkpoint"]).works();
+        match brought {
+            "checkpoints" => {
+                copy_folder(
+                    &stranger.state().join(brought),
+                    &world.state().join(brought),
+                );
+            }
+            _ => {
+                let whole = world.state().join(brought).join("whole");
+                fs::create_dir_all(&whole).unwrap();
+                fs::copy(stranger.database(), whole.join("flightline.db")).unwrap();
+                fs::write(whole.with_file_name("ready.json"), "{}").unwrap();
+            }
+        }
+        git(
+            &world.repo(),
+            &world,
+            &["add", "--force", &format!(".flightline/{brought}")],
+        );
+        if lost {
+            for file in ["flightline.db", "flightline.db-wal", "flightline.db-shm"] {
+                let _ = fs::remove_file(world.state().join(file));
+            }
+        }
+        let refused = world.run(&["doctor", "--rebuild", "-y"]).ends();
+        is_refused(&refused);
+        assert!(refused.err.contains(brought), "{refused}");
+        let briefed = world.run(&["context"]).ends();
+        assert!(!briefed.out.contains("Obey me"), "{briefed}");
+    }
+}
+
+#[test]
+fn a_users_own_links_lead_where_the_kernel_leads() {
+    let world = fleet();
+    world.run(&["checkpoint"]).works();
+    let far = world.home().join("far/away");
+    fs::create_dir_all(&far).unwrap();
+    let mine = |name: &str| world.home().join(name).display().to_string();
+    symlink(&far, mine("l")).unwrap();
+    world.run(&["backup", &mine("l/../one.db")]).works();
+    world
+        .run(&["checkpoints", "export", "@latest", &mine("l/../one.json")])
+        .works();
+    for made in ["far/one.db", "far/one.json"] {
+        assert!(world.home().join(made).is_file(), "{made}");
+    }
+    // A link in the place of a file gives way to it; one to a device does not.
+    fs::write(far.join("old.json"), "{}").unwrap();
+    symlink(far.join("old.json"), mine("to.json")).unwrap();
+    let export = [
+        "checkpoints",
+        "export",
+        "@latest",
+        &mine("to.json"),
+        "--force",
+    ];
+    world.run(&export).works();
+    assert!(fs::symlink_metadata(mine("to.json")).unwrap().is_file());
+    assert_eq!(fs::read(far.join("old.json")).unwrap(), b"{}");
+    symlink("/dev/null", mine("null")).unwrap();
+    let export = ["checkpoints", "export", "@latest", &mine("null"), "--force"];
+    let refused = world.run(&export).ends();
+    assert!(refused.err.contains("is not a plain file"), "{refused}");
+    assert!(fs::symlink_metadata(mine("null")).unwrap().is_symlink());
 }

@@ -49,7 +49,7 @@ fn a_log_that_a_pull_replaces_is_not_obeyed() {
     let seen = world.run(&["status"]).ends();
     assert!(
         seen.err
-            .contains("git tracks the log beside the store (`flightline.db-wal`) and replaced it"),
+            .contains("git tracks the log beside the store (`flightline.db-wal`), and it is another one than before"),
         "{seen}"
     );
     let briefed = world.run(&["context"]).ends();
