@@ -409,7 +409,7 @@ impl App {
 
     /// Warns that the answer comes from a fleet that is not trusted, if it does.
     pub fn say_untrusted(&self) {
-        if self.standing.get() != TrustState::Trusted {
+        if self.fleet.is_some() && self.standing.get() != TrustState::Trusted {
             self.ui.warn(self.standing.get().warning());
         }
     }
