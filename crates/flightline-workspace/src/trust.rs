@@ -46,16 +46,16 @@ impl Fingerprint {
         }))
     }
 
-    /// The identity of a file beside a store that holds something, as a note says it; `-` when there is none.
-    pub fn of_content(state: &Path, file: &str) -> io::Result<String> {
+    /// The identity of a file beside a store, as a note says it, and whether it is empty; none when there is no such file.
+    pub fn of_content(state: &Path, file: &str) -> io::Result<Option<(String, bool)>> {
         let Some(folder) = Dir::private_if_there(state)? else {
-            return Ok("-".to_owned());
+            return Ok(None);
         };
-        let seen = folder.entry(file)?.is_some_and(|seen| seen.size > 0);
-        Ok(match folder.identity(file)?.filter(|_| seen) {
-            Some(identity) => format!("{}.{}", identity.number, identity.born.unwrap_or(0)),
-            None => "-".to_owned(),
-        })
+        let (Some(seen), Some(identity)) = (folder.entry(file)?, folder.identity(file)?) else {
+            return Ok(None);
+        };
+        let text = format!("{}.{}", identity.number, identity.born.unwrap_or(0));
+        Ok(Some((text, seen.size == 0)))
     }
 
     /// A state folder in which a store is being made.

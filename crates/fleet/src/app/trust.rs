@@ -121,12 +121,14 @@ impl App {
             None => return Ok(TrustState::Foreign),
         }
         let seen = self.seen(store.as_ref(), config)?;
-        if known == seen {
+        if (&known.log, &known.settings) == (&seen.log, &seen.settings) {
             return Ok(TrustState::Trusted);
         }
         let tracked_log = match &store {
-            Some((folder, _)) => self.may_be_pulled(&known.log, &seen.log, (folder, LOG))?,
-            None => Some(false),
+            Some((folder, _)) if !seen.log_is_empty => {
+                self.may_be_pulled(&known.log, &seen.log, (folder, LOG))?
+            }
+            Some(_) | None => Some(false),
         };
         // What is refused once stays refused when the repository ceases to track it. Where that cannot be noted, the next
         // command looks again.
@@ -185,15 +187,16 @@ impl App {
         store: Option<&(PathBuf, Fingerprint)>,
         config: &Config,
     ) -> Result<Known, Refusal> {
-        let log = match store {
-            Some((folder, _)) => {
-                Fingerprint::of_content(folder, LOG).map_err(|error| cannot_look(folder, &error))?
-            }
-            None => String::new(),
+        let (log, log_is_empty) = match store {
+            Some((folder, _)) => Fingerprint::of_content(folder, LOG)
+                .map_err(|error| cannot_look(folder, &error))?
+                .unwrap_or_else(|| (NOTHING.to_owned(), true)),
+            None => (String::new(), true),
         };
         let settings = config.project_sha.as_deref().unwrap_or(NOTHING);
         Ok(Known {
             log,
+            log_is_empty,
             settings: settings.to_owned(),
         })
     }
@@ -416,9 +419,11 @@ impl App {
 }
 
 /// The state of a fleet's files when they were noted.
-#[derive(Default, PartialEq, Eq)]
+#[derive(Default)]
 struct Known {
     log: String,
+    /// An empty log brings nothing, whoever put it there.
+    log_is_empty: bool,
     settings: String,
 }
 

@@ -60,7 +60,7 @@ fn init_is_harmless_where_a_fleet_is() {
 
 #[test]
 fn init_keeps_what_a_settings_file_says() {
-    let world = World::empty();
+    let world = World::empty().local_only("a store is trusted where it is");
     world.write(
         ".flightline/config.toml",
         "# ours\n[locks]\nttl = \"45m\" # long\n",
