@@ -132,14 +132,11 @@ impl Operation for RegisterAgent {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const FENCED: bool = false;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| match op.role {
+        Some(Role::Dispatch) => ActsFor::Fleet,
+        Some(Role::Specialist) | None => ActsFor::Agent(op.name.as_str()),
+    };
     type Outcome = AgentView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        match self.role {
-            Some(Role::Dispatch) => ActsFor::Fleet,
-            Some(Role::Specialist) | None => ActsFor::Agent(self.name.as_str()),
-        }
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<AgentView> {
         check_process(self.process.as_ref())?;
@@ -197,11 +194,8 @@ impl Operation for ListAgents {
     const NAME: &'static str = "list_agents";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<AgentView>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<AgentView>> {
         if let Some(window) = ctx.caller.window.clone() {
@@ -248,11 +242,8 @@ impl Operation for ShowAgent {
     const NAME: &'static str = "show_agent";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = AgentView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<AgentView> {
         let agent = named_or_acting(ctx, self.agent.as_deref())?;
@@ -268,11 +259,8 @@ impl Operation for RetireAgent {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| ActsFor::Agent(&op.agent);
     type Outcome = AgentView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Agent(&self.agent)
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<AgentView> {
         let mut agent = ctx.find_agent(&self.agent)?;

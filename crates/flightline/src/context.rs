@@ -105,11 +105,8 @@ impl Operation for BriefAgent {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::Answered;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Briefed;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn asked(&self) -> Result<String> {
         to_json(&Self {
@@ -168,11 +165,8 @@ impl Operation for DeliverBriefing {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::Answered;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Briefed;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn asked(&self) -> Result<String> {
         to_json(&Self {
@@ -216,11 +210,8 @@ impl Operation for AcknowledgeBriefing {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Briefing;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Briefing> {
         let agent = ctx.acting()?.clone();

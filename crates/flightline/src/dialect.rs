@@ -201,11 +201,8 @@ impl Operation for ExportDocuments {
     const NAME: &'static str = "export_documents";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = ExportedDocuments;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ExportedDocuments> {
         if self.dialect == Dialect::Orchestrator {

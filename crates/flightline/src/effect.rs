@@ -68,11 +68,8 @@ impl Operation for BeginEffect {
     const NAME: &'static str = "begin_effect";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Effect;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn asked(&self) -> Result<String> {
         to_json(&Self {
@@ -209,11 +206,8 @@ impl Operation for FinishEffect {
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     const OFFLINE: Offline = Offline::Kept;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Effect;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Effect> {
         let mission = ctx.mission(self.mission.as_deref())?;
@@ -253,11 +247,8 @@ impl Operation for ListEffects {
     const NAME: &'static str = "list_effects";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<Effect>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Effect>> {
         let mission = ctx.mission(self.mission.as_deref())?;

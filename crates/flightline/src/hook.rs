@@ -194,11 +194,8 @@ impl Operation for TellHook {
     const BRIEFS: bool = true;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     const OFFLINE: Offline = Offline::Dropped;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| ActsFor::Agent(op.client.as_str());
     type Outcome = Hooked;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Agent(self.client.as_str())
-    }
 
     fn asked(&self) -> Result<String> {
         crate::fleet::to_json(&Self {

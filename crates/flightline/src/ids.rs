@@ -33,11 +33,8 @@ impl Operation for ListIds {
     const NAME: &'static str = "list_ids";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = IdList;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<IdList> {
         let ids = self
@@ -71,11 +68,8 @@ impl Operation for ShortenIds {
     const NAME: &'static str = "shorten_ids";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = ShortIds;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     /// Looks at the neighbours of each id, and not at all ids there are.
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ShortIds> {
@@ -131,11 +125,8 @@ impl Operation for ListNames {
     const NAME: &'static str = "list_names";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<(String, String)>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     /// Ids and names, newest first; a sortie that has a task id can be called by that, too.
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<(String, String)>> {

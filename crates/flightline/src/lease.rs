@@ -29,11 +29,8 @@ impl Operation for SettleLeases {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = SettledLeases;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SettledLeases> {
         notice_overdue(ctx)?;

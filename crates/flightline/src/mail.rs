@@ -149,11 +149,8 @@ impl Operation for SendMail {
     const NAME: &'static str = "send_mail";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = MessageView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MessageView> {
         notice_overdue(ctx)?;
@@ -209,11 +206,8 @@ impl Operation for ReplyMail {
     const NAME: &'static str = "reply_mail";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = MessageView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MessageView> {
         // First of all: answering late acknowledges, and was late all the same.
@@ -273,11 +267,8 @@ impl Operation for OpenInbox {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::Answered;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<MessageView>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
         notice_overdue(ctx)?;
@@ -305,11 +296,8 @@ impl Operation for PeekInbox {
     const NAME: &'static str = "peek_inbox";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<MessageView>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
         let agent = ctx.find_agent(&self.agent)?;
@@ -326,11 +314,8 @@ impl Operation for ReadMail {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::Answered;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = MessageView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MessageView> {
         notice_overdue(ctx)?;
@@ -347,11 +332,8 @@ impl Operation for AcknowledgeMail {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<MessageView>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
         // First of all: a message that is acknowledged now was late all the same.
@@ -395,11 +377,8 @@ impl Operation for ShowThread {
     const NAME: &'static str = "show_thread";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<MessageView>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
         let message = ctx.by_id::<Message>(&self.message, MessageId::PREFIX)?;
@@ -417,11 +396,8 @@ impl Operation for RequeueMail {
     const NAME: &'static str = "requeue_mail";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = MessageView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MessageView> {
         let message = ctx.by_id::<Message>(&self.message, MessageId::PREFIX)?;

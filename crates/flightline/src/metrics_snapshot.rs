@@ -124,11 +124,8 @@ impl Operation for ReadMetricsSnapshot {
     const NAME: &'static str = "read_figures";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = MetricsSnapshot;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MetricsSnapshot> {
         let (rev, history) = (ctx.tx.rev(), ctx.tx.history().to_owned());

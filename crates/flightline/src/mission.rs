@@ -164,11 +164,8 @@ impl Operation for CreateMission {
     const NAME: &'static str = "create_mission";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| ActsFor::named(op.dispatch.as_deref());
     type Outcome = MissionView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::named(self.dispatch.as_deref())
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
         for (from, next) in &self.states {
@@ -225,11 +222,8 @@ impl Operation for ListMissions {
     const NAME: &'static str = "list_missions";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<MissionSummary>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MissionSummary>> {
         let current = ctx.current_mission()?.map(|mission| mission.id);
@@ -257,11 +251,8 @@ impl Operation for ShowMission {
     const NAME: &'static str = "show_mission";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = MissionView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
         let mission = ctx.mission(self.mission.as_deref())?;
@@ -273,19 +264,16 @@ impl Operation for ChangeMission {
     const NAME: &'static str = "change_mission";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    // All who work on it are told to stop.
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| match op.to {
+        MissionStatus::InProgress => ActsFor::Caller,
+        MissionStatus::Pending
+        | MissionStatus::Paused
+        | MissionStatus::Completed
+        | MissionStatus::Failed
+        | MissionStatus::Archived => ActsFor::Fleet,
+    };
     type Outcome = MissionView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        // All who work on it are told to stop.
-        match self.to {
-            MissionStatus::InProgress => ActsFor::Caller,
-            MissionStatus::Pending
-            | MissionStatus::Paused
-            | MissionStatus::Completed
-            | MissionStatus::Failed
-            | MissionStatus::Archived => ActsFor::Fleet,
-        }
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
         let mut mission = ctx.mission(self.mission.as_deref())?;
@@ -354,11 +342,8 @@ impl Operation for UseMission {
     const NAME: &'static str = "use_mission";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = MissionView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
         let mission = ctx.mission(Some(&self.mission))?;

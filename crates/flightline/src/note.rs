@@ -83,11 +83,8 @@ impl Operation for AddNote {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const OFFLINE: Offline = Offline::Kept;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Note;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Note> {
         if self.kind == NoteKind::Late {
@@ -157,11 +154,8 @@ impl Operation for ListNotes {
     const NAME: &'static str = "list_notes";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<Note>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Note>> {
         let mission = ctx.mission(self.mission.as_deref())?;

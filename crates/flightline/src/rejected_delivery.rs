@@ -48,11 +48,9 @@ impl Operation for RecordRejected {
     const SCOPE: Scope = Scope::Agent;
     /// The agent that asked may have no session any more: that is why it is late.
     const FENCED: bool = false;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> =
+        |op| ActsFor::named(op.agent.as_ref().map(Name::as_str));
     type Outcome = Note;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::named(self.agent.as_ref().map(Name::as_str))
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Note> {
         // Another token may have delivered it, and so under a key of its own.

@@ -98,11 +98,8 @@ impl Operation for Replay {
     const NAME: &'static str = "replay";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = ReplayPage;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ReplayPage> {
         let history = ctx.tx.history().to_owned();

@@ -116,11 +116,8 @@ impl Operation for ShowReport {
     const NAME: &'static str = "show_report";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Report;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Report> {
         let mission = ctx.mission(self.mission.as_deref())?;

@@ -137,11 +137,8 @@ impl Operation for ListSorties {
     const NAME: &'static str = "list_sorties";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<SortieSummary>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<SortieSummary>> {
         let mission = ctx.mission(self.mission.as_deref())?;
@@ -164,11 +161,8 @@ impl Operation for ShowSortie {
     const NAME: &'static str = "show_sortie";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = SortieView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
         let sortie = ctx.sortie(&self.sortie)?;

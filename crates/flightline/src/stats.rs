@@ -162,11 +162,8 @@ impl Operation for ShowStats {
     const NAME: &'static str = "show_stats";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Stats;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Stats> {
         let space = ctx.tx.space()?;

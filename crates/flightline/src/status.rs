@@ -132,11 +132,8 @@ impl Operation for ShowStatus {
     const NAME: &'static str = "show_status";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = FleetStatus;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<FleetStatus> {
         let named = self.mission.is_some() || ctx.caller.mission.is_some();

@@ -104,11 +104,8 @@ impl Operation for ShowTask {
     const NAME: &'static str = "show_task";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Option<TaskFile>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<TaskFile>> {
         let sortie = ctx.sortie(&self.sortie)?;
@@ -125,11 +122,8 @@ impl Operation for ShowTaskTable {
     const NAME: &'static str = "show_task_table";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = TaskTable;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TaskTable> {
         let named = self.mission.is_some() || ctx.caller.mission.is_some();

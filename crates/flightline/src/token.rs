@@ -111,11 +111,8 @@ impl Operation for CreateToken {
     const NAME: &'static str = "create_token";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Admin;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = TokenView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TokenView> {
         refuse_others(ctx)?;
@@ -178,11 +175,8 @@ impl Operation for ListTokens {
     const NAME: &'static str = "list_tokens";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Admin;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Vec<TokenView>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<TokenView>> {
         let (tokens, _) = readable::<Token>(ctx.tx, Find::All)?;
@@ -195,11 +189,8 @@ impl Operation for RevokeToken {
     const NAME: &'static str = "revoke_token";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Admin;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = TokenView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TokenView> {
         refuse_others(ctx)?;
@@ -240,11 +231,8 @@ impl Operation for CheckToken {
     const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Admin;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = TokenView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TokenView> {
         let token = admit(ctx.tx, &self.presented)?;

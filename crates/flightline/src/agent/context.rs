@@ -77,11 +77,8 @@ impl Operation for EndSession {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| ActsFor::named(op.agent.as_deref());
     type Outcome = SessionEnded;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::named(self.agent.as_deref())
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SessionEnded> {
         let mut agent = own_or_in_charge(ctx, self.agent.as_deref(), "end the session of")?;
@@ -126,11 +123,8 @@ impl Operation for FullSync {
     const NAME: &'static str = "full_sync";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| ActsFor::named(op.agent.as_deref());
     type Outcome = ContextSynced;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::named(self.agent.as_deref())
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ContextSynced> {
         let mut agent = own_or_in_charge(ctx, self.agent.as_deref(), "sync")?;

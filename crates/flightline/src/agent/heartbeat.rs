@@ -82,11 +82,8 @@ impl Operation for Heartbeat {
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     const OFFLINE: Offline = Offline::Dropped;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = HeartbeatRecorded;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn note(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<HeartbeatRecorded>> {
         let (agent, figures) = self.beat(ctx)?;

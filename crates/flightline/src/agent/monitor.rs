@@ -103,11 +103,8 @@ impl Operation for MonitorAgents {
     const NAME: &'static str = "monitor_agents";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Monitored;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Monitored> {
         let thresholds = Thresholds::from(ctx.policy);

@@ -58,11 +58,8 @@ impl Operation for RestartAgent {
     const NAME: &'static str = "restart_agent";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Restarted;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Restarted> {
         let agent = ctx.find_agent(&self.agent)?;

@@ -56,11 +56,8 @@ impl Operation for ResumeAgent {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const FENCED: bool = false;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| ActsFor::Agent(&op.agent);
     type Outcome = ResumedAgent;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Agent(&self.agent)
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ResumedAgent> {
         check_process(self.process.as_ref())?;

@@ -88,11 +88,8 @@ impl Operation for ListProcesses {
     const NAME: &'static str = "list_processes";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<KnownProcess>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<KnownProcess>> {
         let is_there = |agent: &Agent| agent.retired_at.is_none();

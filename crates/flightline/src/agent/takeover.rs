@@ -102,11 +102,8 @@ impl Operation for TakeOver {
     const NAME: &'static str = "take_over";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = TakenOver;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<TakenOver> {
         let old = ctx.find_agent(&self.from)?;
@@ -249,11 +246,8 @@ impl Operation for ShowHandoff {
     const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Handoff;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Handoff> {
         let old = ctx.find_agent(&self.agent)?;

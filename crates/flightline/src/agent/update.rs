@@ -70,11 +70,8 @@ impl Operation for UpdateAgent {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const OFFLINE: Offline = Offline::Kept;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| ActsFor::named(op.agent.as_deref());
     type Outcome = AgentView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::named(self.agent.as_deref())
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<AgentView> {
         let mut agent = named_or_acting(ctx, self.agent.as_deref())?;

@@ -74,11 +74,8 @@ impl Operation for UnsettledBackups {
     const NAME: &'static str = "unsettled_backups";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = DueBackups;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<DueBackups> {
         let waiting = ctx.tx.waiting_backups(LOOKED_AT)?;
@@ -261,11 +258,8 @@ impl Operation for RecordBackups {
     const NAME: &'static str = "record_backups";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = ();
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<()> {
         // All are looked at before the first is written: an engine may send writes together, but not past a question.

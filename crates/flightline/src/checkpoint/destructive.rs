@@ -49,11 +49,8 @@ impl Operation for BeforeDestructive {
     const NAME: &'static str = "before_destructive";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Prepared;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Prepared> {
         notice_overdue(ctx)?;

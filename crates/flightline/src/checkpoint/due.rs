@@ -26,11 +26,8 @@ impl Operation for DueCheckpoints {
     const NAME: &'static str = "due_checkpoints";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Vec<MissionId>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MissionId>> {
         let (reason, every) = if self.heartbeat {

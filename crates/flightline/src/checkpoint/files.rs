@@ -109,11 +109,8 @@ impl Operation for WholeCheckpoint {
     const NAME: &'static str = "whole_checkpoint";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = CheckpointDocument;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointDocument> {
         let checkpoint = super::find(ctx, &self.checkpoint.to_string())?;

@@ -74,11 +74,8 @@ impl Operation for ImportCheckpoint {
     const NAME: &'static str = "import_checkpoint";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = ImportedCheckpoint;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ImportedCheckpoint> {
         let arriving = Arriving::new(&self.document)?;

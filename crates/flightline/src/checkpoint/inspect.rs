@@ -105,11 +105,8 @@ impl Operation for VerifyCheckpoint {
     const NAME: &'static str = "verify_checkpoint";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Verification;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Verification> {
         let checkpoint = find(ctx, &self.checkpoint.to_string())?;
@@ -170,11 +167,8 @@ impl Operation for ListCheckpoints {
     const NAME: &'static str = "list_checkpoints";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = CheckpointList;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointList> {
         let mission = ctx.mission(self.mission.as_deref())?;
@@ -230,11 +224,8 @@ impl Operation for ShowCheckpoint {
     const NAME: &'static str = "show_checkpoint";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = CheckpointDocument;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointDocument> {
         let checkpoint = find(ctx, &self.checkpoint)?;
@@ -248,11 +239,8 @@ impl Operation for VerifyCheckpoints {
     const NAME: &'static str = "verify_checkpoints";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<Verification>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Verification>> {
         if let Some(reference) = &self.checkpoint {
@@ -283,11 +271,8 @@ impl Operation for MarkCheckpoint {
     const NAME: &'static str = "mark_checkpoint";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = CheckpointSummary;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointSummary> {
         let mut checkpoint = match find(ctx, &self.checkpoint) {

@@ -110,11 +110,8 @@ impl Operation for ExamineCheckpoints {
     const NAME: &'static str = "examine_checkpoints";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = ExaminedCheckpoints;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ExaminedCheckpoints> {
         let mut examined = ExaminedCheckpoints {
@@ -292,11 +289,8 @@ impl Operation for MendCheckpoint {
     const NAME: &'static str = "mend_checkpoint";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = MendedCheckpoint;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MendedCheckpoint> {
         // A record that the store lost is believed as it is offered: not every caller may offer one.

@@ -171,11 +171,8 @@ impl Operation for PlanPrune {
     const NAME: &'static str = "plan_prune";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Pruned;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Pruned> {
         let decided = self.candidates(ctx)?;
@@ -188,11 +185,8 @@ impl Operation for ApplyPrune {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Pruned;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Pruned> {
         // Planned again here: a checkpoint that was pinned or became the last one meanwhile stays.
@@ -212,11 +206,8 @@ impl Operation for PruneCheckpoints {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Pruned;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Pruned> {
         let decided = self.plan.candidates(ctx)?;

@@ -46,11 +46,8 @@ impl Operation for TakeCheckpoint {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
     const OFFLINE: Offline = Offline::Kept;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = CheckpointDocument;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     /// Builds the request to queue: the checkpoint is taken after everything queued before it, and tells when it
     /// was asked for.

@@ -104,11 +104,8 @@ impl Operation for PlanThinning {
     const NAME: &'static str = "plan_thinning";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = ThinningPlan;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<ThinningPlan> {
         let looking = Looking::new(ctx, self)?;
@@ -169,11 +166,8 @@ impl Operation for ThinJournal {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Thinned;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Thinned> {
         let looking = Looking::new(ctx, &self.plan())?;
@@ -201,11 +195,8 @@ impl Operation for RecordThinning {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = ();
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<()> {
         forget_requests(ctx.tx)?;

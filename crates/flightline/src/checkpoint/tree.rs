@@ -41,11 +41,8 @@ impl Operation for RecordFiles {
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
     /// The recorded section; none when there is no such checkpoint, or it is too late to look.
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Option<StateValue>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<StateValue>> {
         let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&self.checkpoint.to_string())? else {

@@ -143,11 +143,8 @@ impl Operation for RecordFailure {
     const NAME: &'static str = "record_failure";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = FailureRecorded;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<FailureRecorded> {
         if self.reason.trigger() != Trigger::Error {

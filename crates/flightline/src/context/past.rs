@@ -57,11 +57,8 @@ impl Operation for BriefCheckpoint {
     const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = CheckpointBriefing;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<CheckpointBriefing> {
         let checkpoint = checkpoint::find(ctx, &self.checkpoint)?;

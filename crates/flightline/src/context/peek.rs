@@ -34,11 +34,8 @@ impl Operation for PeekBriefing {
     const BRIEFS: bool = true;
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Briefed;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Briefed> {
         ctx.agent = Some(ctx.find_agent(&self.agent)?);

@@ -35,11 +35,8 @@ impl Operation for TellPutAside {
     const NAME: &'static str = "tell_put_aside";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Option<Name>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<Name>> {
         let Some(to) = self.recipient(ctx)? else {

@@ -23,11 +23,8 @@ impl Operation for ImportDocuments {
     const NAME: &'static str = "import_documents";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Vec<ImportedDocument>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<ImportedDocument>> {
         if self.dialect == Dialect::Orchestrator {

@@ -162,7 +162,7 @@ impl<O: Operation> ErasedOperation for Acting<'_, O> {
     }
 
     fn acts_for(&self) -> ActsFor<'_> {
-        self.operation.acts_for()
+        (O::ACTS_FOR)(self.operation)
     }
 
     fn request(&self) -> Result<String> {

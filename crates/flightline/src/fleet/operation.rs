@@ -45,6 +45,8 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     const ACCESS: Access;
     /// The narrowest token that may ask for it.
     const SCOPE: Scope;
+    /// The agent on whose behalf a request is made, beside the caller: a token that does not coordinate is held to it.
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_>;
     /// True when the caller must be its agent's current incarnation. Registering is how it becomes that.
     const FENCED: bool = true;
     /// True when a request is an act of the agent that makes it: an act registers the agent, and is a sign of its
@@ -57,10 +59,6 @@ pub trait Operation: Serialize + DeserializeOwned + HasSchema + Send + 'static {
     /// The behaviour when the disk is full.
     const WHEN_FULL: WhenFull = WhenFull::Refused;
     type Outcome: Serialize + DeserializeOwned + HasSchema + Send + 'static;
-
-    /// Returns the agent on whose behalf the request is made, beside the caller: a token that does not coordinate is
-    /// held to it.
-    fn acts_for(&self) -> ActsFor<'_>;
 
     /// Returns the request without observations of the caller's machine: a retry has other observations, and is the
     /// same request.

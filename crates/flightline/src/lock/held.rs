@@ -25,11 +25,8 @@ impl Operation for StealHeldLock {
     const NAME: &'static str = "steal_held_lock";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<LockView>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<LockView>> {
         let lock = ctx.by_id::<Lock>(&self.lock, LockId::PREFIX)?;

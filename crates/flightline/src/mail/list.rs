@@ -29,11 +29,8 @@ impl Operation for ListMessages {
     const NAME: &'static str = "list_messages";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<MessageView>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
         let find = match &self.mission {

@@ -40,15 +40,12 @@ impl Operation for UpdateMission {
     const NAME: &'static str = "update_mission";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    // Only a coordinator may change who gets its reports, and whose rules bind it.
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| match (&op.dispatch, op.constraints_by) {
+        (None, None) => ActsFor::Caller,
+        (_, _) => ActsFor::Fleet,
+    };
     type Outcome = MissionView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        // Only a coordinator may change who gets its reports, and whose rules bind it.
-        match (&self.dispatch, self.constraints_by) {
-            (None, None) => ActsFor::Caller,
-            (_, _) => ActsFor::Fleet,
-        }
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
         let mut mission = ctx.mission(self.mission.as_deref())?;

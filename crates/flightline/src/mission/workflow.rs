@@ -49,11 +49,8 @@ impl Operation for TransitionMission {
     const NAME: &'static str = "transition_mission";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = MissionView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<MissionView> {
         let mut mission = ctx.mission(self.mission.as_deref())?;

@@ -66,11 +66,8 @@ impl Operation for EndNote {
     const NAME: &'static str = "end_note";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Note;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Note> {
         let note = ctx.by_id::<Note>(&self.note, NoteId::PREFIX)?;
@@ -89,11 +86,8 @@ impl Operation for ReplaceNote {
     const NAME: &'static str = "replace_note";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Note;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Note> {
         let old = ctx.by_id::<Note>(&self.note, NoteId::PREFIX)?;

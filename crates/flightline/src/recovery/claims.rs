@@ -32,11 +32,8 @@ impl Operation for ListClaims {
     const NAME: &'static str = "list_claims";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<RepoPath>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<RepoPath>> {
         let (mission, checkpoint) = match &self.checkpoint {

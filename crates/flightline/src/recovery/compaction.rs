@@ -66,11 +66,8 @@ impl Operation for ReportCompaction {
     const NAME: &'static str = "report_compaction";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |op| ActsFor::named(op.agent.as_deref());
     type Outcome = Compacted;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::named(self.agent.as_deref())
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Compacted> {
         let mut agent = named_or_acting(ctx, self.agent.as_deref())?;

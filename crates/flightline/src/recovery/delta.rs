@@ -67,11 +67,8 @@ impl Operation for ApplyDeltas {
     const NAME: &'static str = "apply_deltas";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<DeltaOutcome>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<DeltaOutcome>> {
         if self.changes.len() > MOST {

@@ -136,11 +136,8 @@ impl Operation for PeekCandidates {
     const NAME: &'static str = "peek_candidates";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<RecoveryCandidate>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<RecoveryCandidate>> {
         let found = candidates(ctx, self.threshold_ms, &self.sightings)?;
@@ -152,11 +149,8 @@ impl Operation for Detect {
     const NAME: &'static str = "detect";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Vec<RecoveryCandidate>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<RecoveryCandidate>> {
         notice_overdue(ctx)?;

@@ -42,11 +42,8 @@ impl Operation for ListRecoveries {
     const NAME: &'static str = "list_recoveries";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<Recovery>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Recovery>> {
         let find = match &self.mission {
@@ -69,11 +66,8 @@ impl Operation for UndoRecovery {
     const NAME: &'static str = "undo_recovery";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Resumed;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Resumed> {
         let recovery = ctx.by_id::<Recovery>(&self.recovery, RecoveryId::PREFIX)?;

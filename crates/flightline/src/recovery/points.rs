@@ -74,11 +74,8 @@ impl Operation for ListRecoveryPoints {
     const NAME: &'static str = "list_recovery_points";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = RecoveryPoints;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<RecoveryPoints> {
         let mission = ctx.mission(self.mission.as_deref())?;

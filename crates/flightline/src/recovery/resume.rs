@@ -142,11 +142,8 @@ impl Operation for Resume {
     const NAME: &'static str = "resume";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Dispatch;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Fleet;
     type Outcome = Resumed;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Fleet
-    }
 
     fn asked(&self) -> Result<String> {
         to_json(&Self {

@@ -27,11 +27,8 @@ impl Operation for ShowState {
     const NAME: &'static str = "show_state";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = StateAt;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<StateAt> {
         let mission = ctx.mission(self.mission.as_deref())?;

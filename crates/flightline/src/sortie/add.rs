@@ -95,11 +95,8 @@ impl Operation for AddSorties {
     const NAME: &'static str = "add_sorties";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<SortieSummary>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<SortieSummary>> {
         let mission = ctx.mission(self.mission.as_deref())?;

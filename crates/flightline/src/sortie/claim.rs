@@ -52,11 +52,8 @@ impl Operation for ClaimSortie {
     const NAME: &'static str = "claim_sortie";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = SortieView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
         let sortie = ctx.sortie(&self.sortie)?;
@@ -94,11 +91,8 @@ impl Operation for ClaimNext {
     const NAME: &'static str = "claim_next";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = SortieView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
         let agent = ctx.acting()?.id;

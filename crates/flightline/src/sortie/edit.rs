@@ -121,11 +121,8 @@ impl Operation for EditSortie {
     const NAME: &'static str = "edit_sortie";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = SortieView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
         let before = ctx.sortie(&self.sortie)?;
@@ -296,11 +293,8 @@ impl Operation for MoveSortie {
     const NAME: &'static str = "move_sortie";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<SortieSummary>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<SortieSummary>> {
         let sortie = ctx.sortie(&self.sortie)?;

@@ -52,11 +52,8 @@ impl Operation for ListQueue {
     const NAME: &'static str = "list_queue";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<QueuedSortie>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<QueuedSortie>> {
         let mission = ctx.mission(self.mission.as_deref())?;

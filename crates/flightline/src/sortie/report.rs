@@ -144,11 +144,8 @@ impl Operation for UpdateSortie {
     const SCOPE: Scope = Scope::Agent;
     const WHEN_FULL: WhenFull = WhenFull::UsesReserve;
     const OFFLINE: Offline = Offline::Kept;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = SortieView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
         let mut sortie = ctx.sortie(&self.sortie)?;
@@ -267,11 +264,8 @@ impl Operation for ReportError {
     const NAME: &'static str = "report_error";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = SortieView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
         let mut sortie = ctx.sortie(&self.sortie)?;
@@ -331,11 +325,8 @@ impl Operation for ClearErrors {
     const NAME: &'static str = "clear_errors";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = SortieView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
         let sortie = ctx.sortie(&self.sortie)?;
@@ -358,11 +349,9 @@ impl Operation for AddReview {
     const NAME: &'static str = "add_review";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> =
+        |op| ActsFor::named(op.reviewer.as_ref().map(Name::as_str));
     type Outcome = SortieView;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::named(self.reviewer.as_ref().map(Name::as_str))
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<SortieView> {
         let sortie = ctx.sortie(&self.sortie)?;

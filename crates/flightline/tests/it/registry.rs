@@ -190,7 +190,7 @@ fn every_field_that_can_name_an_agent_says_whether_it_speaks_for_it() {
                 .any(|(name, known, ..)| *name == entry.name && known == field);
             assert!(
                 decided || !NAMING.contains(&field.as_str()),
-                "`{}` of `{}` can name an agent: say in `fields` what it means, and in `acts_for`",
+                "`{}` of `{}` can name an agent: say in `fields` what it means, and in `ACTS_FOR`",
                 field,
                 entry.name
             );

@@ -40,11 +40,8 @@ impl Operation for DiffCheckpoints {
     const NAME: &'static str = "diff_checkpoints";
     const ACCESS: Access = Access::Read;
     const SCOPE: Scope = Scope::Read;
+    const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = Vec<Difference>;
-
-    fn acts_for(&self) -> ActsFor<'_> {
-        ActsFor::Caller
-    }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Difference>> {
         let a = find(ctx, &self.a)?;
