@@ -72,54 +72,29 @@ pub struct Agent {
     pub retired_at: Option<Time>,
 }
 
-/// The part of an agent in the fleet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Coordinates missions and gets their reports.
-    Dispatch,
-    /// Works on sorties.
-    Specialist,
-}
-
-impl Role {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Dispatch => "dispatch",
-            Self::Specialist => "specialist",
-        }
+words! {
+    /// The part of an agent in the fleet.
+    pub enum Role {
+        /// Coordinates missions and gets their reports.
+        Dispatch = "dispatch",
+        /// Works on sorties.
+        Specialist = "specialist",
     }
 }
 
-/// The status that an agent reports of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum AgentStatus {
-    /// The agent has nothing to do.
-    Idle,
-    /// The agent is at work on something.
-    InProgress,
-    /// The agent waits for another agent or a person.
-    Waiting,
-    /// The agent is stuck until a blocker goes.
-    Blocked,
-    /// The agent is done with what it was given.
-    Complete,
-}
-
-impl AgentStatus {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::InProgress => "in_progress",
-            Self::Waiting => "waiting",
-            Self::Blocked => "blocked",
-            Self::Complete => "complete",
-        }
+words! {
+    /// The status that an agent reports of itself.
+    pub enum AgentStatus {
+        /// The agent has nothing to do.
+        Idle = "idle",
+        /// The agent is at work on something.
+        InProgress = "in_progress",
+        /// The agent waits for another agent or a person.
+        Waiting = "waiting",
+        /// The agent is stuck until a blocker goes.
+        Blocked = "blocked",
+        /// The agent is done with what it was given.
+        Complete = "complete",
     }
 }
 

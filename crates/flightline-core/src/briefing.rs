@@ -174,30 +174,17 @@ pub struct FileFact {
     pub mark: FileMark,
 }
 
-/// A mark on a file that says whether the reports about it are true. The order puts first what needs attention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum FileMark {
-    /// The file is not there.
-    Missing,
-    /// The file is not what it was when it was reported.
-    Changed,
-    /// A report names the file, and the work tree was not looked at.
-    Claimed,
-    /// The file is as it was reported.
-    Verified,
-}
-
-impl FileMark {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Changed => "changed",
-            Self::Claimed => "claimed",
-            Self::Verified => "verified",
-        }
+words! {
+    /// A mark on a file that says whether the reports about it are true. The order puts first what needs attention.
+    pub enum FileMark {
+        /// The file is not there.
+        Missing = "missing",
+        /// The file is not what it was when it was reported.
+        Changed = "changed",
+        /// A report names the file, and the work tree was not looked at.
+        Claimed = "claimed",
+        /// The file is as it was reported.
+        Verified = "verified",
     }
 }
 

@@ -226,53 +226,28 @@ impl Cut {
     }
 }
 
-/// The class of a checkpoint's reason, in seed A's four words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Trigger {
-    /// Work went on.
-    Progress,
-    /// An operation, a sortie or a delivery failed.
-    Error,
-    /// A person or an agent asked for it.
-    Manual,
-    /// A context is, or is about to be, lost.
-    Compaction,
-}
-
-impl Trigger {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Progress => "progress",
-            Self::Error => "error",
-            Self::Manual => "manual",
-            Self::Compaction => "compaction",
-        }
+words! {
+    /// The class of a checkpoint's reason, in seed A's four words.
+    pub enum Trigger {
+        /// Work went on.
+        Progress = "progress",
+        /// An operation, a sortie or a delivery failed.
+        Error = "error",
+        /// A person or an agent asked for it.
+        Manual = "manual",
+        /// A context is, or is about to be, lost.
+        Compaction = "compaction",
     }
 }
 
 macro_rules! reasons {
     ($($name:ident $word:literal $trigger:ident $meaning:literal;)*) => {
-        /// The exact reason for a checkpoint.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[serde(rename_all = "snake_case")]
-        pub enum Reason {
-            $(#[doc = concat!("When ", $meaning, ".")] $name,)*
+        words! {
+            /// The exact reason for a checkpoint.
+            pub enum Reason { $(#[doc = concat!("When ", $meaning, ".")] $name = $word,)* }
         }
 
         impl Reason {
-            /// Every reason for a checkpoint.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// Returns the word for the reason.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $word,)* }
-            }
-
             /// Returns the setting that switches the reason.
             #[must_use]
             pub const fn setting(self) -> &'static str {
@@ -326,14 +301,6 @@ reasons! {
 }
 
 impl Reason {
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|reason| reason.as_str() == word)
-    }
-
     /// Returns true when the reason is a context that is full or ends, so that a session resumes from the checkpoint in
     /// recovery mode.
     #[must_use]
@@ -354,21 +321,20 @@ impl Reason {
     }
 }
 
-/// The status of a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum CheckpointStatus {
-    /// The checkpoint's backup is not settled yet.
-    Creating,
-    /// All hashes of the checkpoint fit.
-    Valid,
-    /// The checkpoint failed its verification, and is kept.
-    Corrupted,
-    /// The checkpoint is kept only because a guard forbids deleting it.
-    Expired,
-    /// The checkpoint is out of lists, counts and limits unless asked for.
-    Archived,
+words! {
+    /// The status of a checkpoint.
+    pub enum CheckpointStatus {
+        /// The checkpoint's backup is not settled yet.
+        Creating = "creating",
+        /// All hashes of the checkpoint fit.
+        Valid = "valid",
+        /// The checkpoint failed its verification, and is kept.
+        Corrupted = "corrupted",
+        /// The checkpoint is kept only because a guard forbids deleting it.
+        Expired = "expired",
+        /// The checkpoint is out of lists, counts and limits unless asked for.
+        Archived = "archived",
+    }
 }
 
 impl CheckpointStatus {
@@ -379,17 +345,6 @@ impl CheckpointStatus {
             Self::Creating | Self::Valid if backup.is_unsettled() => Self::Creating,
             Self::Creating => Self::Valid,
             status => status,
-        }
-    }
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Creating => "creating",
-            Self::Valid => "valid",
-            Self::Corrupted => "corrupted",
-            Self::Expired => "expired",
-            Self::Archived => "archived",
         }
     }
 }
@@ -529,9 +484,9 @@ mod tests {
     #[test]
     fn every_reason_has_its_own_word_and_a_trigger() {
         for reason in Reason::ALL {
-            assert_eq!(Reason::from_word(reason.as_str()), Some(*reason));
+            assert_eq!(Reason::from_word(reason.as_str()), Some(reason));
             assert_eq!(
-                serde_json::to_string(reason).unwrap(),
+                serde_json::to_string(&reason).unwrap(),
                 format!("\"{}\"", reason.as_str())
             );
         }

@@ -20,32 +20,21 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::text::Name;
 use crate::time::Time;
 
-/// The amount that an agent is given to read.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ContextMode {
-    /// The agent is given everything there is room for.
-    #[default]
-    Normal,
-    /// The agent is given only what is required: its context is filling up.
-    Minimal,
-    /// The agent is given only what is required, and what to load later: it goes on where a full context ended.
-    Recovery,
+words! {
+    /// The amount that an agent is given to read.
+    #[derive(Default)]
+    pub enum ContextMode {
+        /// The agent is given everything there is room for.
+        #[default]
+        Normal = "normal",
+        /// The agent is given only what is required: its context is filling up.
+        Minimal = "minimal",
+        /// The agent is given only what is required, and what to load later: it goes on where a full context ended.
+        Recovery = "recovery",
+    }
 }
 
 impl ContextMode {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "normal",
-            Self::Minimal => "minimal",
-            Self::Recovery => "recovery",
-        }
-    }
-
     /// Returns true when nothing is left out.
     #[must_use]
     pub fn is_normal(&self) -> bool {

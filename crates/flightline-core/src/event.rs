@@ -113,37 +113,17 @@ impl Event {
     }
 }
 
-/// The change that an event made to its subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    /// The subject has a new value.
-    Set,
-    /// The subject is gone.
-    Gone,
-    /// The subject stayed as it was.
-    None,
-    /// The subject had a new value, which retention has removed since.
-    Thinned,
-}
-
-impl Change {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Set => "set",
-            Self::Gone => "gone",
-            Self::None => "none",
-            Self::Thinned => "thinned",
-        }
-    }
-
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Set, Self::Gone, Self::None, Self::Thinned]
-            .into_iter()
-            .find(|change| change.as_str() == word)
+words! {
+    /// The change that an event made to its subject.
+    pub enum Change {
+        /// The subject has a new value.
+        Set = "set",
+        /// The subject is gone.
+        Gone = "gone",
+        /// The subject stayed as it was.
+        None = "none",
+        /// The subject had a new value, which retention has removed since.
+        Thinned = "thinned",
     }
 }
 

@@ -4,6 +4,9 @@
 //! environment, draws no random number and knows no SQL. It can fail only because of its arguments,
 //! so all of it is tested without a temporary folder.
 
+#[macro_use]
+mod words;
+
 pub mod agent;
 pub mod briefing;
 pub mod checkpoint;

@@ -36,33 +36,19 @@ pub enum ProcessSight {
     Unknown,
 }
 
-/// The liveness of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Life {
-    /// The agent gave a sign of life lately.
-    Active,
-    /// The agent has given no sign of life for a while.
-    Quiet,
-    /// The agent is silent for so long that it should be asked.
-    Warning,
-    /// The agent is silent for so long that its work can be taken over.
-    Stalled,
-    /// The agent's process is gone, or the agent was retired.
-    Dead,
-}
-
-impl Life {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Quiet => "quiet",
-            Self::Warning => "warning",
-            Self::Stalled => "stalled",
-            Self::Dead => "dead",
-        }
+words! {
+    /// The liveness of an agent.
+    pub enum Life {
+        /// The agent gave a sign of life lately.
+        Active = "active",
+        /// The agent has given no sign of life for a while.
+        Quiet = "quiet",
+        /// The agent is silent for so long that it should be asked.
+        Warning = "warning",
+        /// The agent is silent for so long that its work can be taken over.
+        Stalled = "stalled",
+        /// The agent's process is gone, or the agent was retired.
+        Dead = "dead",
     }
 }
 

@@ -108,30 +108,17 @@ pub fn reaches_dispatch(event: &Event) -> bool {
     }
 }
 
-/// The kind of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum MessageKind {
-    /// An agent or a person wrote the message.
-    Note,
-    /// The message tells a sortie's progress, posted for its owner.
-    Progress,
-    /// The message is a notice of Flightline itself.
-    Notice,
-    /// The message is news of the mission's checkpoints. It needs no answer: reading it is enough.
-    Event,
-}
-
-impl MessageKind {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Progress => "progress",
-            Self::Notice => "notice",
-            Self::Event => "event",
-        }
+words! {
+    /// The kind of a message.
+    pub enum MessageKind {
+        /// An agent or a person wrote the message.
+        Note = "note",
+        /// The message tells a sortie's progress, posted for its owner.
+        Progress = "progress",
+        /// The message is a notice of Flightline itself.
+        Notice = "notice",
+        /// The message is news of the mission's checkpoints. It needs no answer: reading it is enough.
+        Event = "event",
     }
 }
 

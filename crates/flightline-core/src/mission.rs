@@ -165,53 +165,25 @@ impl Workflow {
     }
 }
 
-/// The status of a mission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum MissionStatus {
-    /// The mission is planned, and nothing was begun.
-    Pending,
-    /// The mission is being worked on.
-    InProgress,
-    /// The mission is put aside for now.
-    Paused,
-    /// All work on the mission is done.
-    Completed,
-    /// The mission was given up.
-    Failed,
-    /// The mission is out of the way, and kept.
-    Archived,
+words! {
+    /// The status of a mission.
+    pub enum MissionStatus {
+        /// The mission is planned, and nothing was begun.
+        Pending = "pending",
+        /// The mission is being worked on.
+        InProgress = "in_progress",
+        /// The mission is put aside for now.
+        Paused = "paused",
+        /// All work on the mission is done.
+        Completed = "completed",
+        /// The mission was given up.
+        Failed = "failed",
+        /// The mission is out of the way, and kept.
+        Archived = "archived",
+    }
 }
 
 impl MissionStatus {
-    /// Every status, in the order of a mission's life.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::InProgress,
-        Self::Paused,
-        Self::Completed,
-        Self::Failed,
-        Self::Archived,
-    ];
-
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::InProgress => "in_progress",
-            Self::Paused => "paused",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Archived => "archived",
-        }
-    }
-
     #[must_use]
     pub const fn next(self) -> &'static [Self] {
         use MissionStatus::{Archived, Completed, Failed, InProgress, Paused};

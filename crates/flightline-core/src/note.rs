@@ -154,41 +154,29 @@ impl Note {
     }
 }
 
-/// The kind of a note.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum NoteKind {
-    /// A decision, with its reason.
-    Decision,
-    /// A lesson that was learned.
-    Lesson,
-    /// A rule that must be kept, verbatim.
-    Constraint,
-    /// An attempt that does not work.
-    DeadEnd,
-    /// A file that is worth knowing.
-    Artifact,
-    /// An obstacle to the work.
-    Blocker,
-    /// A thing to be done.
-    NextStep,
-    /// A write that was queued while the server could not be reached, and came too late to be done.
-    Late,
+words! {
+    /// The kind of a note.
+    pub enum NoteKind {
+        /// A decision, with its reason.
+        Decision = "decision",
+        /// A lesson that was learned.
+        Lesson = "lesson",
+        /// A rule that must be kept, verbatim.
+        Constraint = "constraint",
+        /// An attempt that does not work.
+        DeadEnd = "dead_end",
+        /// A file that is worth knowing.
+        Artifact = "artifact",
+        /// An obstacle to the work.
+        Blocker = "blocker",
+        /// A thing to be done.
+        NextStep = "next_step",
+        /// A write that was queued while the server could not be reached, and came too late to be done.
+        Late = "late",
+    }
 }
 
 impl NoteKind {
-    pub const ALL: [Self; 8] = [
-        Self::Decision,
-        Self::Lesson,
-        Self::Constraint,
-        Self::DeadEnd,
-        Self::Artifact,
-        Self::Blocker,
-        Self::NextStep,
-        Self::Late,
-    ];
-
     /// Returns true when people and agents write notes of this kind. Flightline alone writes the others.
     #[must_use]
     pub const fn is_written(self) -> bool {
@@ -197,23 +185,8 @@ impl NoteKind {
 
     /// Returns the kind that this word means, with dashes or without.
     #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        let word = word.replace('-', "_");
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
-    }
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Decision => "decision",
-            Self::Lesson => "lesson",
-            Self::Constraint => "constraint",
-            Self::DeadEnd => "dead_end",
-            Self::Artifact => "artifact",
-            Self::Blocker => "blocker",
-            Self::NextStep => "next_step",
-            Self::Late => "late",
-        }
+    pub fn from_spelling(word: &str) -> Option<Self> {
+        Self::from_word(&word.replace('-', "_"))
     }
 }
 

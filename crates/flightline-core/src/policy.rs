@@ -88,25 +88,15 @@ fn yes() -> bool {
     true
 }
 
-/// The effect of a full context.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum RecoveryMode {
-    /// The agent is given only what is required until its task is complete.
-    #[default]
-    Minimal,
-    /// A checkpoint is taken, and nothing else is done.
-    Full,
-}
-
-impl RecoveryMode {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Minimal => "minimal",
-            Self::Full => "full",
-        }
+words! {
+    /// The effect of a full context.
+    #[derive(Default)]
+    pub enum RecoveryMode {
+        /// The agent is given only what is required until its task is complete.
+        #[default]
+        Minimal = "minimal",
+        /// A checkpoint is taken, and nothing else is done.
+        Full = "full",
     }
 }
 
@@ -326,7 +316,7 @@ mod tests {
             policy.check().unwrap();
             assert_eq!(
                 (policy.preset, Preset::from_word(preset.as_str())),
-                (*preset, Some(*preset))
+                (preset, Some(preset))
             );
         }
         assert_eq!(Policy::default().preset, Preset::Fleet);

@@ -45,32 +45,15 @@ pub struct Retention {
     pub emergencies_apart: bool,
 }
 
-/// The end of a checkpoint that is one too many, though its time is not over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Surplus {
-    /// The checkpoint is deleted.
-    #[default]
-    Delete,
-    /// The checkpoint is archived, and goes when its time is over.
-    Archive,
-}
-
-impl Surplus {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Delete => "delete",
-            Self::Archive => "archive",
-        }
-    }
-
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Delete, Self::Archive]
-            .into_iter()
-            .find(|surplus| surplus.as_str() == word)
+words! {
+    /// The end of a checkpoint that is one too many, though its time is not over.
+    #[derive(Default)]
+    pub enum Surplus {
+        /// The checkpoint is deleted.
+        #[default]
+        Delete = "delete",
+        /// The checkpoint is archived, and goes when its time is over.
+        Archive = "archive",
     }
 }
 

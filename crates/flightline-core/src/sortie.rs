@@ -124,6 +124,13 @@ impl Sortie {
         matches!(self.status, SortieStatus::Pending) && self.interrupted.is_some()
     }
 
+    /// Leaves the sortie without an owner.
+    pub fn unassign(&mut self) {
+        self.assigned_to = None;
+        self.assigned_epoch = None;
+        self.assigned_at = None;
+    }
+
     #[must_use]
     pub fn called(&self) -> String {
         called(self.task_id.as_ref(), self.title.as_str())
@@ -139,57 +146,27 @@ pub fn called(task_id: Option<&Name>, title: &str) -> String {
     }
 }
 
-/// The status of a sortie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SortieStatus {
-    /// The sortie has no owner.
-    Pending,
-    /// The sortie has an owner, who has not begun.
-    Assigned,
-    /// The sortie is being worked on.
-    InProgress,
-    /// The sortie is waiting for something.
-    Blocked,
-    /// The work on the sortie is done.
-    Completed,
-    /// The work failed, and no agent is at it.
-    Failed,
-    /// The mission goes on without the sortie: it failed, or was cancelled.
-    Skipped,
+words! {
+    /// The status of a sortie.
+    pub enum SortieStatus {
+        /// The sortie has no owner.
+        Pending = "pending",
+        /// The sortie has an owner, who has not begun.
+        Assigned = "assigned",
+        /// The sortie is being worked on.
+        InProgress = "in_progress",
+        /// The sortie is waiting for something.
+        Blocked = "blocked",
+        /// The work on the sortie is done.
+        Completed = "completed",
+        /// The work failed, and no agent is at it.
+        Failed = "failed",
+        /// The mission goes on without the sortie: it failed, or was cancelled.
+        Skipped = "skipped",
+    }
 }
 
 impl SortieStatus {
-    /// Every status, in the order of a sortie's life.
-    pub const ALL: [Self; 7] = [
-        Self::Pending,
-        Self::Assigned,
-        Self::InProgress,
-        Self::Blocked,
-        Self::Completed,
-        Self::Failed,
-        Self::Skipped,
-    ];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Assigned => "assigned",
-            Self::InProgress => "in_progress",
-            Self::Blocked => "blocked",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-        }
-    }
-
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-
     #[must_use]
     pub const fn next(self) -> &'static [Self] {
         use SortieStatus::{Assigned, Blocked, Completed, Failed, InProgress, Pending, Skipped};

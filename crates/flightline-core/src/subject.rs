@@ -4,120 +4,65 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::id::{
     AgentId, CheckpointId, EffectId, LockId, MessageId, MissionId, NoteId, RecoveryId, SortieId,
     TokenId,
 };
 
-/// The kind of a subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A mission of the fleet.
-    Mission,
-    /// A sortie of a mission.
-    Sortie,
-    /// A part of a sortie.
-    Subtask,
-    /// A file a sortie created, modified or deleted.
-    File,
-    /// An error met in a sortie.
-    Error,
-    /// A review of a sortie.
-    Review,
-    /// An agent of the fleet.
-    Agent,
-    /// A step an agent has completed.
-    Step,
-    /// A lock on a file, a folder or a pattern.
-    Lock,
-    /// A message to agents.
-    Message,
-    /// A message's way to one recipient.
-    Delivery,
-    /// A note about a mission.
-    Note,
-    /// An effect on the world outside.
-    Effect,
-    /// A remembered choice, such as the current mission.
-    Setting,
-    /// A checkpoint of a mission.
-    Checkpoint,
-    /// A milestone that a mission reached.
-    Milestone,
-    /// A recovery that was done.
-    Recovery,
-    /// A briefing that was offered to an agent.
-    Briefing,
-    /// The values of a checkpoint that came from elsewhere.
-    Import,
-    /// The file of another system, as it last came in.
-    Original,
-    /// The state of a checkpoint's work tree.
-    FileSystem,
-    /// A token that opens a server's door.
-    Token,
+words! {
+    /// The kind of a subject.
+    pub enum Kind {
+        /// A mission of the fleet.
+        Mission = "mission",
+        /// A sortie of a mission.
+        Sortie = "sortie",
+        /// A part of a sortie.
+        Subtask = "subtask",
+        /// A file a sortie created, modified or deleted.
+        File = "file",
+        /// An error met in a sortie.
+        Error = "error",
+        /// A review of a sortie.
+        Review = "review",
+        /// An agent of the fleet.
+        Agent = "agent",
+        /// A step an agent has completed.
+        Step = "step",
+        /// A lock on a file, a folder or a pattern.
+        Lock = "lock",
+        /// A message to agents.
+        Message = "message",
+        /// A message's way to one recipient.
+        Delivery = "delivery",
+        /// A note about a mission.
+        Note = "note",
+        /// An effect on the world outside.
+        Effect = "effect",
+        /// A remembered choice, such as the current mission.
+        Setting = "setting",
+        /// A checkpoint of a mission.
+        Checkpoint = "checkpoint",
+        /// A milestone that a mission reached.
+        Milestone = "milestone",
+        /// A recovery that was done.
+        Recovery = "recovery",
+        /// A briefing that was offered to an agent.
+        Briefing = "briefing",
+        /// The values of a checkpoint that came from elsewhere.
+        Import = "import",
+        /// The file of another system, as it last came in.
+        Original = "original",
+        /// The state of a checkpoint's work tree.
+        FileSystem = "file_system",
+        /// A token that opens a server's door.
+        Token = "token",
+    }
 }
 
 impl Kind {
-    pub const ALL: [Self; 22] = [
-        Self::Mission,
-        Self::Sortie,
-        Self::Subtask,
-        Self::File,
-        Self::Error,
-        Self::Review,
-        Self::Agent,
-        Self::Step,
-        Self::Lock,
-        Self::Message,
-        Self::Delivery,
-        Self::Note,
-        Self::Effect,
-        Self::Setting,
-        Self::Checkpoint,
-        Self::Milestone,
-        Self::Recovery,
-        Self::Briefing,
-        Self::Import,
-        Self::Original,
-        Self::FileSystem,
-        Self::Token,
-    ];
-
-    /// Returns the word for the kind in SQL, JSON and text.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Mission => "mission",
-            Self::Sortie => "sortie",
-            Self::Subtask => "subtask",
-            Self::File => "file",
-            Self::Error => "error",
-            Self::Review => "review",
-            Self::Agent => "agent",
-            Self::Step => "step",
-            Self::Lock => "lock",
-            Self::Message => "message",
-            Self::Delivery => "delivery",
-            Self::Note => "note",
-            Self::Effect => "effect",
-            Self::Setting => "setting",
-            Self::Checkpoint => "checkpoint",
-            Self::Milestone => "milestone",
-            Self::Recovery => "recovery",
-            Self::Briefing => "briefing",
-            Self::Import => "import",
-            Self::Original => "original",
-            Self::FileSystem => "file_system",
-            Self::Token => "token",
-        }
-    }
-
     /// The kind of an id, or of the beginning of one, by the three letters it begins with.
     #[must_use]
     pub fn of_id(id: &str) -> Option<Self> {

@@ -18,33 +18,17 @@ const BEGINNING: &str = "fleet_";
 /// The beginning of every project's id.
 const PROJECT: &str = "prj-";
 
-/// The reach of a token; each scope allows all that those before it allow, and more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// The token's holder reads, and changes nothing.
-    Read,
-    /// The token's holder works, as one agent and no other.
-    Agent,
-    /// The token's holder coordinates: acts for any agent, deletes and restores.
-    Dispatch,
-    /// The token's holder gives and takes tokens.
-    Admin,
-}
-
-impl Scope {
-    /// Every scope, the narrowest first.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Agent, Self::Dispatch, Self::Admin];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Agent => "agent",
-            Self::Dispatch => "dispatch",
-            Self::Admin => "admin",
-        }
+words! {
+    /// The reach of a token; each scope allows all that those before it allow, and more.
+    pub enum Scope {
+        /// The token's holder reads, and changes nothing.
+        Read = "read",
+        /// The token's holder works, as one agent and no other.
+        Agent = "agent",
+        /// The token's holder coordinates: acts for any agent, deletes and restores.
+        Dispatch = "dispatch",
+        /// The token's holder gives and takes tokens.
+        Admin = "admin",
     }
 }
 
@@ -58,8 +42,7 @@ impl FromStr for Scope {
     type Err = Refusal;
 
     fn from_str(word: &str) -> Result<Self, Refusal> {
-        let found = Self::ALL.into_iter().find(|scope| scope.as_str() == word);
-        found.ok_or_else(|| {
+        Self::from_word(word).ok_or_else(|| {
             Refusal::invalid(format!("`{word}` is not a scope"))
                 .hint("scopes: read, agent, dispatch, admin")
         })

@@ -45,10 +45,9 @@ impl Operation for RunBatch {
     const NAME: &'static str = "run_batch";
     const ACCESS: Access = Access::Write;
     const SCOPE: Scope = Scope::Agent;
+    // Each operation is held to the token by itself.
     const ACTS_FOR: fn(&Self) -> ActsFor<'_> = |_| ActsFor::Caller;
     type Outcome = BatchOutcome;
-
-    /// Acts for the caller; each operation is held to the token by itself.
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<BatchOutcome> {
         if !(1..=MOST).contains(&self.operations.len()) {

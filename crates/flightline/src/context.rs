@@ -350,10 +350,9 @@ fn facts(ctx: &mut OpContext<'_, '_>, mission: &Mission, tree: Option<&TreeNow>)
             .unwrap_or(FileMark::Claimed),
         path,
     });
-    let progress = match sortie {
-        Some(sortie) => Some(subtask_progress(ctx, sortie)?),
-        None => None,
-    };
+    let progress = sortie
+        .map(|sortie| subtask_progress(ctx, sortie))
+        .transpose()?;
     let background = background(ctx, mission, agent.as_ref(), sortie, &agents)?;
     let moved = checked.as_ref().and_then(|it| it.head_moved.as_ref());
     // The name of a branch is quoted text, like everything that git says.

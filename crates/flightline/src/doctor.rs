@@ -329,10 +329,10 @@ fn owners(tx: &mut Tx<'_>) -> Result<Vec<String>> {
         if tx.get::<Mission>(&sortie.mission_id.to_string())?.is_none() {
             findings.push(format!("{} belongs to no mission", sortie.id));
         }
-        let owner = match sortie.assigned_to {
-            Some(owner) => Some(tx.get::<Agent>(&owner.to_string())?),
-            None => None,
-        };
+        let owner = sortie
+            .assigned_to
+            .map(|owner| tx.get::<Agent>(&owner.to_string()))
+            .transpose()?;
         match owner {
             Some(Some(_)) => {}
             Some(None) => findings.push(format!(

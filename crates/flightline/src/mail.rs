@@ -285,10 +285,7 @@ impl Operation for OpenInbox {
         for message in &messages {
             settle(ctx, message, agent.id, Mark::Delivered)?;
         }
-        messages
-            .into_iter()
-            .map(|message| view(ctx, message))
-            .collect()
+        views(ctx, messages)
     }
 }
 
@@ -302,10 +299,7 @@ impl Operation for PeekInbox {
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
         let agent = ctx.find_agent(&self.agent)?;
         let messages = inbox(ctx, &agent, self.all, self.limit)?;
-        messages
-            .into_iter()
-            .map(|message| view(ctx, message))
-            .collect()
+        views(ctx, messages)
     }
 }
 
@@ -366,10 +360,7 @@ impl Operation for AcknowledgeMail {
         for message in &messages {
             settle(ctx, message, me.id, Mark::Acknowledged)?;
         }
-        messages
-            .into_iter()
-            .map(|message| view(ctx, message))
-            .collect()
+        views(ctx, messages)
     }
 }
 
@@ -385,10 +376,7 @@ impl Operation for ShowThread {
         let thread = ctx
             .tx
             .find::<Message>(Find::Parent(&message.thread_id.to_string()))?;
-        thread
-            .into_iter()
-            .map(|message| view(ctx, message))
-            .collect()
+        views(ctx, thread)
     }
 }
 
@@ -493,6 +481,13 @@ fn inbox(
         messages.extend(ctx.tx.get::<Message>(&delivery.message_id.to_string())?);
     }
     Ok(messages)
+}
+
+fn views(ctx: &mut OpContext<'_, '_>, messages: Vec<Message>) -> Result<Vec<MessageView>> {
+    messages
+        .into_iter()
+        .map(|message| view(ctx, message))
+        .collect()
 }
 
 fn view(ctx: &mut OpContext<'_, '_>, mut message: Message) -> Result<MessageView> {

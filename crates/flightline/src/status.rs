@@ -142,10 +142,9 @@ impl Operation for ShowStatus {
         } else {
             ctx.current_mission()?
         };
-        let mission = match mission {
-            Some(mission) => Some(at_a_glance(ctx, mission)?),
-            None => None,
-        };
+        let mission = mission
+            .map(|mission| at_a_glance(ctx, mission))
+            .transpose()?;
         let (pulses, mut everybody) = (ctx.tx.pulses()?, ctx.tx.find::<Agent>(Find::All)?);
         let verdicts = verdicts_of(ctx, everybody.clone(), &pulses, &self.sightings);
         everybody.retain(|agent| agent.retired_at.is_none());

@@ -94,7 +94,7 @@ pub struct NoteArgs {
 fn kinds() -> impl TypedValueParser<Value = NoteKind> {
     let words = NoteKind::ALL.map(|kind| kind.as_str().replace('_', "-"));
     PossibleValuesParser::from(words).try_map(|word| {
-        NoteKind::from_word(&word).ok_or_else(|| format!("`{word}` is no kind of note"))
+        NoteKind::from_spelling(&word).ok_or_else(|| format!("`{word}` is no kind of note"))
     })
 }
 

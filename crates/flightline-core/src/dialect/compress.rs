@@ -3,7 +3,6 @@
 
 use std::io::{self, Read, Write};
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::dialect::text_of;
@@ -15,20 +14,20 @@ use crate::redact::shown;
 const ZSTD_WINDOW_LOG: u32 = 23;
 const ZSTD_LEVEL: i32 = 3;
 
-/// The compression of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Compression {
-    /// The file is not compressed.
-    #[default]
-    None,
-    /// The file is a gzip file, as seed D's store writes it.
-    Gzip,
-    /// The file consists of LZ4 frames.
-    Lz4,
-    /// The file consists of Zstandard frames, written at level 3.
-    Zstd,
+words! {
+    /// The compression of a file.
+    #[derive(Default)]
+    pub enum Compression {
+        /// The file is not compressed.
+        #[default]
+        None = "none",
+        /// The file is a gzip file, as seed D's store writes it.
+        Gzip = "gzip",
+        /// The file consists of LZ4 frames.
+        Lz4 = "lz4",
+        /// The file consists of Zstandard frames, written at level 3.
+        Zstd = "zstd",
+    }
 }
 
 /// Bytes that cannot be packed or unpacked.
@@ -46,18 +45,6 @@ pub enum CompressError {
 }
 
 impl Compression {
-    pub const ALL: [Self; 4] = [Self::None, Self::Gzip, Self::Lz4, Self::Zstd];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Gzip => "gzip",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
-    }
-
     /// Returns the end of a compressed file's name.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
@@ -67,11 +54,6 @@ impl Compression {
             Self::Lz4 => ".lz4",
             Self::Zstd => ".zst",
         }
-    }
-
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == word)
     }
 
     /// Returns the compression of a file, by the end of its name.

@@ -2,52 +2,26 @@
 
 use std::ops::{Deref, DerefMut};
 
-use serde::{Deserialize, Serialize};
-
 use super::json::Json;
 use super::shape::FieldForm;
 use super::unreadable::{Path, Unreadable, check_version};
 use super::{epic, orchestrator, recovery, sitebuilder};
 
-/// The system whose files these are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Dialect {
-    /// The format of seed B.
-    Sitebuilder,
-    /// The format of seed C.
-    Epic,
-    /// The format of seed D.
-    Orchestrator,
-    /// The format of seed E.
-    Recovery,
+words! {
+    /// The system whose files these are.
+    pub enum Dialect {
+        /// The format of seed B.
+        Sitebuilder = "sitebuilder",
+        /// The format of seed C.
+        Epic = "epic",
+        /// The format of seed D.
+        Orchestrator = "orchestrator",
+        /// The format of seed E.
+        Recovery = "recovery",
+    }
 }
 
 impl Dialect {
-    pub const ALL: [Self; 4] = [
-        Self::Sitebuilder,
-        Self::Epic,
-        Self::Orchestrator,
-        Self::Recovery,
-    ];
-
-    /// Returns the dialect's word: that of its preset.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sitebuilder => "sitebuilder",
-            Self::Epic => "epic",
-            Self::Orchestrator => "orchestrator",
-            Self::Recovery => "recovery",
-        }
-    }
-
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == word)
-    }
-
     const fn shape(self) -> &'static FieldForm {
         match self {
             Self::Sitebuilder => &sitebuilder::CHECKPOINT,

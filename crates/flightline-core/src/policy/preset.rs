@@ -1,7 +1,5 @@
 //! Presets: the numbers of each seed.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Mirrored, Policy, RecoveryMode, Triggers};
 use crate::checkpoint::Reason;
 use crate::dialect::Dialect;
@@ -14,22 +12,22 @@ use crate::time::Millis;
 const MINUTE: Millis = 60_000;
 const DAY: Millis = 24 * 60 * MINUTE;
 
-/// The settings and files for one way of working.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Preset {
-    /// Missions and sorties: checkpoints at milestones, errors and compaction.
-    #[default]
-    Fleet,
-    /// Tasks with subtasks: a checkpoint with every step, files in `progress/`.
-    Sitebuilder,
-    /// Parallel agents: a checkpoint per phase and sync point, files in `agent_checkpoints/`.
-    Epic,
-    /// A workflow of agents: checkpoints at transitions, approvals and before what destroys.
-    Orchestrator,
-    /// Contexts that fill up: checkpoints at 75 and 90 % and at the end of a session.
-    Recovery,
+words! {
+    /// The settings and files for one way of working.
+    #[derive(Default)]
+    pub enum Preset {
+        /// Missions and sorties: checkpoints at milestones, errors and compaction.
+        #[default]
+        Fleet = "fleet",
+        /// Tasks with subtasks: a checkpoint with every step, files in `progress/`.
+        Sitebuilder = "sitebuilder",
+        /// Parallel agents: a checkpoint per phase and sync point, files in `agent_checkpoints/`.
+        Epic = "epic",
+        /// A workflow of agents: checkpoints at transitions, approvals and before what destroys.
+        Orchestrator = "orchestrator",
+        /// Contexts that fill up: checkpoints at 75 and 90 % and at the end of a session.
+        Recovery = "recovery",
+    }
 }
 
 const ERRORS: [Reason; 5] = [
@@ -48,33 +46,6 @@ const COMPACTION: [Reason; 4] = [
 ];
 
 impl Preset {
-    pub const ALL: &[Self] = &[
-        Self::Fleet,
-        Self::Sitebuilder,
-        Self::Epic,
-        Self::Orchestrator,
-        Self::Recovery,
-    ];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fleet => "fleet",
-            Self::Sitebuilder => "sitebuilder",
-            Self::Epic => "epic",
-            Self::Orchestrator => "orchestrator",
-            Self::Recovery => "recovery",
-        }
-    }
-
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|preset| preset.as_str() == word)
-    }
-
     #[must_use]
     pub fn policy(self) -> Policy {
         let fleet = Policy {

@@ -62,30 +62,17 @@ pub struct Subtask {
     pub updated_at: Time,
 }
 
-/// The status of a subtask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SubtaskStatus {
-    /// The subtask has not begun.
-    Pending,
-    /// The subtask has begun.
-    InProgress,
-    /// The subtask is done.
-    Complete,
-    /// The subtask is not done, and was given up.
-    Failed,
-}
-
-impl SubtaskStatus {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::InProgress => "in_progress",
-            Self::Complete => "complete",
-            Self::Failed => "failed",
-        }
+words! {
+    /// The status of a subtask.
+    pub enum SubtaskStatus {
+        /// The subtask has not begun.
+        Pending = "pending",
+        /// The subtask has begun.
+        InProgress = "in_progress",
+        /// The subtask is done.
+        Complete = "complete",
+        /// The subtask is not done, and was given up.
+        Failed = "failed",
     }
 }
 
@@ -147,27 +134,15 @@ pub struct SortieFile {
     pub at: Time,
 }
 
-/// A change that was made to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum FileChange {
-    /// The file is new.
-    Created,
-    /// The file was changed.
-    Modified,
-    /// The file is gone.
-    Deleted,
-}
-
-impl FileChange {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Modified => "modified",
-            Self::Deleted => "deleted",
-        }
+words! {
+    /// A change that was made to a file.
+    pub enum FileChange {
+        /// The file is new.
+        Created = "created",
+        /// The file was changed.
+        Modified = "modified",
+        /// The file is gone.
+        Deleted = "deleted",
     }
 }
 

@@ -227,7 +227,7 @@ impl Written {
 impl<'de> Deserialize<'de> for Written {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let word = String::deserialize(deserializer)?;
-        let kind = NoteKind::from_word(&word).filter(|kind| kind.is_written());
+        let kind = NoteKind::from_spelling(&word).filter(|kind| kind.is_written());
         kind.map(Self).ok_or_else(|| {
             let words = Self::words().join("`, `");
             D::Error::custom(format!("unknown kind `{word}`, expected one of `{words}`"))

@@ -265,10 +265,10 @@ async fn handle(
 ) -> HandlerResult {
     let entry = principal.may_call(route.operation)?;
     asked.take_all(route.takes)?;
-    let page = match route.list {
-        Some(_) => Some(PageRequest::take(&mut asked)?),
-        None => None,
-    };
+    let page = route
+        .list
+        .map(|_| PageRequest::take(&mut asked))
+        .transpose()?;
     asked.reject_unknown_fields()?;
     let events = asked.events(route.operation);
     let target = route.target.map(|kind| (kind, asked.name("id")));

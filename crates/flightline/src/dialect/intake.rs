@@ -244,10 +244,7 @@ impl ImportDocuments {
         mut document: DialectDocument,
         thing: Option<&Thing>,
     ) -> Result<Arriving> {
-        let now = match thing {
-            Some(thing) => Some(outgoing(ctx, thing)?),
-            None => None,
-        };
+        let now = thing.map(|thing| outgoing(ctx, thing)).transpose()?;
         let known = match self.dialect {
             Dialect::Epic => epic::known(ctx, &document)?,
             Dialect::Recovery => recovery::known(ctx)?,

@@ -397,9 +397,7 @@ fn put(
             // The file names no agent: the next session goes on with it.
             None => {
                 sortie.status = SortieStatus::Pending;
-                sortie.assigned_to = None;
-                sortie.assigned_epoch = None;
-                sortie.assigned_at = None;
+                sortie.unassign();
                 sortie.started_at.get_or_insert(written);
                 sortie.attempts = sortie.attempts.max(1);
                 sortie.interrupted = Some(Interruption {
@@ -411,9 +409,7 @@ fn put(
             }
         },
         SortieStatus::Pending => {
-            sortie.assigned_to = None;
-            sortie.assigned_epoch = None;
-            sortie.assigned_at = None;
+            sortie.unassign();
             sortie.interrupted = None;
         }
         _ => {}

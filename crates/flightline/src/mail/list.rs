@@ -7,7 +7,7 @@ use flightline_core::{Kind, Subject};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
 
-use super::{MessageView, view};
+use super::{MessageView, views};
 use crate::error::Result;
 use crate::fleet::{Access, ActsFor, Operation, Scope, documents, newest, wanted};
 use crate::op_context::OpContext;
@@ -58,9 +58,6 @@ impl Operation for ListMessages {
             }
         };
         let messages: Vec<Message> = documents(ctx, &rows)?;
-        messages
-            .into_iter()
-            .map(|message| view(ctx, message))
-            .collect()
+        views(ctx, messages)
     }
 }

@@ -18,24 +18,13 @@ use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
-/// The evidence that an agent lost its context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum CompactionEvidence {
-    /// The agent's client reported it.
-    Hook,
-    /// A new session took the agent's name while it had work.
-    NewEpoch,
-}
-
-impl CompactionEvidence {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hook => "hook",
-            Self::NewEpoch => "new_epoch",
-        }
+flightline_core::words! {
+    /// The evidence that an agent lost its context.
+    pub enum CompactionEvidence {
+        /// The agent's client reported it.
+        Hook = "hook",
+        /// A new session took the agent's name while it had work.
+        NewEpoch = "new_epoch",
     }
 }
 

@@ -126,9 +126,7 @@ fn move_to(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie, to: SortieStatus) ->
     sortie.failure = None;
     match to {
         SortieStatus::Pending => {
-            sortie.assigned_to = None;
-            sortie.assigned_epoch = None;
-            sortie.assigned_at = None;
+            sortie.unassign();
             sortie.completed_at = None;
         }
         SortieStatus::InProgress => {

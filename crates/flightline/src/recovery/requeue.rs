@@ -41,9 +41,7 @@ pub(super) fn requeue_sorties(
                 continue;
             }
             sortie.status = SortieStatus::Pending;
-            sortie.assigned_to = None;
-            sortie.assigned_epoch = None;
-            sortie.assigned_at = None;
+            sortie.unassign();
             sortie.updated_at = ctx.now();
             sortie.interrupted = Some(Interruption {
                 owner: verdict.agent.name.clone(),

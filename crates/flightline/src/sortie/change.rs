@@ -191,10 +191,7 @@ fn give(
     }
     check_owner(ctx, &sortie, "give away")?;
     check_move(&sortie, SortieStatus::Assigned, "assign")?;
-    let from = match owner {
-        Some(owner) => Some(ctx.agent_name(owner)?),
-        None => None,
-    };
+    let from = owner.map(|owner| ctx.agent_name(owner)).transpose()?;
     sortie.status = SortieStatus::Assigned;
     sortie.assigned_to = Some(agent.id);
     sortie.assigned_epoch = Some(agent.epoch);
@@ -428,14 +425,12 @@ fn release(
 ) -> Result<SortieView> {
     check_owner(ctx, &sortie, "release")?;
     check_move(&sortie, SortieStatus::Pending, "release")?;
-    let from = match sortie.assigned_to {
-        Some(owner) => Some(ctx.agent_name(owner)?),
-        None => None,
-    };
+    let from = sortie
+        .assigned_to
+        .map(|owner| ctx.agent_name(owner))
+        .transpose()?;
     sortie.status = SortieStatus::Pending;
-    sortie.assigned_to = None;
-    sortie.assigned_epoch = None;
-    sortie.assigned_at = None;
+    sortie.unassign();
     sortie.blocked_reason = None;
     sortie.failure = None;
     let data = json!({ "from": from, "reason": reason });
@@ -459,14 +454,12 @@ fn cancel(
         return as_it_is(ctx, sortie);
     }
     check_move(&sortie, SortieStatus::Skipped, "cancel")?;
-    let from = match sortie.assigned_to {
-        Some(owner) => Some(ctx.agent_name(owner)?),
-        None => None,
-    };
+    let from = sortie
+        .assigned_to
+        .map(|owner| ctx.agent_name(owner))
+        .transpose()?;
     sortie.status = SortieStatus::Skipped;
-    sortie.assigned_to = None;
-    sortie.assigned_epoch = None;
-    sortie.assigned_at = None;
+    sortie.unassign();
     sortie.blocked_reason = None;
     sortie.interrupted = None;
     let data = json!({ "from": from, "reason": reason });

@@ -79,10 +79,10 @@ impl Operation for ListQueue {
                 id: sortie.id,
                 title: sortie.title.to_string(),
                 status: sortie.status,
-                assigned_to: match sortie.assigned_to {
-                    Some(owner) => Some(ctx.agent_name(owner)?),
-                    None => None,
-                },
+                assigned_to: sortie
+                    .assigned_to
+                    .map(|owner| ctx.agent_name(owner))
+                    .transpose()?,
                 priority: sortie.priority,
                 depends_on: sortie.depends_on.clone(),
                 ready,
