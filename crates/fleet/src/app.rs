@@ -112,14 +112,23 @@ impl App {
         Self::new(globals, self.ui.clone(), self.env.clone())
     }
 
-    /// Returns the settings in force. They are read once.
+    /// Returns the settings in force. They are read once. Of settings that the user does not trust, only the project's id counts.
     pub fn config(&self) -> Result<Config, Refusal> {
         if let Some(known) = self.settings.get() {
             return Ok(known.clone());
         }
+        let written = self.written_config()?;
+        let in_force = match self.standing(&written)? {
+            TrustState::Trusted => written,
+            _ => written.of_user_alone(&self.env)?,
+        };
+        Ok(self.settings.get_or_init(|| in_force).clone())
+    }
+
+    /// Reads the settings as they are written, in force or not.
+    pub fn written_config(&self) -> Result<Config, Refusal> {
         let state = self.home.as_ref().map(|home| home.state.as_path());
-        let read = Config::load(state, &self.env)?;
-        Ok(self.settings.get_or_init(|| read).clone())
+        Config::load(state, &self.env)
     }
 
     /// Has the settings read anew: this command changed them, or moved to another state folder.

@@ -231,7 +231,7 @@ pub struct Config {
     pub location: Option<Location>,
     /// The folder that holds the mirrors, when it is not the repository's root.
     pub mirror_root: Option<RepoPath>,
-    /// The hash of the project's file; none when there is none.
+    /// The hash of the project's file; none when there is none, or it is empty.
     pub project_sha: Option<String>,
     sources: Vec<(&'static str, &'static str)>,
 }
@@ -248,6 +248,20 @@ impl Config {
     /// Reads the project's file in `state`, when there is one, and the user's.
     pub fn load(state: Option<&Path>, env: &Environment) -> Result<Self, Refusal> {
         Self::from_files(&Files::read(state, env)?)
+    }
+
+    /// Returns the settings in force where the project's are not trusted: of those, only its id is left.
+    pub fn of_user_alone(self, env: &Environment) -> Result<Self, Refusal> {
+        Ok(Self {
+            project: self.project,
+            project_sha: self.project_sha,
+            ..Self::load(None, env)?
+        })
+    }
+
+    /// Returns true when the project's file does more than name the project.
+    pub fn sets_more_than_a_project(&self) -> bool {
+        self.mirror_root.is_some() || self.sources.iter().any(|(_, source)| *source == "project")
     }
 
     fn from_files(files: &Files) -> Result<Self, Refusal> {
@@ -276,7 +290,8 @@ impl Config {
         if let Some(File { path, document }) = &files.project {
             config.take_policy(document, path, "project")?;
             config.project = text(document, path, "project")?;
-            config.project_sha = Some(sha256_hex(&document.to_string()));
+            let text = document.to_string();
+            config.project_sha = (!text.is_empty()).then(|| sha256_hex(&text));
             config.mirror_root = find(document, MIRROR_ROOT)
                 .map(|item| mirror_root(item.as_str().unwrap_or_default()))
                 .transpose()
@@ -349,46 +364,40 @@ impl Config {
                 .map_or(unset, |(_, source)| *source)
                 .to_owned()
         };
-        let mut settings = vec![Setting {
-            name: "project".to_owned(),
-            value: self.project.clone().unwrap_or_else(|| "none".to_owned()),
-            source: if self.project.is_some() {
-                "project"
-            } else {
-                "default"
+        let first = |name: &str, set: Option<String>, unset: &str, source: &str, meaning: &str| {
+            let source = if set.is_some() { source } else { "default" };
+            Setting {
+                name: name.to_owned(),
+                value: set.unwrap_or_else(|| unset.to_owned()),
+                source: source.to_owned(),
+                meaning: meaning.to_owned(),
             }
-            .to_owned(),
-            meaning: "the id of this repository's fleet".to_owned(),
-        }];
-        settings.push(Setting {
-            name: "location".to_owned(),
-            value: self
-                .location
-                .as_ref()
-                .map_or_else(|| ".flightline".to_owned(), ToString::to_string),
-            source: if self.location.is_some() {
-                "user"
-            } else {
-                "default"
-            }
-            .to_owned(),
-            meaning: "where the store is (user level only)".to_owned(),
-        });
-        settings.push(Setting {
-            name: MIRROR_ROOT.to_owned(),
-            value: self
-                .mirror_root
-                .as_ref()
-                .map_or_else(|| ".".to_owned(), ToString::to_string),
-            source: if self.mirror_root.is_some() {
-                "project"
-            } else {
-                "default"
-            }
-            .to_owned(),
-            meaning: "the folder in the repository that holds the mirrors (project level only)"
-                .to_owned(),
-        });
+        };
+        let location = self.location.as_ref().map(ToString::to_string);
+        let root = self.mirror_root.as_ref().map(ToString::to_string);
+        let mut settings = vec![
+            first(
+                "project",
+                self.project.clone(),
+                "none",
+                "project",
+                "the id of this repository's fleet",
+            ),
+            first(
+                "location",
+                location,
+                ".flightline",
+                "user",
+                "where the store is (user level only)",
+            ),
+            first(
+                MIRROR_ROOT,
+                root,
+                ".",
+                "project",
+                "the folder in the repository that holds the mirrors (project level only)",
+            ),
+        ];
         settings.extend(knobs().iter().map(|knob| Setting {
             name: knob.name.to_owned(),
             value: (knob.get)(&self.policy, knob.reason),

@@ -80,6 +80,13 @@ impl Fingerprint {
         }
     }
 
+    /// Whether a file that takes the place of this one surely has another identity. It may have the same one where the file system
+    /// does not know when a file was made.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.identity.born.is_some()
+    }
+
     /// The name under which it is kept.
     fn name(&self) -> String {
         let mut text = self.identity.number.to_string();
@@ -127,11 +134,6 @@ impl Trust {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Trusts a fleet from now on. When this returns `Ok`, that has been read back.
-    pub fn add(&self, fleet: &Fingerprint) -> io::Result<()> {
-        self.add_noting(fleet, "")
     }
 
     /// Trusts a fleet from now on, with a note of one line. When this returns `Ok`, that has been read back.

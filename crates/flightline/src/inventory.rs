@@ -1,5 +1,6 @@
 //! Lists the projects of a store, for a caller that names one that is not there.
 
+use flightline_core::shell::shell_word;
 use flightline_core::{Code, Kind, Refusal};
 use flightline_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -74,7 +75,7 @@ pub fn unknown_project(wanted: &str, mut known: Vec<StoredProject>) -> Refusal {
     )
     .hint(format!(
         "set it right with `fleet config set project {}`",
-        likeliest.id
+        shell_word(&likeliest.id)
     ))
     .details(json!({ "project": wanted, "projects": known }))
 }

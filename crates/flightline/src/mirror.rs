@@ -68,15 +68,17 @@ pub fn take_in(fleet: &mut Fleet, mirrors: &Mirrors, caller: &Caller) -> Result<
     Ok(said)
 }
 
-/// The files that were put aside, and what each says otherwise than the file in its place.
-pub fn conflicts(mirrors: &Mirrors) -> Result<Vec<Conflict>> {
-    let mut all = Vec::new();
+/// The first files that were put aside, what each says otherwise than the file in its place, and the number of the others.
+pub fn conflicts(mirrors: &Mirrors) -> Result<(Vec<Conflict>, usize)> {
+    let (mut all, mut others) = (Vec::new(), 0);
     for dialect in &mirrors.dialects {
         let folder =
             MirrorFolder::open(mirrors, *dialect).map_err(|error| unseen(*dialect, &error))?;
-        all.extend(folder.conflicts());
+        let (found, more) = folder.conflicts();
+        all.extend(found);
+        others += more;
     }
-    Ok(all)
+    Ok((all, others))
 }
 
 /// Takes a file in that was put aside, though it is older than the store's knowledge: the caller has decided that it holds.
@@ -156,8 +158,8 @@ pub fn write_out(
 /// reports.
 #[must_use]
 pub fn attention(mirrors: &Mirrors) -> Vec<Attention> {
-    let found = conflicts(mirrors).unwrap_or_default().into_iter();
-    let told = found.filter_map(|conflict| {
+    let (found, _) = conflicts(mirrors).unwrap_or_default();
+    let told = found.into_iter().filter_map(|conflict| {
         let mut next = conflict.next.iter();
         let attention = Attention::new(conflict.line(), next.next()?.clone());
         Some(next.fold(attention, |attention, other| {

@@ -13,6 +13,7 @@ use flightline_core::history::FollowedHistory;
 use flightline_core::mission::Mission;
 use flightline_core::policy::Policy;
 use flightline_core::setting::Restoration;
+use flightline_core::shell::shell_word;
 use flightline_core::{CheckpointId, Code, Refusal};
 use flightline_store::{Actor, Find, Location, OpenOptions, Store, StoreError};
 use flightline_workspace::beneath::Dir;
@@ -151,7 +152,8 @@ struct Built<'a> {
 fn without_files(location: &Location) -> String {
     match location {
         Location::Folder(folder) => {
-            let folder = folder.display();
+            let folder = folder.display().to_string();
+            let folder = shell_word(&folder);
             format!(
                 "bring a backup back: `mkdir {folder}/lost && mv {folder}/flightline.db* {folder}/lost/ && fleet init && fleet restore FILE`"
             )

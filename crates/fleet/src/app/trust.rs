@@ -2,10 +2,11 @@
 
 use super::App;
 use crate::config::{self, Config};
+use flightline::core::event::sha256_hex;
 use flightline::core::{Code, Refusal};
 use flightline::rebuild::REBUILD_FOLDER;
 use flightline::store::{FILE, LOG, Location, StoreError};
-use flightline::workspace::beneath::Dir;
+use flightline::workspace::beneath::{Dir, EntryKind};
 use flightline::workspace::{Bounds, Fingerprint, Trust, WorkTree, repository_root};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,8 @@ pub enum TrustState {
     OtherLog,
     /// The repository changed its settings.
     OtherSettings,
+    /// The fleet is at a server, and the settings here are a stranger's.
+    ForeignSettings,
 }
 
 impl TrustState {
@@ -33,7 +36,10 @@ impl TrustState {
                 "git tracks the log beside the store (`flightline.db-wal`), and it is another one than before: what is shown may be a stranger's, and nothing in it takes effect (`fleet trust` changes that)"
             }
             Self::OtherSettings => {
-                "`.flightline/config.toml` changed, and git tracks it or cannot be asked: the fleet is shown, but nothing in it takes effect until you look at `fleet config list` and run `fleet trust`"
+                "`.flightline/config.toml` changed, and git tracks it or cannot be asked: nothing here takes effect until you look at `fleet config list` and run `fleet trust`"
+            }
+            Self::ForeignSettings => {
+                "`.flightline/config.toml` was neither written nor trusted on this machine: its settings take no effect until you look at `fleet config list` and run `fleet trust`"
             }
         }
     }
@@ -64,6 +70,9 @@ impl App {
     /// location names.
     fn store_file(&self, config: &Config) -> Result<Option<(PathBuf, Fingerprint)>, Refusal> {
         let state = &self.home()?.state;
+        if self.server.is_some() {
+            return Ok(None);
+        }
         match self.location(config, state)? {
             Location::Folder(folder) if folder == *state || repository_root(&folder).is_some() => {
                 let file = Fingerprint::of(&folder, FILE);
@@ -74,9 +83,14 @@ impl App {
         }
     }
 
-    /// Returns true when the user made the fleet here, or trusts it. A fleet whose making was cut short is the user's own.
+    /// Returns true when the user made the fleet here, or trusts it. A fleet at a server is the server's to judge.
     pub fn is_trusted(&self, config: &Config) -> Result<bool, Refusal> {
-        Ok(self.standing(config)? == TrustState::Trusted)
+        let standing = match self.settings.get() {
+            // Looked at when the settings were read.
+            Some(_) => self.standing.get(),
+            None => self.standing(config)?,
+        };
+        Ok(self.server.is_some() || standing == TrustState::Trusted)
     }
 
     /// Where the fleet here stands with this user: its store and its settings are both the user's own, or trusted. What
@@ -89,35 +103,37 @@ impl App {
     }
 
     fn look_at_trust(&self, config: &Config) -> Result<TrustState, Refusal> {
-        if self.home.is_none() || self.server.is_some() {
+        if self.home.is_none() {
             return Ok(TrustState::Trusted);
         }
-        let (is_beside, store) = (
-            self.is_beside_its_settings(config)?,
-            self.store_file(config)?,
-        );
-        if is_beside && store.is_none() {
+        let (store, is_far) = (self.store_file(config)?, self.server.is_some());
+        let is_beside = !is_far && self.is_beside_its_settings(config)?;
+        if is_beside && store.is_none() || is_far && !config.sets_more_than_a_project() {
             return Ok(TrustState::Trusted);
         }
         let mut known = Known::default();
         if let Some((folder, file)) = &store {
-            match self.note_of(file)? {
-                Some(note) => known.read(&note),
-                None if self.is_being_made()? && self.tracks(folder, FILE)? != Some(true) => {
-                    return Ok(TrustState::Trusted);
+            let is_own = match self.note_of(file)? {
+                Some(note) => {
+                    known.log = note;
+                    // Where a file is known by its number alone, a pull can put another one in its place.
+                    file.is_certain() || self.tracks(folder, &[FILE, LOG])? == Some(false)
                 }
-                // The user named the place, and no pull brought the file.
-                None if !is_beside && self.tracks(folder, FILE)? == Some(false) => {}
-                None => return Ok(TrustState::Foreign),
+                // The user named the place, or makes a store here, and no pull brought the file.
+                None if !is_beside || self.is_being_made()? => {
+                    self.tracks(folder, &[FILE])? == Some(false)
+                }
+                None => false,
+            };
+            if !is_own {
+                return Ok(TrustState::Foreign);
             }
         }
         let home = self.home_fingerprint()?;
         match home.map(|home| self.note_of(&home)).transpose()?.flatten() {
-            // An earlier version noted the settings with the store.
-            Some(note) if note.is_empty() => {}
-            Some(note) => known.settings = note.rsplit(' ').next().unwrap_or_default().to_owned(),
-            None if is_beside && !known.settings.is_empty() => {}
-            None if self.is_being_made()? => return Ok(TrustState::Trusted),
+            Some(note) => known.settings = note,
+            None if self.is_being_made()? => {}
+            None if is_far => return Ok(TrustState::ForeignSettings),
             None => return Ok(TrustState::Foreign),
         }
         let seen = self.seen(store.as_ref(), config)?;
@@ -137,10 +153,15 @@ impl App {
             let _ = self.note(store.as_ref(), &known);
             return Ok(TrustState::OtherLog);
         }
-        if !self.are_own_settings(&known, &seen)? {
-            known.settings = refused(known.settings);
-            let _ = self.note(store.as_ref(), &known);
-            return Ok(TrustState::OtherSettings);
+        match self.may_be_pulled_settings(&known, &seen)? {
+            Some(false) => {}
+            Some(true) => {
+                known.settings = refused(known.settings);
+                let _ = self.note(store.as_ref(), &known);
+                return Ok(TrustState::OtherSettings);
+            }
+            // The next command that can ask git decides.
+            None => return Ok(TrustState::OtherSettings),
         }
         // A store makes a new log again and again. A command that can ask git decides whose this one is.
         if tracked_log.is_some() {
@@ -150,9 +171,9 @@ impl App {
         Ok(TrustState::Trusted)
     }
 
-    fn are_own_settings(&self, known: &Known, seen: &Known) -> Result<bool, Refusal> {
+    fn may_be_pulled_settings(&self, known: &Known, seen: &Known) -> Result<Option<bool>, Refusal> {
         let file = (self.home()?.state.as_path(), config::FILE);
-        Ok(self.may_be_pulled(&known.settings, &seen.settings, file)? == Some(false))
+        self.may_be_pulled(&known.settings, &seen.settings, file)
     }
 
     /// Whether a pull may have brought what is seen of a file instead of what is known; none where git cannot say.
@@ -165,15 +186,15 @@ impl App {
         match known.strip_prefix(WAS_REFUSED) {
             _ if seen == NOTHING || seen == known => Ok(Some(false)),
             Some(known) => Ok(Some(seen != known)),
-            None => self.tracks(folder, file),
+            None => self.tracks(folder, &[file]),
         }
     }
 
-    /// Whether git tracks a file in a folder; none where git cannot say. Git is asked in that folder, which may be in another
-    /// work tree than this one, or a repository of its own.
-    fn tracks(&self, folder: &Path, file: &str) -> Result<Option<bool>, Refusal> {
+    /// Whether git tracks one of these files in a folder; none where git cannot say. Git is asked in that folder, which may be in
+    /// another work tree than this one, or a repository of its own.
+    fn tracks(&self, folder: &Path, files: &[&str]) -> Result<Option<bool>, Refusal> {
         let tree = WorkTree::new(folder, self.env.surroundings.clone(), Bounds::default());
-        Ok(tree.tracks(&[file]))
+        Ok(tree.tracks(files))
     }
 
     fn note_of(&self, entry: &Fingerprint) -> Result<Option<String>, Refusal> {
@@ -247,10 +268,36 @@ impl App {
 
     /// Notes that the user makes a store in the state folder, so that it can be completed should that be cut short.
     pub fn begin_making(&self) -> Result<(), Refusal> {
+        match self.is_being_made()? {
+            true => Ok(()),
+            false => self.accept(&[]),
+        }
+    }
+
+    /// Notes that a store may be made of what came with the repository, as it is now.
+    pub fn accept(&self, brought: &[String]) -> Result<(), Refusal> {
         match self.folder_fingerprint()? {
-            Some(folder) => self.trust().add(&folder).map_err(|error| untold(&error)),
+            Some(folder) => {
+                let accepted = self.described(brought)?;
+                let noted = self.trust().add_noting(&folder, &accepted);
+                noted.map_err(|error| untold(&error))
+            }
             None => Ok(()),
         }
+    }
+
+    /// The hash that tells these files of the state folder, with all that lies below them, from what a pull puts in their place.
+    fn described(&self, files: &[String]) -> Result<String, Refusal> {
+        if files.is_empty() {
+            return Ok(String::new());
+        }
+        let (state, mut text) = (&self.home()?.state, String::new());
+        let folder = Dir::private(state).map_err(|error| cannot_look(state, &error))?;
+        for file in files {
+            describe(&folder, Path::new(file), &mut text)
+                .map_err(|error| cannot_look(&state.join(file), &error))?;
+        }
+        Ok(sha256_hex(&text))
     }
 
     pub fn must_be_trusted(&self) -> Result<(), Refusal> {
@@ -258,6 +305,13 @@ impl App {
             true => Ok(()),
             false => Err(StoreError::Untrusted.into()),
         }
+    }
+
+    /// Whether there is a store that the user has not been noted to have made.
+    pub fn has_unknown_store(&self, config: &Config) -> bool {
+        let store = self.store_file(config);
+        let noted = store.and_then(|store| store.map(|(_, file)| self.note_of(&file)).transpose());
+        !matches!(noted, Ok(None | Some(Some(_))))
     }
 
     /// Trusts the fleet here, with the log and the settings that it has now.
@@ -270,7 +324,7 @@ impl App {
 
     /// Trusts the store here, with the log and the settings that it has now: the user changed them a moment ago.
     pub fn note_settings(&self) -> Result<(), Refusal> {
-        let config = self.config()?;
+        let config = self.written_config()?;
         let store = self.store_file(&config)?;
         let seen = self.seen(store.as_ref(), &config)?;
         self.note(store.as_ref(), &seen)
@@ -278,10 +332,10 @@ impl App {
 
     /// Refuses an act that is a person's alone.
     pub fn must_be_a_person(&self, act: &str) -> Result<(), Refusal> {
-        match self.globals.agent.is_some() || self.env.agent.is_some() {
+        match self.caller()?.agent.is_some() {
             true => Err(
                 Refusal::new(Code::Forbidden, format!("an agent cannot {act}"))
-                    .hint("a person does it, without `--agent` and FLEET_AGENT"),
+                    .hint("a person does it, in a terminal of their own, without `--agent` and FLEET_AGENT"),
             ),
             false => Ok(()),
         }
@@ -305,40 +359,45 @@ impl App {
     }
 
     /// The files of the state folder that would take effect on a store that is made there, and may have come with the
-    /// repository.
+    /// repository; none when the user has trusted them as they are.
     pub fn brought(&self, config: &Config) -> Result<Vec<String>, Refusal> {
         let state = &self.home()?.state;
         let folder = Dir::private_if_there(state).map_err(|error| cannot_look(state, &error))?;
-        let (Some(folder), Some(home)) = (folder, self.home_fingerprint()?) else {
+        let (Some(folder), Some(home), None) = (folder, self.home_fingerprint()?, &self.server)
+        else {
             return Ok(vec![]);
         };
-        if self.is_being_made()? {
-            return Ok(vec![]);
-        }
-        let mut brought = Vec::new();
-        let note = self.note_of(&home)?;
+        let (mut brought, note) = (Vec::new(), self.note_of(&home)?);
+        let is_own = note.is_some() || self.is_being_made()?;
         let names = folder.names_in("");
         for file in names.map_err(|error| cannot_look(state, &error))? {
-            let is_adopted = [config::FILE, "checkpoints", "anchor", IGNORED].contains(&&*file);
+            let is_adopted = [config::FILE, "checkpoints", ANCHOR, IGNORED].contains(&&*file);
             let is_brought = match &note {
                 _ if !is_adopted && !file.starts_with(REBUILD_FOLDER) => false,
-                Some(_) if file == IGNORED => false,
-                Some(note) if file == config::FILE => {
-                    let mut known = Known::default();
-                    known.settings.clone_from(note);
-                    !self.are_own_settings(&known, &self.seen(None, config)?)?
-                }
-                Some(_) => self.tracks(state, &file)? != Some(false),
-                None if file == IGNORED => {
+                _ if file == IGNORED && is_own => false,
+                _ if file == IGNORED => {
                     !matches!(folder.read_text(&file, 100), Ok(Some(text)) if text == IGNORE_ALL)
                 }
-                None => true,
+                Some(note) if file == config::FILE => {
+                    let (mut known, seen) = (Known::default(), self.seen(None, config)?);
+                    known.settings.clone_from(note);
+                    self.may_be_pulled_settings(&known, &seen)? != Some(false)
+                }
+                _ if is_own => self.tracks(state, &[&file])? != Some(false),
+                _ => true,
             };
             if is_brought {
                 brought.push(file);
             }
         }
         brought.sort();
+        let accepted = match self.folder_fingerprint()? {
+            Some(folder) => self.note_of(&folder)?.unwrap_or_default(),
+            None => String::new(),
+        };
+        if !accepted.is_empty() && self.described(&brought)? == accepted {
+            brought.clear();
+        }
         Ok(brought)
     }
 
@@ -351,9 +410,15 @@ impl App {
                 false => Err(StoreError::Untrusted.into()),
             };
         }
-        if let Some((folder, file)) = self.store_file(config)?
-            && self.note_of(&file)?.is_none()
-            && self.tracks(&folder, FILE)? != Some(false)
+        self.refuse_brought(config)
+    }
+
+    /// Refuses to make a store of what may have come with the repository: in the state folder, or where the store is elsewhere.
+    fn refuse_brought(&self, config: &Config) -> Result<(), Refusal> {
+        let state = &self.home()?.state;
+        if let Location::Folder(folder) = self.location(config, state)?
+            && folder != *state
+            && self.holds_anothers_store(&folder)?
         {
             return Err(Refusal::new(
                 Code::Untrusted,
@@ -361,11 +426,7 @@ impl App {
             )
             .hint("choose a folder outside of that repository for the store"));
         }
-        self.refuse_brought(config)
-    }
-
-    fn refuse_brought(&self, config: &Config) -> Result<(), Refusal> {
-        let (state, brought) = (&self.home()?.state, self.brought(config)?);
+        let brought = self.brought(config)?;
         if brought.is_empty() {
             return Ok(());
         }
@@ -380,9 +441,28 @@ impl App {
         .hint("look at `fleet config list`; if you know where it comes from, run `fleet trust`, then this command again"))
     }
 
+    /// Whether a pull may have brought a store that this user does not know to a folder elsewhere, or the means to make one.
+    fn holds_anothers_store(&self, folder: &Path) -> Result<bool, Refusal> {
+        let Ok(Some(place)) = Dir::private_if_there(folder) else {
+            return Ok(false);
+        };
+        let known = Fingerprint::of(folder, FILE).map_err(|error| cannot_look(folder, &error))?;
+        let is_known = match &known {
+            Some(file) => self.note_of(file)?.is_some(),
+            None => false,
+        };
+        let names = place.names_in("");
+        let mut names = names.map_err(|error| cannot_look(folder, &error))?;
+        names.retain(|name| {
+            name.starts_with(REBUILD_FOLDER) || name == ANCHOR || name == FILE && !is_known
+        });
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(!names.is_empty() && self.tracks(folder, &names)? != Some(false))
+    }
+
     /// Trusts the settings here no more, nor the store beside them. Another store is named to be meant.
     pub fn distrust_it(&self) -> Result<(), Refusal> {
-        let (trust, config) = (self.trust(), self.config()?);
+        let (trust, config) = (self.trust(), self.written_config()?);
         let is_meant = self.is_beside_its_settings(&config)? || self.globals.location.is_some();
         let store = self.store_file(&config)?.filter(|_| is_meant);
         let all = [store.map(|(_, file)| file), self.home_fingerprint()?];
@@ -427,14 +507,6 @@ struct Known {
     settings: String,
 }
 
-impl Known {
-    /// Reads the note of a store. Earlier versions noted the settings there, too.
-    fn read(&mut self, note: &str) {
-        let (log, settings) = note.split_once(' ').unwrap_or((note, ""));
-        (self.log, self.settings) = (log.to_owned(), settings.to_owned());
-    }
-}
-
 /// How a note begins once something else than what it tells was seen and refused.
 const WAS_REFUSED: char = '?';
 
@@ -450,7 +522,25 @@ const NOTHING: &str = "-";
 
 /// The file that keeps the state folder out of the repository, and its content.
 pub const IGNORED: &str = ".gitignore";
+const ANCHOR: &str = "anchor";
 pub const IGNORE_ALL: &str = "*\n";
+
+/// Appends what tells a file or a folder from another one of its name: each file below it by its identity, size and time.
+fn describe(folder: &Dir, path: &Path, text: &mut String) -> std::io::Result<()> {
+    let Some(seen) = folder.entry(path)? else {
+        return Ok(());
+    };
+    if seen.kind == EntryKind::Folder {
+        let mut names = folder.names_in(path)?;
+        names.sort();
+        return names
+            .iter()
+            .try_for_each(|name| describe(folder, &path.join(name), text));
+    }
+    let line = (path, folder.identity(path)?, seen.size, seen.modified);
+    text.push_str(&format!("{line:?}\n"));
+    Ok(())
+}
 
 fn unreadable(error: &std::io::Error) -> Refusal {
     Refusal::new(

@@ -10,7 +10,6 @@ use flightline::core::{Code, Refusal};
 
 use super::CommandResult;
 use crate::app::App;
-use crate::ui::Prompting;
 
 #[derive(Debug, Args)]
 pub struct BackupArgs {
@@ -29,17 +28,17 @@ pub struct RestoreArgs {
 
 pub fn back_up(args: &BackupArgs, app: &mut App) -> CommandResult {
     app.must_be_local()?;
-    let file = app.here.join(&args.file);
-    // No link in the repository leads the copy elsewhere.
-    let place = app.towards(&file);
-    place
-        .and_then(|(above, below)| above.entry(below))
+    // No link in the repository leads the copy elsewhere, and `..` means what it says.
+    let place = app.towards(&app.here.join(&args.file));
+    let (above, below) = place
+        .and_then(|(above, below)| above.entry(&below).map(|_| (above, below)))
         .map_err(|error| {
             Refusal::new(
                 Code::Unavailable,
                 format!("cannot write {}: {error}", args.file.display()),
             )
         })?;
+    let file = above.path().join(below);
     let done = backup::back_up(app.fleet()?, &file).map_err(flightline::Error::into_refusal)?;
     app.ui.written = true;
     app.ui.answer(&done, |page| {
@@ -72,12 +71,7 @@ pub fn restore(args: &RestoreArgs, app: &mut App) -> CommandResult {
             "replace everything in this project's store with {}",
             args.file.display()
         );
-        let asking = if app.globals.no_input {
-            Prompting::Forbidden
-        } else {
-            Prompting::Allowed
-        };
-        app.ui.confirm(&act, &command(&args.file), asking)?;
+        app.ui.confirm(&act, &command(&args.file), app.asking())?;
     }
     app.will_answer("restored")?;
     let keep = undo_file(app)?;

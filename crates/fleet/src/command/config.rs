@@ -38,7 +38,7 @@ pub enum ConfigCommand {
 pub fn run(command: ConfigCommand, app: &mut App) -> CommandResult {
     match command {
         ConfigCommand::List => {
-            let settings = app.config()?.settings();
+            let settings = app.written_config()?.settings();
             app.ui.answer(&settings, |page| {
                 let rows: Vec<Vec<Cell>> = settings
                     .iter()
@@ -79,7 +79,10 @@ pub fn run(command: ConfigCommand, app: &mut App) -> CommandResult {
             config::set(&change, state, &app.env)?;
             app.forget_config();
             if level == Level::Project {
-                app.note_settings().map_err(|refusal| Refusal {
+                let noted = app.note_settings().map_err(|refusal| {
+                    refusal.after_a_write("the setting is written; run `fleet trust` when you can")
+                });
+                noted.map_err(|refusal| Refusal {
                     message: format!("the setting is written, but {}", refusal.message),
                     ..refusal
                 })?;
@@ -108,7 +111,7 @@ pub fn run(command: ConfigCommand, app: &mut App) -> CommandResult {
 }
 
 fn find(app: &App, name: &str) -> Result<Setting, Refusal> {
-    let settings = app.config()?.settings();
+    let settings = app.written_config()?.settings();
     let known: Vec<String> = settings
         .iter()
         .map(|setting| setting.name.clone())

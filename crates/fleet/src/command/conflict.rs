@@ -33,9 +33,14 @@ pub fn run(command: &ConflictCommand, app: &mut App) -> CommandResult {
         ConflictCommand::List => {
             // Files written since are looked at first.
             app.fleet()?;
-            let found = found(app)?;
+            let (found, others) = found(app)?;
             app.ui.answer(&found, |page| {
                 list(page, &found);
+                if others > 0 {
+                    page.line(format_args!(
+                        "and {others} more, which are listed once these are settled"
+                    ));
+                }
                 if found.is_empty() {
                     page.line("No conflicting files");
                 }
@@ -60,6 +65,7 @@ pub fn run(command: &ConflictCommand, app: &mut App) -> CommandResult {
             }
         }
         ConflictCommand::Drop { file } => {
+            app.must_be_trusted()?;
             drop_conflict(&mirrors(app, file)?, file).map_err(Error::into_refusal)?;
             app.ui.answer(&json!({ "dropped": file }), |page| {
                 page.line(format_args!("Deleted {file}"));
@@ -70,10 +76,10 @@ pub fn run(command: &ConflictCommand, app: &mut App) -> CommandResult {
 }
 
 /// Finds the files that were put aside; none where there is no mirror.
-fn found(app: &App) -> Result<Vec<Conflict>, Refusal> {
+fn found(app: &App) -> Result<(Vec<Conflict>, usize), Refusal> {
     match app.mirrors()? {
         Some(mirrors) => conflicts(&mirrors).map_err(Error::into_refusal),
-        None => Ok(Vec::new()),
+        None => Ok((Vec::new(), 0)),
     }
 }
 

@@ -19,7 +19,7 @@ use super::status::{conflicts, settles};
 use super::{ATTENTION, CommandResult};
 use crate::app::{App, unusable};
 use crate::config::write_project;
-use crate::ui::{Cell, GREEN, Page, Prompting, RED, YELLOW};
+use crate::ui::{Cell, GREEN, Page, RED, YELLOW};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -237,13 +237,9 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> CommandResult {
     let config = app.config()?;
     app.must_be_own_home(&config)?;
     if !args.yes {
-        let asking = if app.globals.no_input {
-            Prompting::Forbidden
-        } else {
-            Prompting::Allowed
-        };
         let act = "replace this project's store with the content of its checkpoint files";
-        app.ui.confirm(act, "fleet doctor --rebuild -y", asking)?;
+        app.ui
+            .confirm(act, "fleet doctor --rebuild -y", app.asking())?;
     }
     let (state, root) = (app.home()?.state.clone(), app.home()?.root.clone());
     let location = app.location(&config, &state)?;
@@ -254,6 +250,7 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> CommandResult {
             .hint("create it with `fleet init`")
     })?;
     // It makes a new file: should that be cut short, it can be completed.
+    let was_begun = app.is_being_made()?;
     app.begin_making()?;
     let options = app.open_options(&config)?;
     let stamp = options.clock.now().to_string().replace([':', '.'], "-");
@@ -274,6 +271,10 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> CommandResult {
         flightline::Error::Store(error) => unusable(error, &state, &location),
         error @ flightline::Error::Refused(_) => error.into_refusal(),
     });
+    if done.is_err() && !was_begun && !app.has_unknown_store(&config) {
+        // Nothing was made that is to be completed.
+        let _ = app.end_making();
+    }
     let done = done.map_err(|refusal| {
         refusal.after_a_write("the new store may be in place already: look with `fleet doctor`")
     })?;

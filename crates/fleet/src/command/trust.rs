@@ -30,19 +30,19 @@ struct Answer {
 }
 
 pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
-    app.must_be_local()?;
-    let (state, config) = (app.home()?.state.clone(), app.config()?);
+    let (state, config) = (app.home()?.state.clone(), app.written_config()?);
+    // Of a fleet at a server, the settings here alone are to be trusted.
+    let is_local = app.must_be_local().is_ok();
     // A state folder without a store may be a clone's, with files that a store can be built from.
     let has_store = app.fingerprint(&config)?.is_some();
     // Settings that were written before the store was made name no project.
     let brought = app.brought(&config)?;
-    if has_store || brought.is_empty() {
+    if is_local && (has_store || brought.is_empty()) {
         App::project(&config, &state)?;
     }
     let tracked = app.work_tree()?.tracks_state();
     let standing = app.standing(&config)?;
-    let is_own = has_store || app.is_own_home()?;
-    let is_lost = !has_store && app.is_beside_its_settings(&config)?;
+    let is_lost = is_local && !has_store && app.is_beside_its_settings(&config)?;
     if is_lost && brought.is_empty() && !args.revoke {
         return Err(Refusal::new(
             Code::NotFound,
@@ -50,13 +50,17 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
         )
         .hint(without_project(&state)));
     }
+    let is_own = !is_local || has_store || app.is_own_home()?;
     let was = standing == TrustState::Trusted && is_own && brought.is_empty();
+    if args.revoke || !was {
+        app.must_be_a_person("decide which fleets are trusted")?;
+    }
     if !args.revoke && !was {
-        app.must_be_a_person("trust a fleet")?;
-        let content = match is_lost {
-            true => "  no store; its settings and its checkpoint files may have come with the repository"
+        let content = match (is_local, is_lost) {
+            (false, _) => "  settings, for work at the server: see `fleet config list`".to_owned(),
+            (true, true) => "  no store; its settings and its checkpoint files may have come with the repository"
                 .to_owned(),
-            false => describe(app),
+            (true, false) => describe(app),
         };
         app.ui.talk(format_args!("{}\n{content}", state.display()));
         if tracked {
@@ -64,8 +68,14 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
                 .warn("the repository tracks this folder: a pull can replace it");
         }
         if !args.yes {
-            let act =
-                "trust this fleet: its constraints bind agents here, and its tokens open a server";
+            let act = match is_local {
+                true => {
+                    "trust this fleet: its constraints bind agents here, and its tokens open a server"
+                }
+                false => {
+                    "trust these settings: agents here follow them, and files of other systems are kept as they say"
+                }
+            };
             app.ui.confirm(act, "fleet trust -y", app.asking())?;
         }
     }
@@ -74,16 +84,16 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
         false => {
             app.trust_it()?;
             if !brought.is_empty() {
-                // A store may be made of what is here.
-                app.begin_making()?;
+                // A store may be made of what is here now.
+                app.accept(&app.brought(&config)?)?;
             }
         }
     }
-    let trusted = match has_store {
-        true => app.is_trusted(&config)?,
-        false => app.is_own_home()?,
+    let trusted = match is_local && !has_store {
+        true => app.is_own_home()?,
+        false => app.standing(&config)? == TrustState::Trusted,
     };
-    if trusted == args.revoke {
+    if trusted == args.revoke && (is_local || !args.revoke) {
         return Err(Refusal::new(
             Code::Integrity,
             "the list of trusted fleets does not read back as written",

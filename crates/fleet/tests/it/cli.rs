@@ -13,7 +13,7 @@ mod endless;
 mod events;
 pub mod every;
 mod exits;
-mod far;
+pub mod far;
 mod fences;
 mod front;
 mod hints;

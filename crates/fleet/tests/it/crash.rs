@@ -25,5 +25,6 @@ mod recovery;
 mod served;
 mod setup;
 mod storm;
+mod untrusted;
 mod upgrade;
 mod world;

@@ -4,6 +4,7 @@ use flightline_core::Name;
 use flightline_core::agent::{Agent, Role};
 use flightline_core::dialect::{Dialect, DialectDocument, epic as core_epic};
 use flightline_core::redact::shown;
+use flightline_core::shell::shell_word;
 use flightline_store::{Actor, Find};
 use serde::{Deserialize, Serialize};
 
@@ -43,13 +44,13 @@ impl Operation for TellPutAside {
             return Ok(None);
         };
         let (file, kept) = (shown(&self.file), shown(&self.kept));
-        let subject = format!("{file} was put aside");
+        let (subject, word) = (format!("{file} was put aside"), shell_word(&kept));
         let body = format!(
             "{file} was not taken in: {}\n\n\
              It is kept as {kept}; nothing in it is lost, and nothing in it is applied.\n\
              Show the differences: fleet conflicts list\n\
-             Apply it anyway: fleet conflicts take {kept}\n\
-             Discard it: fleet conflicts drop {kept}",
+             Apply it anyway: fleet conflicts take {word}\n\
+             Discard it: fleet conflicts drop {word}",
             shown(&self.why)
         );
         let (name, who) = (to.name.clone(), ctx.tx.actor().clone());

@@ -354,7 +354,8 @@ fn of_locks(
                 ),
                 format!(
                     "fleet locks release {} --agent {}",
-                    view.lock.file, view.holder
+                    view.lock.file.as_word(),
+                    view.holder
                 ),
             )
         }));

@@ -11,18 +11,18 @@ use super::world::{Answer, World};
 
 const REFUSED: Option<i32> = Some(6);
 
-fn git(folder: &Path, world: &World, arguments: &[&str]) {
+pub fn git(folder: &Path, world: &World, arguments: &[&str]) {
     let mut git = world.sealed("git");
     let done = git.current_dir(folder).args(arguments).output().unwrap();
     assert!(done.status.success(), "{arguments:?}: {done:?}");
 }
 
-fn is_refused(answer: &Answer) {
+pub fn is_refused(answer: &Answer) {
     assert_eq!(answer.code(), REFUSED, "{answer}");
 }
 
 /// A repository with a fleet of the user's in it.
-fn fleet() -> World {
+pub fn fleet() -> World {
     let world = World::new(Engine::Sqlite);
     git(&world.repo(), &world, &["init", "--quiet", "."]);
     world.run(&["note", "lesson", "Mine"]).works();

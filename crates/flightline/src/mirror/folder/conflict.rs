@@ -10,12 +10,13 @@ use flightline_core::dialect::orchestrator::INDEX_FILE;
 use flightline_core::dialect::{Dialect, DialectDocument, Json, MAX_BYTES, changes};
 use flightline_core::event::sha256_hex;
 use flightline_core::redact::shown;
+use flightline_core::shell::shell_word;
 use flightline_core::{Code, Refusal, Time};
 use flightline_workspace::beneath::Replacing;
 use serde::{Deserialize, Serialize};
 
 use super::epic::DocumentOwner;
-use super::intake::{anonymous_caller, cannot_be_held};
+use super::intake::{BYTES_AT_ONCE, anonymous_caller, cannot_be_held};
 use super::{MirrorFolder, MirrorNotice, PRIVATE};
 use crate::dialect::ImportedDocument;
 use crate::dialect::aside::TellPutAside;
@@ -28,6 +29,8 @@ const MARK: &str = ".conflict";
 const MOST: usize = 1_000;
 /// The longest note about an agent to be told.
 const LONGEST_WORD: usize = 4_000;
+/// Maximum number of files put aside that one command compares with those in their place, or takes in after all.
+const LOOKED_AT_ONCE: usize = 50;
 
 /// A file that was put aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +130,7 @@ impl MirrorFolder {
     ) -> Result<()> {
         let (why, name) = (&why.message, self.name);
         let line = format!("{why}; it is kept as {name}/{kept}: see `fleet conflicts list`");
-        said.push(MirrorNotice::Trouble(line.clone()));
+        said.push(MirrorNotice::Trouble(line));
         if self.is_judged(kept, bytes) {
             return Ok(());
         }
@@ -148,30 +151,30 @@ impl MirrorFolder {
             Err(error) => return Err(error),
         };
         if let Some(agent) = told.filter(|agent| Some(agent) != caller.agent.as_ref()) {
-            let word = format!("{agent}\n{line}");
             let _ = self
                 .shadows
-                .put(to_tell(kept), word, Replacing::Yes, PRIVATE);
+                .put(to_tell(kept), agent, Replacing::Yes, PRIVATE);
         }
         Ok(())
     }
 
-    /// Says to an agent which of its files were put aside since its last command.
+    /// Says to an agent which of its files were put aside since its last command. A note names an agent and nothing else: the
+    /// repository may have brought it.
     pub(super) fn remind(&self, caller: &Caller, said: &mut Vec<MirrorNotice>) {
         let Some(agent) = &caller.agent else {
             return;
         };
-        for name in self.shadows.names_in("").unwrap_or_default() {
-            if !name.starts_with(&to_tell("")) {
+        for note in self.shadows.names_in("").unwrap_or_default() {
+            let Some(kept) = note.strip_prefix(&to_tell("")) else {
                 continue;
-            }
-            let word = self.shadows.read_text(&name, LONGEST_WORD).ok().flatten();
-            let word = word.unwrap_or_default();
-            if let Some((to, line)) = word.split_once('\n')
-                && to == agent
-            {
-                said.push(MirrorNotice::Trouble(line.to_owned()));
-                let _ = self.shadows.remove(&name);
+            };
+            let to = self.shadows.read_text(&note, LONGEST_WORD).ok().flatten();
+            if to.as_ref() == Some(agent) {
+                let kept = shown(&format!("{}/{kept}", self.name));
+                said.push(MirrorNotice::Trouble(format!(
+                    "a file of yours was put aside as {kept}: see `fleet conflicts list`"
+                )));
+                let _ = self.shadows.remove(&note);
             }
         }
     }
@@ -183,7 +186,18 @@ impl MirrorFolder {
         caller: &Caller,
         said: &mut Vec<MirrorNotice>,
     ) -> Result<()> {
-        for (kept, file) in self.kept_beside() {
+        let (mut kept_beside, mut bytes_read) = (self.kept_beside(), 0);
+        if kept_beside.len() > LOOKED_AT_ONCE {
+            // One command looks at some of them: none is hidden behind the others for long.
+            let (now, count) = (fleet.now()?.as_millis().unsigned_abs(), kept_beside.len());
+            kept_beside.rotate_left(usize::try_from(now).unwrap_or(0) % count);
+            kept_beside.truncate(LOOKED_AT_ONCE);
+        }
+        for (kept, file) in kept_beside {
+            bytes_read += self.size(&kept);
+            if bytes_read > BYTES_AT_ONCE {
+                break;
+            }
             let Ok(Some(bytes)) = self.root.read(self.place.join(&kept), MAX_BYTES) else {
                 continue;
             };
@@ -215,32 +229,52 @@ impl MirrorFolder {
         Ok(())
     }
 
-    /// The files that were put aside, and what each says otherwise.
-    pub(in crate::mirror) fn conflicts(&self) -> Vec<Conflict> {
-        let kept = self.kept_beside().into_iter();
-        kept.map(|(kept, file)| self.conflict(&kept, &file))
-            .collect()
+    /// The first of the files that were put aside, what each says otherwise, and the number of the others.
+    pub(in crate::mirror) fn conflicts(&self) -> (Vec<Conflict>, usize) {
+        let (kept, mut last) = (self.kept_beside(), (String::new(), None));
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        for (name, file) in &kept {
+            bytes += self.size(name);
+            if found.len() >= LOOKED_AT_ONCE || bytes > BYTES_AT_ONCE {
+                break;
+            }
+            // Many may be kept for one file, which is read once.
+            if last.0 != *file {
+                let text = self.text_of(file, file);
+                last = (file.clone(), text.ok().as_deref().map(json));
+            }
+            found.push(self.conflict(name, file, last.1.as_ref()));
+        }
+        let others = kept.len() - found.len();
+        (found, others)
     }
 
-    fn conflict(&self, kept: &str, file: &str) -> Conflict {
-        let read = |name: &str| {
-            let bytes = self.root.read(self.place.join(name), MAX_BYTES);
-            let bytes = bytes.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
-            self.text_in(file, &bytes.unwrap_or_default())
-        };
-        let json = |text: &str| Json::parse(text).map(Json::cleaned).unwrap_or(Json::Null);
-        let (aside, there) = (read(kept), read(file).ok());
-        let differs = match (&aside, &there) {
-            (Ok(aside), Some(there)) => changes(&json(there), &json(aside)),
+    fn size(&self, name: &str) -> usize {
+        let seen = self.root.entry(self.place.join(name)).ok().flatten();
+        seen.map_or(0, |seen| usize::try_from(seen.size).unwrap_or(usize::MAX))
+    }
+
+    /// The text of a file that is called `file`, or was.
+    fn text_of(&self, name: &str, file: &str) -> std::result::Result<String, Refusal> {
+        let bytes = self.root.read(self.place.join(name), MAX_BYTES);
+        let bytes = bytes.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
+        self.text_in(file, &bytes.unwrap_or_default())
+    }
+
+    fn conflict(&self, kept: &str, file: &str, there: Option<&Json>) -> Conflict {
+        let aside = self.text_of(kept, file);
+        let differs = match (&aside, there) {
+            (Ok(aside), Some(there)) => changes(there, &json(aside)),
             (Ok(_), None) => vec![format!("{}/{file} is not there", self.name)],
             (Err(_), _) => Vec::new(),
         };
         let document = aside.as_ref().ok();
         let document = document.and_then(|text| DialectDocument::read(self.dialect, text).ok());
         let shown = format!("{}/{kept}", self.name);
+        let word = shell_word(&shown);
         let take = (document.is_some() && file != INDEX_FILE)
-            .then(|| format!("fleet conflicts take {shown}"));
-        let drop = format!("fleet conflicts drop {shown}");
+            .then(|| format!("fleet conflicts take {word}"));
+        let drop = format!("fleet conflicts drop {word}");
         Conflict {
             file: shown,
             of: format!("{}/{file}", self.name),
@@ -262,9 +296,7 @@ impl MirrorFolder {
         let Some((kept, file)) = self.found_beside(kept) else {
             return Ok(None);
         };
-        let bytes = self.root.read(self.place.join(&kept), MAX_BYTES);
-        let bytes = bytes.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
-        let text = self.text_in(&file, &bytes.unwrap_or_default())?;
+        let text = self.text_of(&kept, &file)?;
         let mut incoming = self.incoming(&file, text, None);
         incoming.even_if_older = true;
         let taken = self.import(fleet, caller, incoming)?;
@@ -326,6 +358,10 @@ fn original_name(name: &str) -> Option<&str> {
         .strip_prefix('.')
         .is_some_and(|number| number.parse::<u32>().is_ok());
     (number.is_empty() || numbered).then_some(file)
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text).map(Json::cleaned).unwrap_or(Json::Null)
 }
 
 fn hash(bytes: &[u8]) -> String {

@@ -29,7 +29,7 @@ const TAKEN_AT_ONCE: usize = 200;
 const SET_ASIDE_AT_ONCE: usize = 50;
 /// Maximum number of files, and of bytes, that are read to find the oldest.
 const READ_AT_ONCE: usize = 1_000;
-const BYTES_AT_ONCE: usize = 64 * 1024 * 1024;
+pub(super) const BYTES_AT_ONCE: usize = 64 * 1024 * 1024;
 
 /// The name of the file after which the next look begins, where one command could not look at all of them.
 const FROM: &str = ".from";

@@ -183,7 +183,7 @@ both_engines! {
             mirror.write(AGENT, &old.replace("IN_PROGRESS", if number == "one" { "WAITING" } else { "BLOCKED" }));
             mirror.pass();
         }
-        let found = conflicts(&mirror.mirrors).unwrap();
+        let found = conflicts(&mirror.mirrors).unwrap().0;
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(found[0].file, format!("{AGENT}.conflict"));
         assert!(found[0].differs.contains(&"status is \"WAITING\"".to_owned()), "{found:?}");
@@ -192,7 +192,7 @@ both_engines! {
         let taken = story.with_fleet(|fleet| take_conflict(fleet, &mirror.mirrors, &caller(""), &found[1].file)).unwrap();
         assert!(taken.changed && taken.changes.contains(&"status is \"BLOCKED\"".to_owned()), "{taken:?}");
         mirror.pass();
-        assert_eq!(conflicts(&mirror.mirrors).unwrap(), []);
+        assert_eq!(conflicts(&mirror.mirrors).unwrap().0, []);
         assert_eq!(json(&mirror.read(AGENT)).get("status"), Some(&Json::from("BLOCKED")));
         assert!(drop_conflict(&mirror.mirrors, &found[0].file).is_err());
     }
