@@ -24,11 +24,16 @@ pub(super) fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A file's text up to its unit tests.
+/// A file's text up to its unit tests: up to a module of theirs that stands in the file.
 pub(super) fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
-    let end = text.find("#[cfg(test)]").unwrap_or(text.len());
-    text[..end].to_owned()
+    let begins_tests = |(at, _): &(usize, &str)| {
+        let mut lines = text[*at..].lines();
+        let item = lines.find(|line| !line.is_empty() && !line.starts_with(['#', ' ', ')']));
+        item.is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
+    };
+    let end = text.match_indices("#[cfg(test)]").find(begins_tests);
+    text[..end.map_or(text.len(), |(at, _)| at)].to_owned()
 }
 
 /// The dependencies a crate's manifest names under `[dependencies]`.
