@@ -75,6 +75,13 @@ fn the_core_is_pure() {
         for word in foreign {
             assert!(!code.contains(word), "{} uses {word}", path.display());
         }
+        // The one state of a thread: docs/design/decisions/033-stored-texts-are-read-as-they-are.md.
+        assert_eq!(
+            code.contains("thread_local!"),
+            path.ends_with("text.rs"),
+            "{}",
+            path.display()
+        );
     }
 }
 
@@ -163,6 +170,23 @@ fn mcp_knows_no_store() {
             "flightline::Fleet",
         ] {
             assert!(!code.contains(word), "{} uses {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_front_end_opens_no_transaction() {
+    for name in ["fleet", "flightline-server", "flightline-mcp"] {
+        for path in rust_files(&crates().join(name).join("src")) {
+            let code = code(&path);
+            for word in [".read(|tx|", ".write(|"] {
+                let is_test = path.ends_with("tests.rs");
+                assert!(
+                    is_test || !code.contains(word),
+                    "{} has {word}",
+                    path.display()
+                );
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod inventory;
 pub mod lease;
 pub mod lock;
 pub mod mail;
+pub mod maintenance;
 pub mod metrics_snapshot;
 pub mod mirror;
 pub mod mission;

@@ -15,6 +15,7 @@ use axum::response::Response;
 use flightline::core::redact::shown;
 use flightline::core::{Code, Refusal};
 use flightline::event::{Cursor, EventList, ListEvents};
+use flightline::maintenance::last_revision;
 use flightline::registry::Commit;
 use flightline::{Access, Caller, Done, Fleet, Operation};
 use hyper::body::{Bytes, Frame};
@@ -258,10 +259,9 @@ pub(crate) async fn watch_journals(shared: Arc<Shared>) {
                 continue;
             }
             let look = |fleet: &mut Fleet| {
-                let rev = fleet
-                    .store()?
-                    .read(|tx| Ok::<_, flightline::store::StoreError>(tx.rev()));
-                rev.map(Done::plain).map_err(Refusal::from)
+                let rev = last_revision(fleet);
+                rev.map(Done::plain)
+                    .map_err(flightline::Error::into_refusal)
             };
             let rev = shared.with(&project, Access::Read, Commit::Grouped, look);
             if let Ok(rev) = rev.await {

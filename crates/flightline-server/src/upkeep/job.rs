@@ -16,10 +16,10 @@ use flightline::core::{Code, Refusal};
 use flightline::doctor::disk::long_log;
 use flightline::lease::SettleLeases;
 use flightline::mail::relay::relay;
+use flightline::maintenance;
 use flightline::mirror::{MirrorNotice as MirrorSaid, Mirrors, take_in, write_out};
 use flightline::recovery::detect::Detect;
 use flightline::registry::Commit;
-use flightline::store::DiskSpace;
 use flightline::store::verify::verify;
 use flightline::{Access, Fleet};
 
@@ -32,9 +32,6 @@ pub(crate) const INTEGRITY: &str = "integrity";
 
 /// The free space on the disk below which writes are about to fail.
 const LEAST_ROOM: u64 = 512 * 1024;
-
-/// The size above which SQLite's log is given back even while the fleet is busy.
-const LONG_LOG: u64 = 8 * 1024 * 1024;
 
 /// A job that runs beside requests.
 pub(crate) struct Job {
@@ -114,10 +111,7 @@ fn write_probe(
 ) -> Result<Again, Refusal> {
     deps.queues
         .run_here(&project.id, Access::Write, Commit::Grouped, |fleet| {
-            fleet
-                .store()?
-                .write(|_| Ok::<_, flightline::store::StoreError>(()))
-                .map_err(Refusal::from)
+            maintenance::probe(fleet).map_err(refused)
         })?;
     match deps.store_config.location.room() {
         Some(left) if left < LEAST_ROOM => Err(Refusal::new(
@@ -256,21 +250,15 @@ pub(super) fn wal_checkpoint(
     deps: &UpkeepDeps,
     _: &ServedProject,
 ) -> Result<Again, Refusal> {
-    let (rev, log) = fleet
-        .store()?
-        .read(|tx| Ok::<_, flightline::store::StoreError>((tx.rev(), tx.space()?.log)))
-        .map_err(Refusal::from)?;
-    let idle = deps.folded_at.swap(rev, Ordering::SeqCst) == rev;
-    if log > 0 {
-        let truncate = idle || log > LONG_LOG;
-        fleet.store()?.fold_log(truncate).map_err(Refusal::from)?;
-    }
-    match fleet.store()?.disk().map_err(Refusal::from)? {
-        Some(disk) if disk.log > DiskSpace::LONG_LOG => Err(trouble(&format!(
+    let before = deps.folded_at.load(Ordering::SeqCst);
+    let (rev, long) = maintenance::fold_log(fleet, before).map_err(refused)?;
+    deps.folded_at.store(rev, Ordering::SeqCst);
+    match long {
+        Some(disk) => Err(trouble(&format!(
             "{}; `fleet doctor` names it",
             long_log(&disk)
         ))),
-        _ => Ok(Again::AsEver),
+        None => Ok(Again::AsEver),
     }
 }
 
