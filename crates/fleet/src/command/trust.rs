@@ -12,7 +12,7 @@ use crate::app::{App, TrustState, without_project};
 
 #[derive(Debug, Args)]
 pub struct TrustArgs {
-    /// Revoke the trust
+    /// Revoke the trust that was given
     #[arg(long)]
     revoke: bool,
     /// Do not ask for confirmation
