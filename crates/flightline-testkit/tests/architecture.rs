@@ -434,28 +434,42 @@ fn doc_comments_name_their_subject() {
     }
 }
 
-/// A description of the API helps those who have nothing else: it is a sentence, and no repetition of the name.
+/// The API's description helps those who have nothing else: every operation, parameter and field has words of its own.
 #[test]
 fn every_description_says_something() {
-    fn descriptions<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
-        match value {
-            Value::Object(fields) => {
-                for (name, field) in fields {
-                    match field.as_str().filter(|_| name == "description") {
-                        Some(description) => found.push(description),
-                        None => descriptions(field, found),
-                    }
+    /// Finds the words of a schema or an operation, and what has none. A word that chooses is described with its choice.
+    fn look<'a>(value: &'a Value, at: &str, found: &mut Vec<&'a str>, bare: &mut Vec<String>) {
+        let Value::Object(fields) = value else {
+            let items = value.as_array().into_iter().flatten();
+            return items.for_each(|item| look(item, at, found, bare));
+        };
+        let described = fields.get("description").is_some_and(Value::is_string);
+        found.extend(fields.get("description").and_then(Value::as_str));
+        if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
+            for (name, property) in properties {
+                let chooses = at.ends_with("/oneOf")
+                    && (property.get("const").is_some() || properties.len() == 1);
+                if property.get("description").is_none() && !(described && chooses) {
+                    bare.push(format!("{at}: {name}"));
                 }
             }
-            Value::Array(items) => items.iter().for_each(|item| descriptions(item, found)),
-            _ => {}
+        }
+        if fields.contains_key("in") && !described {
+            bare.push(format!("{at}: {}", fields["name"]));
+        }
+        let summary = fields.get("summary").and_then(Value::as_str);
+        let bare_summary = summary.filter(|it| it.split_whitespace().count() < 4);
+        bare.extend(bare_summary.map(|it| format!("{at}: {it}")));
+        for (name, field) in fields {
+            look(field, &format!("{at}/{name}"), found, bare);
         }
     }
     for page in ["openapi.json", "schemas.json"] {
         let text = fs::read_to_string(crates().join("../docs").join(page)).unwrap();
         let page: Value = serde_json::from_str(&text).unwrap();
-        let mut found = Vec::new();
-        descriptions(&page, &mut found);
+        let (mut found, mut bare) = (Vec::new(), Vec::new());
+        look(&page, "", &mut found, &mut bare);
+        assert_eq!(bare, Vec::<String>::new(), "without a description");
         assert!(found.len() > 1_000, "{} descriptions", found.len());
         for description in found {
             let words = description.split_whitespace().count();
