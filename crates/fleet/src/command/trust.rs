@@ -21,7 +21,7 @@ pub struct TrustArgs {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct TrustReport {
     state: std::path::PathBuf,
     /// None where the settings name none yet.
     project: Option<String>,
@@ -89,7 +89,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
             "the list of trusted fleets does not read back as written",
         ));
     }
-    let answer = Answer {
+    let answer = TrustReport {
         state,
         project: config.project,
         trusted,
