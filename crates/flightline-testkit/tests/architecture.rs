@@ -332,6 +332,10 @@ fn the_map_is_short() {
         lines <= 150,
         "ARCHITECTURE.md has {lines} lines: docs/design has the chapters"
     );
+    for line in map.lines() {
+        let width = line.chars().count();
+        assert!(width <= 400, "{width} characters: {line}");
+    }
 }
 
 #[test]
