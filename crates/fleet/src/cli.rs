@@ -87,7 +87,7 @@ pub struct Globals {
         requires = "json"
     )]
     pub fields: Vec<String>,
-    /// Print only errors
+    /// Print nothing but errors
     #[arg(short, long, global = true, overrides_with = "quiet")]
     pub quiet: bool,
     /// Print the store and the time taken on stderr
@@ -123,7 +123,7 @@ pub enum Command {
     /// Show the fleet at a glance, and work that needs attention
     Status,
     /// Take a checkpoint of the current mission
-    Checkpoint(Lazy<command::checkpoint::CheckpointArgs>),
+    Checkpoint(Lazy<command::checkpoint::TakeArgs>),
     /// Checkpoints: list, show, compare, verify, prune …
     #[command(subcommand)]
     Checkpoints(Lazy<command::checkpoint::CheckpointsCommand>),

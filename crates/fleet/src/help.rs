@@ -307,4 +307,30 @@ mod tests {
         visit(&Cli::command(), "fleet", &mut bare);
         assert_eq!(bare, Vec::<String>::new(), "commands without an example");
     }
+
+    #[test]
+    fn every_argument_says_more_than_its_name() {
+        fn visit(command: &Command, path: &str, bare: &mut Vec<String>) {
+            for argument in command.get_arguments().filter(|it| !it.is_hide_set()) {
+                let (name, help) = (argument.get_id().as_str(), argument.get_help());
+                let help = help.map(ToString::to_string).unwrap_or_default();
+                let words = help.split_whitespace();
+                let own = words
+                    .clone()
+                    .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+                let own =
+                    own.filter(|word| !["A", "An", "The", "Its", "a", "the", "of"].contains(word));
+                let repeats = own.map(str::to_lowercase).all(|word| name.contains(&word));
+                if words.count() < 4 || repeats {
+                    bare.push(format!("{path} {name}: {help}"));
+                }
+            }
+            for below in command.get_subcommands() {
+                visit(below, &format!("{path} {}", below.get_name()), bare);
+            }
+        }
+        let mut bare = Vec::new();
+        visit(&Cli::command(), "fleet", &mut bare);
+        assert_eq!(bare, Vec::<String>::new(), "help that says nothing");
+    }
 }

@@ -102,7 +102,7 @@ pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
 pub fn render(client: Client, event: &str, reply: &HookReply) -> String {
     let dialect = dialect(client);
     let given = |text: &'_ Option<String>| text.clone().filter(|it| !it.is_empty());
-    let answer = Answer {
+    let answer = FittedReply {
         context: given(&reply.context).filter(|_| dialect.takes_context(event)),
         deny: given(&reply.deny).filter(|_| dialect.kind(event) == Kind::BeforeTool),
         notice: given(&reply.notice).filter(|_| dialect.kind(event) != Kind::End),
@@ -198,7 +198,7 @@ struct Dialect {
     /// The payload without the client's spelling.
     payload: for<'a> fn(&'a Value, &str) -> Payload<'a>,
     /// The answer in the client's spelling.
-    render: fn(&str, Answer) -> String,
+    render: fn(&str, FittedReply) -> String,
 }
 
 /// A payload without its client's spelling.
@@ -221,7 +221,7 @@ struct Payload<'a> {
 }
 
 /// A reply without the parts that the event cannot carry.
-struct Answer {
+struct FittedReply {
     context: Option<String>,
     deny: Option<String>,
     notice: Option<String>,

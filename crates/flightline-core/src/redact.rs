@@ -57,14 +57,14 @@ pub fn shown(text: &str) -> String {
 }
 
 /// A range to replace, and the kind to name in its place.
-type Found = (Range<usize>, &'static str);
+type Redaction = (Range<usize>, &'static str);
 
 /// Returns the secrets in `text`, from left to right and apart from each other; not more than the first few when `most`
 /// says so. Where a shape and a name claim the same text, the shape has it: `token=ghp_…` is named a GitHub token.
-fn secrets(text: &str, most: usize) -> Vec<Found> {
+fn secrets(text: &str, most: usize) -> Vec<Redaction> {
     let (mut shapes, mut named) = (Vec::new(), Vec::new());
     // What lies within a secret is not judged again: a long line of names must not cost its square.
-    let end_of = |found: &[Found]| found.last().map_or(0, |(range, _)| range.end);
+    let end_of = |found: &[Redaction]| found.last().map_or(0, |(range, _)| range.end);
     scan::visit(text, |hit, row| {
         match &row.rule {
             _ if hit.at < end_of(&shapes) => {}
@@ -81,7 +81,7 @@ fn secrets(text: &str, most: usize) -> Vec<Found> {
     apart(shapes, named)
 }
 
-fn apart(mut shapes: Vec<Found>, mut named: Vec<Found>) -> Vec<Found> {
+fn apart(mut shapes: Vec<Redaction>, mut named: Vec<Redaction>) -> Vec<Redaction> {
     drop_overlaps(&mut shapes);
     // A skipped match is found again in the next round, with the shape's marker in it.
     named.retain(|(range, _)| {
@@ -95,7 +95,7 @@ fn apart(mut shapes: Vec<Found>, mut named: Vec<Found>) -> Vec<Found> {
     shapes
 }
 
-fn drop_overlaps(found: &mut Vec<Found>) {
+fn drop_overlaps(found: &mut Vec<Redaction>) {
     found.sort_by_key(|(range, _)| range.start);
     let mut end = 0;
     found.retain(|(range, _)| {
@@ -108,7 +108,7 @@ fn drop_overlaps(found: &mut Vec<Found>) {
 }
 
 impl TokenPattern {
-    fn find(&self, hit: &Hit<'_>) -> Option<Found> {
+    fn find(&self, hit: &Hit<'_>) -> Option<Redaction> {
         if self.edge && !hit.begins_word() {
             return None;
         }

@@ -16,10 +16,10 @@ use crate::runner::{Call, OperationRunner, Pending};
 use crate::server::Server;
 use crate::tool::Loaded;
 
-type Order = (Call, oneshot::Sender<Called>);
+type QueuedCall = (Call, oneshot::Sender<Called>);
 
 /// Sends calls to the thread that runs operations.
-struct Line(Sender<Order>);
+struct Line(Sender<QueuedCall>);
 
 impl OperationRunner for Line {
     fn call(&self, call: Call) -> Pending<'_> {
@@ -39,7 +39,7 @@ impl OperationRunner for Line {
 
 /// Serves MCP on standard input and output until the client closes them. `run` runs each call, on this thread.
 pub fn serve_stdio(loaded: Loaded, run: &mut dyn FnMut(Call) -> Called) -> io::Result<()> {
-    let (orders, waiting) = channel::<Order>();
+    let (orders, waiting) = channel::<QueuedCall>();
     let server = Server::new(Line(orders), loaded);
     let speaker = thread::Builder::new()
         .name("mcp".to_owned())

@@ -174,23 +174,28 @@ fn row(route: &Route, path: &str, schemas: &mut SchemaGenerator) -> Value {
         ),
         None => (json!({}), json!({})),
     };
+    let described = |mut schema: Value, about: &str| {
+        schema["description"] = json!(about);
+        schema
+    };
+    let next_cursor = json!({ "type": ["string", "null"], "description": "The cursor of the next page; null on the last page" });
     let answer = match route.list {
         Some(list) => json!({
             "type": "object",
             "required": [list.things, "total", "next_cursor"],
             "properties": {
-                list.things: outcome,
-                "total": { "type": "integer", "minimum": 0 },
-                "next_cursor": { "type": ["string", "null"], "description": "The cursor of the next page" },
+                list.things: described(outcome, &format!("The {} of this page", list.things)),
+                "total": { "type": "integer", "minimum": 0, "description": format!("The number of {} on all pages", list.things) },
+                "next_cursor": next_cursor,
             },
         }),
         None if route.operation == "list_events" => json!({
             "type": "object",
             "required": ["events", "cursor", "next_cursor"],
             "properties": {
-                "events": schemas.subschema_for::<Vec<Event>>(),
-                "cursor": schemas.subschema_for::<Cursor>(),
-                "next_cursor": { "type": ["string", "null"], "description": "The cursor of the next page" },
+                "events": described(json!(schemas.subschema_for::<Vec<Event>>()), "The events of this page"),
+                "cursor": described(json!(schemas.subschema_for::<Cursor>()), "The position at which to continue"),
+                "next_cursor": next_cursor,
             },
         }),
         None => outcome,
@@ -330,15 +335,15 @@ fn problem() -> Value {
         "description": "Why a request was refused (RFC 9457)",
         "required": ["type", "title", "status", "detail", "code", "retryable", "request_id"],
         "properties": {
-            "type": { "type": "string" },
-            "title": { "type": "string" },
-            "status": { "type": "integer" },
-            "detail": { "type": "string" },
-            "code": { "type": "string" },
-            "hint": { "type": "string" },
-            "details": {},
-            "retryable": { "type": "boolean" },
-            "request_id": { "type": "string" },
+            "type": { "type": "string", "description": "The code of the problem as a URN: `urn:flightline:problem:lock_held`" },
+            "title": { "type": "string", "description": "The reason phrase of the status" },
+            "status": { "type": "integer", "description": "The HTTP status of the answer" },
+            "detail": { "type": "string", "description": "What went wrong, with which thing, in a sentence for people" },
+            "code": { "type": "string", "description": "The kind of refusal, as a word for programs: `lock_held`" },
+            "hint": { "type": "string", "description": "What to do next, often a command" },
+            "details": { "description": "Values that belong to the code, such as the candidates of an ambiguous id" },
+            "retryable": { "type": "boolean", "description": "True when this request may succeed if it is sent again" },
+            "request_id": { "type": "string", "description": "The id of this request in the server's log" },
         },
     })
 }

@@ -8,10 +8,10 @@ use flightline::remote;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Problem(Box<What>);
+pub(crate) struct Problem(Box<ProblemFields>);
 
 #[derive(Clone, Debug)]
-struct What {
+struct ProblemFields {
     status: StatusCode,
     code: String,
     message: String,
@@ -61,7 +61,7 @@ impl From<Refusal> for Problem {
         let code = serde_json::to_value(refusal.code)
             .ok()
             .and_then(|code| code.as_str().map(str::to_owned));
-        Self(Box::new(What {
+        Self(Box::new(ProblemFields {
             status: status(refusal.code),
             code: code.unwrap_or_else(|| "failed".to_owned()),
             message: refusal.message,
@@ -83,7 +83,7 @@ impl Problem {
         message: impl Into<String>,
         hint: &str,
     ) -> Self {
-        Self(Box::new(What {
+        Self(Box::new(ProblemFields {
             status,
             code: code.to_owned(),
             message: message.into(),

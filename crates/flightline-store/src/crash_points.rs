@@ -9,10 +9,10 @@ use rustix::process::{Signal, getpid, kill_process};
 
 /// Numbers the moments at which the store is touched. All connections of a process share the count.
 #[derive(Clone, Debug, Default)]
-pub struct CrashPoints(Option<Arc<Plan>>);
+pub struct CrashPoints(Option<Arc<CrashSchedule>>);
 
 #[derive(Debug)]
-struct Plan {
+struct CrashSchedule {
     taken: AtomicU64,
     crash_at: Option<u64>,
     freeze_at: Option<u64>,
@@ -40,7 +40,7 @@ impl CrashPoints {
     /// machine that is put to sleep would. Without either, nothing is counted.
     #[must_use]
     pub fn new(crash_at: Option<u64>, freeze_at: Option<u64>) -> Self {
-        let plan = Plan {
+        let plan = CrashSchedule {
             taken: AtomicU64::new(0),
             crash_at,
             freeze_at,
@@ -52,7 +52,7 @@ impl CrashPoints {
     /// Counts reads, and never ends the process.
     #[must_use]
     pub fn counting() -> Self {
-        Self(Some(Arc::new(Plan {
+        Self(Some(Arc::new(CrashSchedule {
             taken: AtomicU64::new(0),
             crash_at: None,
             freeze_at: None,

@@ -181,8 +181,8 @@ impl WorkTree {
 
     fn look_here(&self, named: &[RepoPath]) -> FileSystem {
         let mut found = match self.repository() {
-            None => Found::default(),
-            Some(Err(silence)) => Found::silent(&silence),
+            None => RepositoryChanges::default(),
+            Some(Err(silence)) => RepositoryChanges::silent(&silence),
             Some(Ok((repository, prefix))) => self.ask(&repository, &prefix),
         };
         let mut room = self.room();
@@ -225,7 +225,7 @@ impl WorkTree {
         }
     }
 
-    fn ask(&self, repository: &Repository, prefix: &Path) -> Found {
+    fn ask(&self, repository: &Repository, prefix: &Path) -> RepositoryChanges {
         let answer = repository
             .status(self.bounds.git, self.bounds.output)
             .and_then(|answer| {
@@ -236,7 +236,7 @@ impl WorkTree {
         match answer {
             Ok((status, answer)) => self.sort(status, &answer, prefix),
             Err(silence) => {
-                let mut found = Found::silent(&silence);
+                let mut found = RepositoryChanges::silent(&silence);
                 found.git = head_of(repository, self.bounds.head).map(|head| GitStatus {
                     branch: head.branch,
                     commit_hash: head.commit_hash,
@@ -262,11 +262,16 @@ impl WorkTree {
         named.filter(|path| !self.is_ours(Path::new(path.as_str())))
     }
 
-    fn sort(&self, status: RepositoryStatus, answer: &GitOutput, prefix: &Path) -> Found {
-        let mut found = Found {
+    fn sort(
+        &self,
+        status: RepositoryStatus,
+        answer: &GitOutput,
+        prefix: &Path,
+    ) -> RepositoryChanges {
+        let mut found = RepositoryChanges {
             left_out: answer.records_dropped,
             truncated: status.cut || answer.records_dropped > 0,
-            ..Found::default()
+            ..RepositoryChanges::default()
         };
         let (mut staged_files, mut unstaged_files) = (BTreeSet::new(), BTreeSet::new());
         let (mut nameless, mut dirty) = (0_u64, found.truncated);
@@ -324,7 +329,7 @@ impl WorkTree {
 }
 
 #[derive(Default)]
-struct Found {
+struct RepositoryChanges {
     modified: BTreeSet<RepoPath>,
     created: BTreeSet<RepoPath>,
     deleted: BTreeSet<RepoPath>,
@@ -334,7 +339,7 @@ struct Found {
     warnings: Vec<Title>,
 }
 
-impl Found {
+impl RepositoryChanges {
     fn silent(silence: &GitFailure) -> Self {
         Self {
             // Where there is no git, nothing is missing that git would have said.

@@ -182,8 +182,8 @@ pub struct Lost {
     pub what: Vec<String>,
 }
 
-/// A thing that has a document, as the store knows it.
-struct Thing {
+/// A document in the format of another system, made from what the store knows.
+struct OutgoingDocument {
     of: String,
     file: String,
     document: DialectDocument,
@@ -231,7 +231,7 @@ impl Operation for ExportDocuments {
     }
 }
 
-fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
+fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<OutgoingDocument>> {
     match wanted.dialect {
         Dialect::Epic => epic::things(ctx),
         Dialect::Sitebuilder => sitebuilder::things(ctx, wanted),
@@ -252,7 +252,10 @@ pub(crate) fn as_written(
 }
 
 /// The thing a document is about, when the store knows it.
-fn find(ctx: &mut OpContext<'_, '_>, document: &DialectDocument) -> Result<Option<Thing>> {
+fn find(
+    ctx: &mut OpContext<'_, '_>,
+    document: &DialectDocument,
+) -> Result<Option<OutgoingDocument>> {
     match document.dialect() {
         Dialect::Epic => epic::find(ctx, document),
         Dialect::Sitebuilder => sitebuilder::find(ctx, document),
@@ -293,7 +296,11 @@ fn refuse_retired(owner: &Agent) -> Result<()> {
     .into())
 }
 
-fn thing(ctx: &mut OpContext<'_, '_>, dialect: Dialect, of: &str) -> Result<Option<Thing>> {
+fn thing(
+    ctx: &mut OpContext<'_, '_>,
+    dialect: Dialect,
+    of: &str,
+) -> Result<Option<OutgoingDocument>> {
     match dialect {
         Dialect::Epic => epic::thing(ctx, of),
         Dialect::Sitebuilder => sitebuilder::thing(ctx, of),
@@ -303,7 +310,7 @@ fn thing(ctx: &mut OpContext<'_, '_>, dialect: Dialect, of: &str) -> Result<Opti
 }
 
 /// The text of a thing's document: as it came in, with what has changed here since.
-fn outgoing(ctx: &mut OpContext<'_, '_>, thing: &Thing) -> Result<String> {
+fn outgoing(ctx: &mut OpContext<'_, '_>, thing: &OutgoingDocument) -> Result<String> {
     let dialect = thing.document.dialect();
     let fresh = thing.document.write();
     let Some(original) = ctx.tx.get::<Original>(&Original::id(dialect, &thing.of))? else {

@@ -57,7 +57,7 @@ enum Backend {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum RequestMode {
     ToDo,
     ToShow,
 }
@@ -168,7 +168,7 @@ impl Fleet {
         let spec = act.spec();
         let store = match &mut self.place {
             Backend::Here(store) => store,
-            Backend::There(_) => return self.ask_for(act, caller, Asked::ToDo),
+            Backend::There(_) => return self.ask_for(act, caller, RequestMode::ToDo),
         };
         if spec.briefs {
             store.check_trust()?;
@@ -224,16 +224,16 @@ impl Fleet {
         &mut self,
         act: &mut dyn ErasedOperation,
         caller: &Caller,
-        asked: Asked,
+        asked: RequestMode,
     ) -> Result<Went> {
         let spec = act.spec();
         let answer = self.ask(&RemoteCall {
             operation: spec.name,
             access: spec.access,
-            rehearse: asked == Asked::ToShow,
+            rehearse: asked == RequestMode::ToShow,
             offline: match asked {
-                Asked::ToDo if act.may_wait() => spec.offline,
-                Asked::ToDo | Asked::ToShow => Offline::Refused,
+                RequestMode::ToDo if act.may_wait() => spec.offline,
+                RequestMode::ToDo | RequestMode::ToShow => Offline::Refused,
             },
             request: act.request()?,
             later: &|asked_at| act.for_later(asked_at),
@@ -327,7 +327,7 @@ impl Fleet {
 
     fn show_act(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<Went> {
         match self.is_elsewhere() {
-            true => self.ask_for(act, caller, Asked::ToShow),
+            true => self.ask_for(act, caller, RequestMode::ToShow),
             false => self.show(act, caller).map(Went::plain),
         }
     }

@@ -48,7 +48,7 @@ pub struct ListTokens {
     pub all: bool,
 }
 
-/// Revokes a token.
+/// Revokes a token, so that it opens nothing any more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -28,16 +28,12 @@ pub enum AgentCommand {
     Register(RegisterArgs),
     /// List agents and their liveness
     List {
-        /// Include retired agents
+        /// Include agents that were retired
         #[arg(long)]
         retired: bool,
     },
     /// Show an agent
-    Show {
-        /// The agent (default: the acting one)
-        #[arg(add = complete::agents())]
-        name: Option<String>,
-    },
+    Show(AgentArg),
     /// Update an agent's status, steps and recovery instructions
     Update(Box<AgentUpdateArgs>),
     /// Report active, slow and likely crashed agents; warn and escalate once per silence
@@ -49,31 +45,30 @@ pub enum AgentCommand {
     /// Restart an agent's work from scratch; its progress is discarded
     Restart(recovery::RestartArgs),
     /// End an agent's session; it keeps its work, and work in progress is saved
-    End {
-        /// The agent (default: the acting one)
-        #[arg(add = complete::agents())]
-        name: Option<String>,
-    },
+    End(AgentArg),
     /// Report a full sync: the agent returns to normal mode
-    Sync {
-        /// The agent (default: the acting one)
-        #[arg(add = complete::agents())]
-        name: Option<String>,
-    },
+    Sync(AgentArg),
     /// Retire an agent; it holds nothing afterwards and gets no more mail
     Retire {
-        /// The agent
+        /// The agent: its name, or its id
         #[arg(add = complete::agents())]
         name: String,
-        /// The reason
+        /// The reason it is retired, kept in its history
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
 }
 
 #[derive(Debug, Args)]
+pub struct AgentArg {
+    /// The agent: its name, or its id (default: the acting agent)
+    #[arg(add = complete::agents())]
+    name: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub struct RegisterArgs {
-    /// The agent's name
+    /// The agent's name, unique in the project
     name: String,
     /// The role: dispatch coordinates, a specialist works
     #[arg(long)]
@@ -110,19 +105,18 @@ enum StatusArg {
 
 #[derive(Debug, Args)]
 pub struct AgentUpdateArgs {
-    /// The agent (default: the acting one)
-    #[arg(add = complete::agents())]
-    name: Option<String>,
-    /// The agent's status
+    #[command(flatten)]
+    agent: AgentArg,
+    /// The agent's status, as it reports it
     #[arg(long)]
     status: Option<StatusArg>,
     /// The feature the agent owns
     #[arg(long)]
     feature: Option<String>,
-    /// The current stage
+    /// The stage that its work is in, in free text
     #[arg(long)]
     stage: Option<String>,
-    /// The current phase
+    /// The phase that its work is in, in free text
     #[arg(long)]
     phase: Option<String>,
     /// The current step; the previous one becomes a completed step
@@ -137,7 +131,7 @@ pub struct AgentUpdateArgs {
     /// A blocker (repeatable); replaces the earlier list
     #[arg(long = "blocker", value_name = "WHAT", allow_hyphen_values = true)]
     blockers: Vec<String>,
-    /// Remove all blockers
+    /// Remove all blockers of the agent
     #[arg(long, conflicts_with = "blockers")]
     clear_blockers: bool,
     /// A changed file (repeatable); added to the list
@@ -165,7 +159,7 @@ pub struct AgentUpdateArgs {
 
 #[derive(Debug, Args)]
 pub struct HeartbeatArgs {
-    /// The current step
+    /// The step that the agent is at
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     step: Option<String>,
     /// How full the context is, in percent, such as `89` or `89.9`
@@ -180,10 +174,10 @@ pub fn run(command: AgentCommand, app: &mut App) -> CommandResult {
     match command {
         AgentCommand::Register(args) => register(&args, app),
         AgentCommand::List { retired } => list(retired, app),
-        AgentCommand::Show { name } => {
+        AgentCommand::Show(agent) => {
             let sightings = app.sightings()?;
             let view = app.run(&ShowAgent {
-                agent: name,
+                agent: agent.name,
                 sightings,
             })?;
             show(&view, app)
@@ -210,8 +204,8 @@ pub fn run(command: AgentCommand, app: &mut App) -> CommandResult {
         AgentCommand::Resume(args) => recovery::resume(&args, app),
         AgentCommand::Takeover(args) => recovery::takeover(&args, app),
         AgentCommand::Restart(args) => recovery::restart(&args, app),
-        AgentCommand::End { name } => session::end(name, app),
-        AgentCommand::Sync { name } => session::sync(name, app),
+        AgentCommand::End(agent) => session::end(agent.name, app),
+        AgentCommand::Sync(agent) => session::sync(agent.name, app),
         AgentCommand::Retire { name, reason } => {
             let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
             let view = app.run(&RetireAgent {
@@ -388,7 +382,7 @@ impl AgentUpdateArgs {
     fn request(&self, app: &App) -> Result<UpdateAgent, Refusal> {
         let title = |what: &'static str| move |text: &str| typed::title(what, text);
         Ok(UpdateAgent {
-            agent: self.name.clone(),
+            agent: self.agent.name.clone(),
             status: self.status.map(|status| match status {
                 StatusArg::Idle => AgentStatus::Idle,
                 StatusArg::InProgress => AgentStatus::InProgress,

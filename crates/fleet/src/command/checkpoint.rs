@@ -26,7 +26,7 @@ use crate::complete;
 use crate::ui::{Cell, Page, state};
 
 #[derive(Debug, Args)]
-pub struct CheckpointArgs {
+pub struct TakeArgs {
     /// A note on the checkpoint
     #[arg(long)]
     note: Option<String>,
@@ -41,6 +41,13 @@ pub struct CheckpointArgs {
     target: Option<String>,
 }
 
+#[derive(Debug, Args)]
+pub struct CheckpointArg {
+    /// The checkpoint: its id, or the beginning of it; `@latest` is the newest, `@latest~2` two before it
+    #[arg(add = complete::checkpoints())]
+    pub id: String,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum CheckpointsCommand {
     /// List checkpoints of a mission, newest first
@@ -48,16 +55,12 @@ pub enum CheckpointsCommand {
         /// Maximum number of checkpoints
         #[arg(long, default_value_t = 10)]
         limit: u64,
-        /// Include archived checkpoints
+        /// Include checkpoints that were archived
         #[arg(long)]
         archived: bool,
     },
     /// Show a checkpoint in full
-    Show {
-        /// The checkpoint; `@latest` is the newest, `@latest~2` two before it
-        #[arg(value_name = "CHECKPOINT_ID", add = complete::checkpoints())]
-        id: String,
-    },
+    Show(CheckpointArg),
     /// List checkpoints to go back to, and whether work can resume from each
     RecoveryPoints {
         /// Maximum number of checkpoints
@@ -68,7 +71,7 @@ pub enum CheckpointsCommand {
     Prune(prune::PruneArgs),
     /// Compare two checkpoints, or one with the current state
     Diff {
-        /// The earlier checkpoint
+        /// The earlier checkpoint: its id, or `@latest~1`
         #[arg(add = complete::checkpoints())]
         a: String,
         /// The later checkpoint (default: the current state)
@@ -85,47 +88,33 @@ pub enum CheckpointsCommand {
         id: Option<String>,
     },
     /// Pin a checkpoint, so that retention keeps it
-    Pin {
-        /// The checkpoint; `@latest` is the newest
-        #[arg(add = complete::checkpoints())]
-        id: String,
-    },
+    Pin(CheckpointArg),
     /// Unpin a checkpoint, so that retention applies again
-    Unpin {
-        /// The checkpoint; `@latest` is the newest
-        #[arg(add = complete::checkpoints())]
-        id: String,
-    },
+    Unpin(CheckpointArg),
     /// Set the note of a checkpoint
     Note {
-        /// The checkpoint; `@latest` is the newest
-        #[arg(add = complete::checkpoints())]
-        id: String,
-        /// The note
+        #[command(flatten)]
+        id: CheckpointArg,
+        /// The new text of the note; it replaces the old one
         text: String,
     },
     /// Archive a checkpoint: remove it from lists, counts and limits
-    Archive {
-        /// The checkpoint; `@latest` is the newest
-        #[arg(add = complete::checkpoints())]
-        id: String,
-    },
+    Archive(CheckpointArg),
     /// Write a whole checkpoint to a file
     Export(transfer::CheckpointExportArgs),
     /// Import a checkpoint from a file: a lost one, or one of another store
     Import(transfer::CheckpointImportArgs),
     /// Delete a checkpoint and its file
     Delete {
-        /// The checkpoint; `@latest` is the newest
-        #[arg(add = complete::checkpoints())]
-        id: String,
+        #[command(flatten)]
+        id: CheckpointArg,
         /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
 }
 
-pub fn take(args: &CheckpointArgs, app: &mut App) -> CommandResult {
+pub fn take(args: &TakeArgs, app: &mut App) -> CommandResult {
     let note = typed::maybe(args.note.as_ref(), |text| typed::note("note", text))?;
     if let Some(operation) = &args.before {
         return before(args, operation, note, app);
@@ -160,7 +149,7 @@ pub fn take(args: &CheckpointArgs, app: &mut App) -> CommandResult {
 
 /// Prepares for a destructive operation: takes a checkpoint where that is needed. The operation may go on either way.
 fn before(
-    args: &CheckpointArgs,
+    args: &TakeArgs,
     operation: &str,
     note: Option<NoteText>,
     app: &mut App,
@@ -245,13 +234,13 @@ fn sorties_line(document: &CheckpointDocument) -> String {
 pub fn run(command: CheckpointsCommand, app: &mut App) -> CommandResult {
     match command {
         CheckpointsCommand::List { limit, archived } => show::list(limit, archived, app),
-        CheckpointsCommand::Show { id } => show::show(id, app),
+        CheckpointsCommand::Show(id) => show::show(id.id, app),
         CheckpointsCommand::RecoveryPoints { limit } => points::list(limit, app),
         CheckpointsCommand::Prune(args) => prune::run(&args, app),
         CheckpointsCommand::Diff { a, b, exit_code } => diff(a, b, exit_code, app),
         CheckpointsCommand::Verify { id } => verify(id, app),
-        CheckpointsCommand::Pin { id } => mark(id, CheckpointMark::Pin, "Pinned", app),
-        CheckpointsCommand::Unpin { id } => mark(id, CheckpointMark::Unpin, "Unpinned", app),
+        CheckpointsCommand::Pin(id) => mark(id, CheckpointMark::Pin, "Pinned", app),
+        CheckpointsCommand::Unpin(id) => mark(id, CheckpointMark::Unpin, "Unpinned", app),
         CheckpointsCommand::Note { id, text } => mark(
             id,
             CheckpointMark::Note {
@@ -260,17 +249,14 @@ pub fn run(command: CheckpointsCommand, app: &mut App) -> CommandResult {
             "Noted",
             app,
         ),
-        CheckpointsCommand::Archive { id } => mark(id, CheckpointMark::Archive, "Archived", app),
+        CheckpointsCommand::Archive(id) => mark(id, CheckpointMark::Archive, "Archived", app),
         CheckpointsCommand::Export(args) => transfer::export(&args, app),
         CheckpointsCommand::Import(args) => transfer::import(&args, app),
         CheckpointsCommand::Delete { id, yes } => {
             if !yes {
-                let command = format!("fleet checkpoints delete {id} -y");
-                app.ui.confirm(
-                    &format!("delete the checkpoint {id}"),
-                    &command,
-                    app.asking(),
-                )?;
+                let command = format!("fleet checkpoints delete {} -y", id.id);
+                let act = format!("delete the checkpoint {}", id.id);
+                app.ui.confirm(&act, &command, app.asking())?;
             }
             mark(id, CheckpointMark::Delete, "Deleted", app)
         }
@@ -342,10 +328,10 @@ fn verify(id: Option<String>, app: &mut App) -> CommandResult {
     })
 }
 
-fn mark(id: String, mark: CheckpointMark, verb: &str, app: &mut App) -> CommandResult {
+fn mark(id: CheckpointArg, mark: CheckpointMark, verb: &str, app: &mut App) -> CommandResult {
     let deleting = matches!(mark, CheckpointMark::Delete);
     let summary: CheckpointSummary = app.run(&MarkCheckpoint {
-        checkpoint: id,
+        checkpoint: id.id,
         mark,
     })?;
     if deleting {

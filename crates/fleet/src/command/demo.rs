@@ -30,7 +30,7 @@ pub struct DemoArgs {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct DemoReport {
     folder: PathBuf,
     acts: Vec<DemoStep>,
     checks: Vec<DemoCheck>,
@@ -86,7 +86,7 @@ pub fn run(args: &DemoArgs, app: &mut App) -> CommandResult {
         }
     }
     let checks = check::run(&mut stage, &acts);
-    let shown = Shown {
+    let shown = DemoReport {
         folder: stage.folder.clone(),
         acts,
         checks,
@@ -125,7 +125,7 @@ fn tell(act: &DemoStep, ui: &Ui) -> Result<(), Refusal> {
 }
 
 /// Shows the checks, and the commands to go on with.
-fn conclude(shown: &Shown, app: &App) -> Result<(), Refusal> {
+fn conclude(shown: &DemoReport, app: &App) -> Result<(), Refusal> {
     app.ui.answer(shown, |page| {
         page.line("");
         page.line(Cell::styled("What was checked", BOLD));

@@ -44,7 +44,7 @@ pub struct DialectExportArgs {
     /// The folder to write to (default: print)
     #[arg(value_hint = ValueHint::DirPath)]
     folder: Option<PathBuf>,
-    /// Overwrite existing files
+    /// Overwrite the files that exist
     #[arg(long)]
     force: bool,
 }

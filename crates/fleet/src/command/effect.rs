@@ -29,9 +29,9 @@ pub enum EffectCommand {
     },
     /// Report that an effect happened
     Done {
-        /// The key of the effect
+        /// The key with which the effect was begun
         key: String,
-        /// The result
+        /// The result, such as the id of what was made
         #[arg(long, allow_hyphen_values = true)]
         result: Option<String>,
     },

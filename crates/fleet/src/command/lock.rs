@@ -45,7 +45,7 @@ pub enum LockCommand {
         /// The fence of your grant; refused if it is void
         #[arg(long)]
         fence: Option<u64>,
-        /// A new time to live
+        /// The new time to live, such as `30m`
         #[arg(long, value_parser = typed::span)]
         ttl: Option<u64>,
     },

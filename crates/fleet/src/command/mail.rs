@@ -21,7 +21,7 @@ pub enum MailCommand {
     Send(SendArgs),
     /// List your mail and mark it as delivered; `--of` shows another agent's
     Inbox {
-        /// Include acknowledged messages
+        /// Include messages that were acknowledged
         #[arg(long)]
         all: bool,
         /// Show this agent's inbox without marking anything
@@ -32,23 +32,18 @@ pub enum MailCommand {
         limit: u64,
     },
     /// Read a message and mark it as delivered
-    Read {
-        /// The message
-        #[arg(add = complete::messages())]
-        id: String,
-    },
+    Read(MessageArg),
     /// Reply to a message and acknowledge it
     Reply {
-        /// The message
-        #[arg(add = complete::messages())]
-        id: String,
+        #[command(flatten)]
+        id: MessageArg,
         /// The text (`-` reads stdin)
         #[arg(long, allow_hyphen_values = true)]
         body: String,
     },
     /// Acknowledge messages (safe to repeat)
     Ack {
-        /// The messages
+        /// The messages: their ids, or the beginnings of them
         #[arg(required_unless_present = "all", conflicts_with = "all", add = complete::messages())]
         ids: Vec<String>,
         /// Acknowledge everything in your inbox
@@ -56,17 +51,16 @@ pub enum MailCommand {
         all: bool,
     },
     /// Show a conversation, oldest first
-    Thread {
-        /// The message
-        #[arg(add = complete::messages())]
-        id: String,
-    },
+    Thread(MessageArg),
     /// Requeue a message for recipients that have not acknowledged it
-    Requeue {
-        /// The message
-        #[arg(add = complete::messages())]
-        id: String,
-    },
+    Requeue(MessageArg),
+}
+
+#[derive(Debug, Args)]
+pub struct MessageArg {
+    /// The message: its id, or the beginning of it
+    #[arg(add = complete::messages())]
+    id: String,
 }
 
 #[derive(Debug, Args)]
@@ -74,7 +68,7 @@ pub struct SendArgs {
     /// A recipient (repeatable); `dispatch` is the mission's dispatch
     #[arg(long, required = true, value_name = "NAME", add = complete::agents())]
     to: Vec<String>,
-    /// The subject
+    /// The subject: the message in one line
     #[arg(long, allow_hyphen_values = true)]
     subject: String,
     /// The text (`-` reads stdin)
@@ -109,13 +103,13 @@ pub fn run(command: MailCommand, app: &mut App) -> CommandResult {
             };
             list(app, &messages, "No mail.")
         }
-        MailCommand::Read { id } => {
-            let view = app.run(&ReadMail { message: id })?;
+        MailCommand::Read(id) => {
+            let view = app.run(&ReadMail { message: id.id })?;
             show(app, std::slice::from_ref(&view), &view)
         }
         MailCommand::Reply { id, body } => {
             let view = app.run(&ReplyMail {
-                message: id,
+                message: id.id,
                 body: typed::body(&body)?,
             })?;
             sent(app, &view)
@@ -138,12 +132,12 @@ pub fn run(command: MailCommand, app: &mut App) -> CommandResult {
             })?;
             Ok(ExitCode::SUCCESS)
         }
-        MailCommand::Thread { id } => {
-            let messages = app.run(&ShowThread { message: id })?;
+        MailCommand::Thread(id) => {
+            let messages = app.run(&ShowThread { message: id.id })?;
             show(app, &messages, &messages)
         }
-        MailCommand::Requeue { id } => {
-            let view = app.run(&RequeueMail { message: id })?;
+        MailCommand::Requeue(id) => {
+            let view = app.run(&RequeueMail { message: id.id })?;
             list(app, std::slice::from_ref(&view), "")
         }
     }

@@ -24,7 +24,7 @@ pub enum MissionCommand {
     Create(CreateArgs),
     /// List missions, newest first
     List {
-        /// Include archived missions
+        /// Include missions that were archived
         #[arg(long)]
         archived: bool,
         /// Maximum number of missions
@@ -33,7 +33,7 @@ pub enum MissionCommand {
     },
     /// Show a mission
     Show {
-        /// The mission (default: the current one)
+        /// The mission: its id, or the beginning of it (default: the current one)
         #[arg(add = complete::missions())]
         id: Option<String>,
     },
@@ -53,7 +53,7 @@ pub enum MissionCommand {
     Transition {
         /// The state to move to
         to: String,
-        /// The reason
+        /// The reason for the move, kept as its trigger
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
         /// Only record that the move is pending
@@ -62,7 +62,7 @@ pub enum MissionCommand {
     },
     /// Make a mission the current one
     Use {
-        /// The mission
+        /// The mission: its id, or the beginning of it
         #[arg(add = complete::missions())]
         id: String,
     },
@@ -70,7 +70,7 @@ pub enum MissionCommand {
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {
-    /// The title
+    /// The title: the mission in one line
     title: String,
     /// The objective: the state to reach
     #[arg(long, allow_hyphen_values = true)]
@@ -78,7 +78,7 @@ pub struct CreateArgs {
     /// The title of a sortie (repeatable)
     #[arg(long = "sortie", value_name = "TITLE")]
     sorties: Vec<String>,
-    /// The first phase
+    /// The phase it begins in, in your own words
     #[arg(long)]
     phase: Option<String>,
     /// The technology stack it belongs to
@@ -97,16 +97,16 @@ pub struct CreateArgs {
 
 #[derive(Debug, Args)]
 pub struct MissionEditArgs {
-    /// The mission (default: the current one)
+    /// The mission: its id, or the beginning of it (default: the current one)
     #[arg(add = complete::missions())]
     id: Option<String>,
-    /// The title
+    /// The title: the mission in one line
     #[arg(long)]
     title: Option<String>,
     /// The objective: the state to reach
     #[arg(long, allow_hyphen_values = true)]
     objective: Option<String>,
-    /// The current phase
+    /// The phase it is in, in your own words
     #[arg(long)]
     phase: Option<String>,
     /// The technology stack it belongs to
@@ -131,10 +131,10 @@ pub enum PinningArg {
 
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
-    /// The mission (default: the current one)
+    /// The mission: its id, or the beginning of it (default: the current one)
     #[arg(add = complete::missions())]
     id: Option<String>,
-    /// The reason
+    /// The reason for the change, kept in its history
     #[arg(long, allow_hyphen_values = true)]
     reason: Option<String>,
 }

@@ -21,7 +21,7 @@ pub enum NoteCommand {
     Decision {
         #[command(flatten)]
         note: NoteArgs,
-        /// The reason
+        /// The reason for the decision
         #[arg(long, alias = "why", allow_hyphen_values = true)]
         rationale: Option<String>,
     },
@@ -35,7 +35,7 @@ pub enum NoteCommand {
     Artifact {
         #[command(flatten)]
         note: NoteArgs,
-        /// The file
+        /// The file: its path in the repository
         #[arg(long)]
         path: String,
         /// The type of file: spec, report …
@@ -51,11 +51,11 @@ pub enum NoteCommand {
     /// Replace a note; the old one is kept, but no longer valid
     #[command(alias = "replace")]
     Edit {
-        /// The note
+        /// The note: its id, or the beginning of it
         id: String,
         /// The new text (`-` reads stdin)
         text: String,
-        /// The reason, for a decision
+        /// The reason, if it is a decision
         #[arg(long, alias = "why", allow_hyphen_values = true)]
         rationale: Option<String>,
     },
@@ -74,9 +74,9 @@ pub enum NoteCommand {
 
 #[derive(Debug, Args)]
 pub struct NoteEndArgs {
-    /// The note
+    /// The note: its id, or the beginning of it
     id: String,
-    /// The reason
+    /// The reason it ends, kept in its history
     #[arg(long, allow_hyphen_values = true)]
     reason: Option<String>,
 }

@@ -68,7 +68,9 @@ pub fn agents(args: &AgentsMdArgs, app: &mut App) -> CommandResult {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Edited {
+    /// The path of the file.
     path: PathBuf,
+    /// False when the file was already so.
     changed: bool,
 }
 

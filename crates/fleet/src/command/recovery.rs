@@ -448,9 +448,13 @@ impl ResumeArgs {
 pub struct StatesRestored {
     #[serde(flatten)]
     context: RecoveryContext,
+    /// Warnings, such as about a damaged checkpoint that was passed over.
     warnings: Vec<String>,
+    /// The blockers that need a decision.
     errors: Vec<String>,
+    /// Agents whose work failed and was left out.
     skipped_agents: Vec<String>,
+    /// The state the workflow is in now; none when the mission has no workflow.
     restored_state: Option<String>,
 }
 

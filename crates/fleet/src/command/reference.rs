@@ -16,7 +16,7 @@ use crate::help;
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// The shell that shall complete commands
     shell: Shell,
 }
 

@@ -128,9 +128,13 @@ pub fn describe(app: &mut App) -> CommandResult {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Serving {
+    /// The address of the server.
     url: String,
+    /// The id of the server's process.
     pid: u32,
+    /// The number of tokens that are valid.
     tokens: usize,
+    /// The address that traces are sent to, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     traces: Option<String>,
 }

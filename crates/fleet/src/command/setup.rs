@@ -119,7 +119,7 @@ fn plugged_of(app: &App, edits: &[Edit]) -> Vec<PluggedIn> {
 
 /// A file and its change, for programs.
 #[derive(Serialize)]
-struct Answer {
+struct EditReport {
     client: &'static str,
     path: PathBuf,
     act: Act,
@@ -284,7 +284,7 @@ fn show<'a>(
     edits: impl IntoIterator<Item = &'a Edit>,
     end: impl FnOnce(&mut crate::ui::Page),
 ) -> Result<(), Refusal> {
-    let answers: Vec<Answer> = edits.into_iter().map(Edit::answer).collect();
+    let answers: Vec<EditReport> = edits.into_iter().map(Edit::answer).collect();
     app.ui.answer(&answers, |page| {
         for answer in &answers {
             let word = match answer.act {
@@ -309,8 +309,8 @@ impl Edit {
         }
     }
 
-    fn answer(&self) -> Answer {
-        Answer {
+    fn answer(&self) -> EditReport {
+        EditReport {
             client: self.client.as_str(),
             path: self.path.clone(),
             act: self.act(),

@@ -18,7 +18,7 @@ use flightline::sortie::report::{AddReview, ClearErrors, ReportError};
 use flightline::sortie::{ListSorties, ResumePoint, ShowSortie, SortieSummary, SortieView};
 
 pub use self::arguments::SortieCommand;
-use self::arguments::{AddArgs, ErrorArgs, SortieEndArgs, SortieListArgs};
+use self::arguments::{AddArgs, ErrorArgs, SortieArg, SortieEndArgs, SortieListArgs};
 use self::show::show;
 use super::{CommandResult, typed};
 use crate::app::{App, DisplayIds};
@@ -28,8 +28,8 @@ pub fn run(command: SortieCommand, app: &mut App) -> CommandResult {
     match command {
         SortieCommand::Add(args) => add(&args, app),
         SortieCommand::List(args) => list(&args, app),
-        SortieCommand::Show { id } => {
-            let view = app.run(&ShowSortie { sortie: id })?;
+        SortieCommand::Show(id) => {
+            let view = app.run(&ShowSortie { sortie: id.id })?;
             show(&view, app)
         }
         SortieCommand::Ready => ready(app),
@@ -82,9 +82,9 @@ pub fn run(command: SortieCommand, app: &mut App) -> CommandResult {
             let reason = typed::maybe(reason.as_ref(), |text| typed::note("reason", text))?;
             change(id, SortieAction::Reassign { to, reason }, app)
         }
-        SortieCommand::Start { id } => {
+        SortieCommand::Start(id) => {
             let view = app.run(&ChangeSortie {
-                sortie: id,
+                sortie: id.id,
                 action: SortieAction::Start,
                 keep_locks: false,
                 checkpoint: false,
@@ -111,7 +111,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> CommandResult {
             },
             app,
         ),
-        SortieCommand::Unblock { id } => change(id, SortieAction::Unblock, app),
+        SortieCommand::Unblock(id) => change(id, SortieAction::Unblock, app),
         SortieCommand::Resume { id, subtasks } => resume(id, subtasks, app),
         SortieCommand::Complete { id, output, end } => {
             let output = typed::maybe(output.as_ref(), |text| JsonData::parse("output", text))?;
@@ -132,7 +132,7 @@ pub fn run(command: SortieCommand, app: &mut App) -> CommandResult {
             note,
         } => {
             let request = AddReview {
-                sortie: id,
+                sortie: id.id,
                 reviewer: typed::maybe(reviewer.as_ref(), |text| typed::name("reviewer", text))?,
                 score,
                 note: typed::maybe(note.as_ref(), |text| typed::note("note", text))?,
@@ -393,14 +393,14 @@ pub fn table(page: &mut Page, sorties: &[SortieSummary], short: &DisplayIds) {
 
 fn error(args: ErrorArgs, app: &mut App) -> CommandResult {
     let view = if args.clear {
-        app.run(&ClearErrors { sortie: args.id })?
+        app.run(&ClearErrors { sortie: args.id.id })?
     } else {
         let message = args.message.ok_or_else(|| {
             Refusal::invalid("an error needs a message")
                 .hint("give `--message \"…\"`, or clear errors with `--clear`")
         })?;
         app.run(&ReportError {
-            sortie: args.id,
+            sortie: args.id.id,
             kind: typed::name("type", &args.kind)?,
             status: args.status,
             message: typed::note("message", &message)?,
@@ -422,9 +422,9 @@ fn error(args: ErrorArgs, app: &mut App) -> CommandResult {
     })
 }
 
-fn resume(id: String, subtasks: bool, app: &mut App) -> CommandResult {
+fn resume(id: SortieArg, subtasks: bool, app: &mut App) -> CommandResult {
     let view = app.run(&ChangeSortie {
-        sortie: id,
+        sortie: id.id,
         action: SortieAction::Resume,
         keep_locks: false,
         checkpoint: false,
@@ -491,13 +491,13 @@ fn go_on(page: &mut Page, view: &SortieView, point: &ResumePoint, subtasks: bool
     }
 }
 
-fn change(id: String, action: SortieAction, app: &mut App) -> CommandResult {
+fn change(id: SortieArg, action: SortieAction, app: &mut App) -> CommandResult {
     finish(id, action, SortieEndArgs::default(), app)
 }
 
-fn finish(id: String, action: SortieAction, end: SortieEndArgs, app: &mut App) -> CommandResult {
+fn finish(id: SortieArg, action: SortieAction, end: SortieEndArgs, app: &mut App) -> CommandResult {
     let view = app.run(&ChangeSortie {
-        sortie: id,
+        sortie: id.id,
         action,
         keep_locks: end.keep,
         checkpoint: end.checkpoint,

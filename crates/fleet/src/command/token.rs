@@ -49,11 +49,17 @@ pub enum TokenCommand {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CreatedToken {
+    /// The secret, as it is sent after `Bearer`.
     token: String,
+    /// The id of the token.
     id: String,
+    /// The name of the token.
     name: String,
+    /// The most that the token may do.
     scope: Scope,
+    /// The agent that the token speaks for; none for any agent.
     agent: Option<String>,
+    /// The time at which the token expires; none when it does not.
     expires_at: Option<String>,
 }
 

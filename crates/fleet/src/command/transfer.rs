@@ -10,19 +10,18 @@ use flightline::checkpoint::import::{ImportArrival, ImportCheckpoint};
 use flightline::checkpoint::inspect::ShowCheckpoint;
 use flightline::core::{Code, Kind, Refusal};
 
+use super::checkpoint::CheckpointArg;
 use super::prune::size;
 use super::{CommandResult, typed};
 use crate::app::App;
-use crate::complete;
 
 /// The largest checkpoint that is read from stdin.
 const MAX_STDIN: usize = 32 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 pub struct CheckpointExportArgs {
-    /// The checkpoint; `@latest` is the newest
-    #[arg(add = complete::checkpoints())]
-    id: String,
+    #[command(flatten)]
+    id: CheckpointArg,
     /// The file to write (default: the id with `.json`, in this folder); `-` prints it
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
@@ -40,7 +39,7 @@ pub struct CheckpointImportArgs {
 
 pub fn export(args: &CheckpointExportArgs, app: &mut App) -> CommandResult {
     let found = app.run(&ShowCheckpoint {
-        checkpoint: args.id.clone(),
+        checkpoint: args.id.id.clone(),
     })?;
     let document = app.run(&WholeCheckpoint {
         checkpoint: found.id,

@@ -12,7 +12,7 @@ use crate::app::{App, TrustState, without_project};
 
 #[derive(Debug, Args)]
 pub struct TrustArgs {
-    /// Revoke the trust
+    /// Revoke the trust that was given
     #[arg(long)]
     revoke: bool,
     /// Do not ask for confirmation
@@ -21,7 +21,7 @@ pub struct TrustArgs {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct TrustReport {
     state: std::path::PathBuf,
     /// None where the settings name none yet.
     project: Option<String>,
@@ -99,7 +99,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
             "the list of trusted fleets does not read back as written",
         ));
     }
-    let answer = Answer {
+    let answer = TrustReport {
         state,
         project: config.project,
         trusted,

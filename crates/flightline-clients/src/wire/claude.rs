@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{ToolKind, failure_text};
-use super::{Answer, CompactionSign, Dialect, Kind, Payload};
+use super::{CompactionSign, Dialect, FittedReply, Kind, Payload};
 use crate::json::{first, text};
 use crate::{ClientTaskStatus, ToolUse};
 
@@ -111,7 +111,7 @@ pub fn payload<'a>(body: &'a Value, _event: &str) -> Payload<'a> {
 }
 
 /// The answer of Claude Code, which Codex takes as well. Both refuse an answer with fields that the event does not have.
-pub fn render(event: &str, answer: Answer) -> String {
+pub fn render(event: &str, answer: FittedReply) -> String {
     let mut specific = Map::new();
     if let Some(context) = answer.context {
         specific.insert("additionalContext".to_owned(), json!(context));

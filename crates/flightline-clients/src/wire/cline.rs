@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::tools::{ToolKind, failure_in, failure_text};
-use super::{Answer, CompactionSign, Dialect, Kind, Payload};
+use super::{CompactionSign, Dialect, FittedReply, Kind, Payload};
 use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
@@ -113,7 +113,7 @@ fn failed(exact: &Value, copy: &Value) -> Option<String> {
 }
 
 /// Cline reads an answer as an order: `cancel` is always in it. It drops the context of a cancelled tool, but not its error.
-fn render(_event: &str, answer: Answer) -> String {
+fn render(_event: &str, answer: FittedReply) -> String {
     match (answer.deny, answer.context) {
         (Some(reason), Some(context)) => {
             json!({"cancel": true, "errorMessage": format!("{reason}\n\n{context}")})

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{ToolKind, exit_reason, failure_text, reason};
-use super::{Answer, CompactionSign, Dialect, Kind, Payload, as_named};
+use super::{CompactionSign, Dialect, FittedReply, Kind, Payload, as_named};
 use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
@@ -91,7 +91,7 @@ fn failed(result: &Value) -> Option<String> {
 }
 
 /// Copilot reads only the top level: it ignores a `hookSpecificOutput`, and text that is not JSON.
-fn render(_event: &str, answer: Answer) -> String {
+fn render(_event: &str, answer: FittedReply) -> String {
     let mut fields = Map::new();
     if let Some(reason) = answer.deny {
         fields.insert("permissionDecision".to_owned(), json!("deny"));

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{ToolKind, failure_in, failure_text};
-use super::{Answer, CompactionSign, Dialect, Kind, Payload, as_named};
+use super::{CompactionSign, Dialect, FittedReply, Kind, Payload, as_named};
 use crate::ContextFill;
 use crate::json::{first, number, text};
 
@@ -83,7 +83,7 @@ fn gauge(body: &Value) -> Option<ContextFill> {
 }
 
 /// Cursor wants an object in any case. It has a place for a line to the person only where it compacts.
-fn render(event: &str, answer: Answer) -> String {
+fn render(event: &str, answer: FittedReply) -> String {
     let mut fields = Map::new();
     if let Some(reason) = answer.deny {
         fields.insert("permission".to_owned(), json!("deny"));

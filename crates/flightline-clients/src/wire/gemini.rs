@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{ToolKind, exit_reason, failure_in};
-use super::{Answer, CompactionSign, Dialect, Kind, Payload, as_named, claude};
+use super::{CompactionSign, Dialect, FittedReply, Kind, Payload, as_named, claude};
 use crate::json::{first, text};
 
 pub const DIALECT: Dialect = Dialect {
@@ -71,7 +71,7 @@ fn failed(result: &Value, tool: Option<&str>) -> Option<String> {
 }
 
 /// Anything on standard output that is not JSON is an error to Gemini.
-fn render(event: &str, answer: Answer) -> String {
+fn render(event: &str, answer: FittedReply) -> String {
     let mut fields = Map::new();
     if let Some(notice) = answer.notice {
         fields.insert("systemMessage".to_owned(), json!(notice));

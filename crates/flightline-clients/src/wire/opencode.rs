@@ -24,7 +24,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tools::{ToolKind, failure_text};
-use super::{Answer, CompactionSign, Dialect, Kind, Payload};
+use super::{CompactionSign, Dialect, FittedReply, Kind, Payload};
 use crate::ContextFill;
 use crate::json::{first, number, text};
 
@@ -122,7 +122,7 @@ fn gauge(tokens: &Value) -> Option<ContextFill> {
     Some(ContextFill { used, total })
 }
 
-fn render(_event: &str, answer: Answer) -> String {
+fn render(_event: &str, answer: FittedReply) -> String {
     let mut fields = Map::new();
     let parts = [
         ("context", answer.context),

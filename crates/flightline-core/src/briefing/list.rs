@@ -99,7 +99,7 @@ pub(super) struct Voice {
     label: String,
     /// The room that the fence around the list takes.
     fence: Size,
-    entries: Vec<Entry>,
+    entries: Vec<VoiceEntry>,
 }
 
 impl Voice {
@@ -114,14 +114,14 @@ impl Voice {
     }
 }
 
-struct Entry {
+struct VoiceEntry {
     /// The entry's place in the list.
     place: usize,
     line: String,
     cut: bool,
 }
 
-impl Entry {
+impl VoiceEntry {
     fn ask(&self) -> SizeRequest {
         SizeRequest {
             need: line_size(&self.line),
@@ -226,10 +226,10 @@ pub(super) fn voices<'a>(items: impl Iterator<Item = (&'a str, &'a str)>, nonce:
     }
 }
 
-fn entry(place: usize, text: &str, nonce: &str) -> Entry {
+fn entry(place: usize, text: &str, nonce: &str) -> VoiceEntry {
     let line = clean(text, nonce, ENTRY.chars);
     let shorter = cut(&line, ENTRY);
-    Entry {
+    VoiceEntry {
         place,
         cut: shorter.is_some(),
         line: shorter.unwrap_or(line),
@@ -327,7 +327,7 @@ impl BriefingSection {
 fn show_voices(voices: &[Voice], count: usize, room: Size) -> (Vec<Block>, Size, Loss) {
     let wanted: Vec<Vec<SizeRequest>> = voices
         .iter()
-        .map(|voice| voice.entries.iter().map(Entry::ask).collect())
+        .map(|voice| voice.entries.iter().map(VoiceEntry::ask).collect())
         .collect();
     let author = |(voice, asks): (&Voice, &Vec<SizeRequest>)| SizeRequest {
         need: voice.fence + asks.iter().map(|ask| ask.need).sum(),

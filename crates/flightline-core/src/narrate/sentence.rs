@@ -17,7 +17,7 @@ impl Narrator<'_> {
             .subject
             .split_once('/')
             .unwrap_or((event.subject.as_str(), ""));
-        let told = Told {
+        let told = NarratedEvent {
             event,
             kind: event.event_type(),
             id,
@@ -39,7 +39,7 @@ impl Narrator<'_> {
         sentence.unwrap_or_else(|| self.plainly(&told))
     }
 
-    fn plainly(&self, told: &Told<'_>) -> String {
+    fn plainly(&self, told: &NarratedEvent<'_>) -> String {
         let what = told.event.kind.replace('_', " ");
         match self.names.get(told.id) {
             Some(name) => format!("{what}: \"{}\"", cut(name)),
@@ -64,7 +64,7 @@ impl Narrator<'_> {
             .unwrap_or_else(|| (self.short)(id))
     }
 
-    fn agent(&self, told: &Told<'_>) -> Option<String> {
+    fn agent(&self, told: &NarratedEvent<'_>) -> Option<String> {
         let name = self.agent_name(told.id);
         // What an agent says of itself needs no name a second time.
         let of = match told.event.actor == name {
@@ -121,7 +121,7 @@ impl Narrator<'_> {
         })
     }
 
-    fn sortie(&self, told: &Told<'_>) -> Option<String> {
+    fn sortie(&self, told: &NarratedEvent<'_>) -> Option<String> {
         let (title, part) = (self.called(told.id), told.part);
         Some(match told.kind? {
             EventType::SortieAdded => format!("adds the sortie {title}"),
@@ -196,7 +196,7 @@ impl Narrator<'_> {
         })
     }
 
-    fn mission(&self, told: &Told<'_>) -> Option<String> {
+    fn mission(&self, told: &NarratedEvent<'_>) -> Option<String> {
         let title = self.called(told.id);
         let checkpoint = || (self.short)(told.text("checkpoint_id"));
         // `timeline/percent`
@@ -261,7 +261,7 @@ impl Narrator<'_> {
         })
     }
 
-    fn checkpoint(&self, told: &Told<'_>) -> Option<String> {
+    fn checkpoint(&self, told: &NarratedEvent<'_>) -> Option<String> {
         let id = match told.text("checkpoint_id") {
             "" => (self.short)(told.id),
             id => (self.short)(id),
@@ -318,7 +318,7 @@ impl Narrator<'_> {
         })
     }
 
-    fn message(&self, told: &Told<'_>) -> Option<String> {
+    fn message(&self, told: &NarratedEvent<'_>) -> Option<String> {
         let to = told.list("to");
         let subject = match told.text("subject") {
             "" => (self.short)(told.id),
@@ -352,7 +352,7 @@ impl Narrator<'_> {
         })
     }
 
-    fn thing(&self, told: &Told<'_>) -> Option<String> {
+    fn thing(&self, told: &NarratedEvent<'_>) -> Option<String> {
         let (file, key) = (told.text("file"), told.text("key"));
         Some(match told.kind? {
             EventType::SecretMade => "draws the mark by which briefings are known".to_owned(),
@@ -396,7 +396,7 @@ impl Narrator<'_> {
     }
 }
 
-struct Told<'a> {
+struct NarratedEvent<'a> {
     event: &'a Event,
     kind: Option<EventType>,
     /// The thing that the event is about.
@@ -405,7 +405,7 @@ struct Told<'a> {
     part: &'a str,
 }
 
-impl Told<'_> {
+impl NarratedEvent<'_> {
     fn text(&self, field: &str) -> &str {
         self.event.data[field].as_str().unwrap_or_default()
     }

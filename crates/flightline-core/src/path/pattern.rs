@@ -38,7 +38,10 @@ pub(super) fn names_a_file(path: &str) -> bool {
 pub(super) fn covers(pattern: &str, path: &str) -> bool {
     let holds_more = !names_a_file(pattern);
     let (pattern, path) = (parts(pattern, Part::read), parts(path, Part::plain));
-    let (width, mut seen) = (path.len() + 1, Seen::new(pattern.len() + 1, path.len() + 1));
+    let (width, mut seen) = (
+        path.len() + 1,
+        VisitedPairs::new(pattern.len() + 1, path.len() + 1),
+    );
     let mut open = vec![(0, 0)];
     while let Some((at, on)) = open.pop() {
         if seen.was(at * width + on) {
@@ -64,7 +67,10 @@ pub(super) fn covers(pattern: &str, path: &str) -> bool {
 
 /// The first of the two that ends has everything the other stands for, if it holds more than itself.
 fn have_common(one: &[Part], other: &[Part], holds_more: [bool; 2]) -> bool {
-    let (width, mut seen) = (other.len() + 1, Seen::new(one.len() + 1, other.len() + 1));
+    let (width, mut seen) = (
+        other.len() + 1,
+        VisitedPairs::new(one.len() + 1, other.len() + 1),
+    );
     let mut open = vec![(0, 0)];
     while let Some((at, on)) = open.pop() {
         if seen.was(at * width + on) {
@@ -221,7 +227,7 @@ impl Automaton {
     /// Returns true when there is a name that both accept.
     fn meets(&self, other: &Self) -> bool {
         let width = other.states.len();
-        let mut seen = Seen::new(self.states.len(), width);
+        let mut seen = VisitedPairs::new(self.states.len(), width);
         let mut open = vec![(0, 0)];
         while let Some((at, on)) = open.pop() {
             if (at, on) == (self.end(), other.end()) {
@@ -333,9 +339,9 @@ fn is_left((low, high): (char, char), taken_out: &[(char, char)]) -> bool {
 }
 
 /// The pairs of places that were looked at.
-struct Seen(Vec<bool>);
+struct VisitedPairs(Vec<bool>);
 
-impl Seen {
+impl VisitedPairs {
     fn new(rows: usize, columns: usize) -> Self {
         Self(vec![false; rows * columns])
     }

@@ -7,10 +7,10 @@ use regex::Regex;
 use super::pair::{PROSE, is_placeholder};
 use super::random::looks_random;
 use super::scan::Hit;
-use super::{Found, compile};
+use super::{Redaction, compile};
 
 /// `fleet_PROJECT_ID_SECRET`, our own.
-pub(super) fn fleet_token(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn fleet_token(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let mut rest = hit.rest();
     for (least, most) in [(32, 32), (32, 32), (16, usize::MAX)] {
         let length = run(rest, |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -29,7 +29,7 @@ pub(super) fn fleet_token(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// A JSON web token: two or more parts in base64 for URLs, the first of which is an object.
-pub(super) fn jwt(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn jwt(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let part = |text: &str| {
         run(text, |byte| {
             byte.is_ascii_alphanumeric() || b"_-".contains(&byte)
@@ -58,7 +58,7 @@ pub(super) fn jwt(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// Keys of model vendors. An unknown vendor's needs a digit: `sk-folding-cube-container` is a class in a style sheet.
-pub(super) fn sk_key(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn sk_key(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let length = run(hit.rest(), |byte| {
         byte.is_ascii_alphanumeric() || b"_-".contains(&byte)
     });
@@ -78,7 +78,7 @@ pub(super) fn sk_key(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// `123456789:AA…`: the number of a bot, and its key.
-pub(super) fn telegram(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn telegram(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let digits = hit
         .before()
         .bytes()
@@ -94,7 +94,7 @@ pub(super) fn telegram(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// The secret of an application in Azure: three characters, `8Q~`, and thirty-one or more.
-pub(super) fn azure_secret(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn azure_secret(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_~.-".contains(&byte);
     let before = hit
         .before()
@@ -109,7 +109,7 @@ pub(super) fn azure_secret(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// A block of PEM or PGP or SSH2 that holds a private key, however it is spaced; without an end, all the rest.
-pub(super) fn private_key(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn private_key(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
         compile(r"^[A-Z0-9 \t_-]{0,80}?PRIVATE[ \t_]+KEY(?:[ \t]+BLOCK)?[ \t]*-{2,}")
     });
@@ -141,7 +141,7 @@ pub(super) fn private_key(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// A key as PuTTY keeps it: all of its lines.
-pub(super) fn putty_key(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn putty_key(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let rest = hit.rest();
     let mac = rest
         .find("Private-MAC:")
@@ -158,7 +158,7 @@ pub(super) fn putty_key(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// A password in an address, or a token in the place of a user.
-pub(super) fn url(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn url(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     // A password runs to the last `@` of the authority or, when it holds a raw `/`, `?` or `#`, to
     // the next one; but in `http://host:8080/@scope` the digits are a port.
     static PASSWORD: LazyLock<Regex> = LazyLock::new(|| {
@@ -202,14 +202,14 @@ pub(super) fn url(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// `bearer TOKEN`, wherever it stands.
-pub(super) fn bearer(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn bearer(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     if !hit.before().ends_with(is_word) {
         credentials(hit, hit.end, ContextConfidence::Word, found);
     }
 }
 
 /// `Authorization: SCHEME CREDENTIALS`.
-pub(super) fn authorization(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn authorization(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let rest = hit
         .rest()
         .trim_start_matches(['"', '\'', '\\', '`'])
@@ -266,7 +266,7 @@ enum ContextConfidence {
     Word,
 }
 
-fn credentials(hit: &Hit<'_>, from: usize, lead: ContextConfidence, found: &mut Vec<Found>) {
+fn credentials(hit: &Hit<'_>, from: usize, lead: ContextConfidence, found: &mut Vec<Redaction>) {
     let rest = &hit.text[from..];
     let blanks = run(rest, |byte| byte == b' ' || byte == b'\t');
     let start = from + blanks;
@@ -292,7 +292,7 @@ fn credentials(hit: &Hit<'_>, from: usize, lead: ContextConfidence, found: &mut 
 }
 
 /// The parameters of a header that prove the caller's identity: `Signature=…`, `response="…"`.
-fn parameters(hit: &Hit<'_>, rest: &str, found: &mut Vec<Found>) {
+fn parameters(hit: &Hit<'_>, rest: &str, found: &mut Vec<Redaction>) {
     static PROOF: LazyLock<Regex> = LazyLock::new(|| {
         compile(r#"(?i-u)\b(?:signature|response|nonce|cnonce)=[\x22\\]*([0-9a-z+/=_-]{8,})"#)
     });
@@ -306,7 +306,7 @@ fn parameters(hit: &Hit<'_>, rest: &str, found: &mut Vec<Found>) {
 }
 
 /// `Cookie: a=1; sid=…` and `Set-Cookie: sid=…; Path=/`: the values that authenticate.
-pub(super) fn cookie(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn cookie(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let rest = hit
         .rest()
         .trim_start_matches(['"', '\'', '\\', '`', ']'])
@@ -346,7 +346,7 @@ pub(super) fn cookie(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// `IDENTIFIED BY 'password'` of SQL.
-pub(super) fn identified_by(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn identified_by(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let rest = hit.rest().trim_start();
     let from = hit.text.len() - rest.len() + 1;
     let Some(quote) = rest.chars().next().filter(|c| ['\'', '"'].contains(c)) else {
@@ -361,7 +361,7 @@ pub(super) fn identified_by(hit: &Hit<'_>, found: &mut Vec<Found>) {
 }
 
 /// A password on the command line of a well-known program.
-pub(super) fn command(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn command(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     // A value, bare or quoted; in quotes it may hold blanks.
     const CURL: &str = r#"[ \t](?:-u|--user|-U|--proxy-user)(?:=|[ \t]*)(?:\x22[^\x22:\n]*:([^\x22\n]+)\x22|'[^':\n]*:([^'\n]+)'|[^ \t\r\n\x22':]+:([^ \t\r\n\x22']+))"#;
     const SHORT: &str =

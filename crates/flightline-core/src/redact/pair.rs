@@ -7,7 +7,7 @@ use regex::Regex;
 use super::context::run;
 use super::random::looks_random;
 use super::scan::Hit;
-use super::{Found, compile};
+use super::{Redaction, compile};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameClass {
@@ -25,7 +25,7 @@ enum NameClass {
 }
 
 /// Judges a name that holds one of the words of the rule set, and what follows it.
-pub(super) fn judge(hit: &Hit<'_>, found: &mut Vec<Found>) {
+pub(super) fn judge(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let name = name_around(hit);
     // Each name is judged once, by the last of the words in it.
     if name.end < hit.end || holds_word(&hit.text[hit.at + 1..name.end]) {

@@ -12,7 +12,7 @@ use super::context::{
     telegram, url,
 };
 use super::pair;
-use super::{Found, scan::Hit};
+use super::{Redaction, scan::Hit};
 
 /// A word to look for, and what its presence may mean.
 pub(super) struct WordRule {
@@ -27,9 +27,9 @@ pub(super) enum RedactRule {
     /// The word is the beginning of a token.
     Token(TokenPattern),
     /// A shape that says more than the names around it, such as a private key.
-    Shape(fn(&Hit<'_>, &mut Vec<Found>)),
+    Shape(fn(&Hit<'_>, &mut Vec<Redaction>)),
     /// The word only names a secret: shapes within it are more telling and go first.
-    Named(fn(&Hit<'_>, &mut Vec<Found>)),
+    Named(fn(&Hit<'_>, &mut Vec<Redaction>)),
 }
 
 /// A token: its prefix is the row's word, and the fields describe the text that follows.
@@ -124,7 +124,7 @@ enum Change {
     Exact,
 }
 
-const fn shape(word: &'static str, rule: fn(&Hit<'_>, &mut Vec<Found>)) -> WordRule {
+const fn shape(word: &'static str, rule: fn(&Hit<'_>, &mut Vec<Redaction>)) -> WordRule {
     WordRule {
         word,
         fold: false,
@@ -132,7 +132,7 @@ const fn shape(word: &'static str, rule: fn(&Hit<'_>, &mut Vec<Found>)) -> WordR
     }
 }
 
-const fn named(word: &'static str, rule: fn(&Hit<'_>, &mut Vec<Found>)) -> WordRule {
+const fn named(word: &'static str, rule: fn(&Hit<'_>, &mut Vec<Redaction>)) -> WordRule {
     WordRule {
         word,
         fold: true,

@@ -21,7 +21,12 @@ const EVENTS_CURSOR: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\\.[0-9]{1,18}~(after|before)$";
 
 pub(super) fn place() -> Value {
-    json!({ "type": "string", "pattern": PLACE })
+    json!({ "type": "string", "pattern": PLACE, "description": "Only events after this position (`HISTORY.REV`), oldest first" })
+}
+
+/// Makes the schema of a cursor with this pattern.
+fn cursor(pattern: &str) -> Value {
+    json!({ "type": "string", "pattern": pattern, "description": "`next_cursor` of the page before" })
 }
 
 fn event_type() -> Value {
@@ -57,20 +62,28 @@ impl RequestShape {
             .zip(parts.iter().skip(1))
             .filter_map(|(before, part)| {
                 let name = part.strip_prefix('{')?.strip_suffix('}')?;
-                let schema = match (*before, name) {
-                    (_, "other") => {
-                        json!({ "type": "string", "pattern": CHECKPOINT.replace("^(", "^(now|") })
-                    }
-                    ("checkpoints", _) => json!({ "type": "string", "pattern": CHECKPOINT }),
-                    ("missions", _) => json!({ "type": "string", "pattern": MISSION }),
-                    ("sorties", _) => json!({ "type": "string", "pattern": id("srt-") }),
-                    ("locks", _) => json!({ "type": "string", "pattern": id("lck-") }),
-                    ("messages", _) => json!({ "type": "string", "pattern": id("msg-") }),
-                    ("notes", _) => json!({ "type": "string", "pattern": id("nte-") }),
-                    ("recoveries", _) => json!({ "type": "string", "pattern": id("rcv-") }),
-                    _ => json!({ "type": "string", "pattern": NAME }),
+                let named = |prefix, of| (id(prefix), format!("The id of the {of}, or its beginning"));
+                let (pattern, about) = match (*before, name) {
+                    (_, "other") => (
+                        CHECKPOINT.replace("^(", "^(now|"),
+                        "The other checkpoint, or `now` for the current state".to_owned(),
+                    ),
+                    ("checkpoints", _) => (
+                        CHECKPOINT.to_owned(),
+                        "The id of the checkpoint, or its beginning; `@latest` is the newest".to_owned(),
+                    ),
+                    ("missions", _) => named("msn-", "mission"),
+                    ("sorties", _) => named("srt-", "sortie"),
+                    ("locks", _) => named("lck-", "lock"),
+                    ("messages", _) => named("msg-", "message"),
+                    ("notes", _) => named("nte-", "note"),
+                    ("recoveries", _) => named("rcv-", "recovery"),
+                    ("agents", _) => (NAME.to_owned(), "The name of the agent, or its id".to_owned()),
+                    ("effects", _) => (NAME.to_owned(), "The key with which the effect was begun".to_owned()),
+                    _ => (NAME.to_owned(), format!("The name of the {name}")),
                 };
-                Some(json!({ "name": name, "in": "path", "required": true, "schema": schema }))
+                let schema = json!({ "type": "string", "pattern": pattern });
+                Some(json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema }))
             });
         Self {
             parameters: named.collect(),
@@ -86,7 +99,7 @@ impl RequestShape {
             .unwrap_or_default();
         for (name, schema) in fields {
             let schema = match name.as_str() {
-                "cursor" => json!({ "type": "string", "pattern": CURSOR }),
+                "cursor" => cursor(CURSOR),
                 "after" => place(),
                 "type" => event_type(),
                 _ => schema,
@@ -128,7 +141,9 @@ impl RequestShape {
                 }
                 Take::Text(name, to) | Take::Number(name, to) | Take::Switch(name, to) => {
                     let schema = match (route.operation, name) {
-                        ("replay", "from" | "to") => json!({ "type": "string", "pattern": POINT }),
+                        ("replay", "from" | "to") => json!({
+                            "type": "string", "pattern": POINT, "description": field(to)["description"],
+                        }),
                         ("show_state", "at") => json!({
                             "description": "A revision, a time or a checkpoint",
                             "anyOf": [{ "type": "string", "pattern": POINT }, { "type": "string", "format": "date-time" }],
@@ -158,33 +173,15 @@ impl RequestShape {
                     asked.ask("before", "before", &json!({ "type": "integer", "format": "uint64", "description": "The steps before this one" }));
                 }
                 Take::After => {
-                    let about = "Events after this position, oldest first";
-                    asked.ask(
-                        "after",
-                        "after",
-                        &json!({ "type": "string", "pattern": PLACE, "description": about }),
-                    );
-                    asked.ask(
-                        "cursor",
-                        "cursor",
-                        &json!({ "type": "string", "pattern": EVENTS_CURSOR }),
-                    );
+                    asked.ask("after", "after", &place());
+                    asked.ask("cursor", "cursor", &cursor(EVENTS_CURSOR));
                 }
-                Take::Story => asked.ask(
-                    "cursor",
-                    "cursor",
-                    &json!({ "type": "string", "pattern": EVENTS_CURSOR }),
-                ),
+                Take::Story => asked.ask("cursor", "cursor", &cursor(EVENTS_CURSOR)),
             }
         }
         if route.list.is_some() {
             asked.ask("limit", "limit", &limit(USUAL));
-            let about = "`next_cursor` of the page before";
-            asked.ask(
-                "cursor",
-                "cursor",
-                &json!({ "type": "string", "pattern": CURSOR, "description": about }),
-            );
+            asked.ask("cursor", "cursor", &cursor(CURSOR));
         }
         if route.has_body() {
             asked.body = Some(body.unwrap_or_else(|| self::body(request.clone(), &taken)));
@@ -253,8 +250,8 @@ fn mark() -> Value {
     let one = |name: &str, schema: Value| json!({ "type": "object", "required": [name], "properties": { name: schema }, "additionalProperties": false });
     json!({
         "anyOf": [
-            one("note", json!({ "type": "string", "minLength": 1, "maxLength": 8_192, "pattern": "[^\\s\\u0000-\\u001f\\u007f-\\u009f]" })),
-            one("pinned", json!({ "type": "boolean" })),
+            one("note", json!({ "description": "The new text of the note", "type": "string", "minLength": 1, "maxLength": 8_192, "pattern": "[^\\s\\u0000-\\u001f\\u007f-\\u009f]" })),
+            one("pinned", json!({ "description": "True so that retention keeps it", "type": "boolean" })),
         ],
     })
 }

@@ -37,9 +37,13 @@ const DAY_MS: u64 = 86_400_000;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Create {
+    /// Mission whose checkpoint is taken; without it, the current one.
     mission_id: Option<String>,
+    /// Kind of occasion; `manual` without it.
     trigger: Option<Trigger>,
+    /// Details of the occasion, in free text.
     trigger_details: Option<NoteText>,
+    /// Agent that takes the checkpoint; by default the token's.
     #[cfg_attr(
         feature = "schema",
         schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))
@@ -55,6 +59,7 @@ pub(crate) struct Create {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct CreatedCheckpoint {
+    /// The checkpoint in full.
     checkpoint: CheckpointDocument,
 }
 
@@ -123,9 +128,13 @@ pub(crate) async fn create(
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckpointListQuery {
+    /// Mission whose checkpoints are listed; without it, the current one.
     mission_id: Option<String>,
+    /// Maximum number of checkpoints on this page; 10 by default.
     limit: Option<u64>,
+    /// `next_cursor` of the page before.
     cursor: Option<String>,
+    /// Include checkpoints that were archived.
     #[serde(default)]
     archived: bool,
 }
@@ -195,20 +204,25 @@ pub(crate) async fn show(
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recover {
+    /// Report what would be done, and do nothing.
     #[serde(default)]
     dry_run: bool,
+    /// Agent that recovers the mission; by default the token's.
     #[cfg_attr(
         feature = "schema",
         schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))
     )]
     agent_id: Option<String>,
+    /// Roll back finished work even of agents that are alive.
     #[serde(default)]
     force: bool,
     /// Resume a mission that has failed or was completed.
     #[serde(default)]
     reopen: bool,
+    /// Continue without failed work.
     #[serde(default)]
     skip_failed: bool,
+    /// Set the workflow back to this state.
     reset_to: Option<Name>,
 }
 
@@ -216,17 +230,29 @@ pub(crate) struct Recover {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Recovered {
+    /// Always true: a recovery that is refused is answered with a problem.
     success: bool,
+    /// The last action, the next steps and the blockers.
     recovery_context: flightline::core::recovery::RecoveryContext,
+    /// Numbers of the restored sorties, locks and messages.
     restored: flightline::recovery::resume::RestoredCounts,
+    /// True when nothing was done: the answer says what would be.
     dry_run: bool,
+    /// Warnings, such as about a damaged checkpoint that was passed over.
     warnings: Vec<String>,
+    /// The blockers that need a decision.
     errors: Vec<String>,
+    /// Agents whose work failed and was left out.
     skipped_agents: Vec<String>,
+    /// The state the workflow is in now; none when the mission has no workflow.
     restored_state: Option<String>,
+    /// Work that the recovery took away.
     lost: Vec<String>,
+    /// The effects that were begun and never reported done, by agents that are gone.
     in_doubt: Vec<flightline::recovery::aftermath::DoubtfulEffect>,
+    /// The remaining actions, each with its command.
     next: Vec<flightline::status::Attention>,
+    /// The checkpoint of the state before, with which the recovery can be undone.
     before: Option<flightline::core::CheckpointId>,
 }
 
@@ -337,9 +363,13 @@ pub(crate) async fn delete(
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prune {
+    /// Age in days above which checkpoints go; the policy's when none is given.
     older_than_days: Option<u64>,
+    /// Number of the newest checkpoints of a mission that stay; the policy's when none is given.
     keep_per_mission: Option<u64>,
+    /// Prune only checkpoints of this mission; without it, of all missions.
     mission_id: Option<String>,
+    /// Plan only: report the checkpoints that would go.
     #[serde(default)]
     dry_run: bool,
     /// Trust the clock, however far it is ahead of what confirms it.

@@ -14,7 +14,7 @@ use crate::middleware::{JsonBody, Principal};
 use crate::request_log::{self, RequestLog};
 
 /// Runs the operations that one request asks for.
-struct Counter {
+struct McpRunner {
     shared: Arc<Shared>,
     principal: Principal,
     headers: HeaderMap,
@@ -22,7 +22,7 @@ struct Counter {
     notes: Option<Arc<RequestLog>>,
 }
 
-impl Counter {
+impl McpRunner {
     async fn run(&self, call: Call) -> Result<Called, Refusal> {
         let entry = self.principal.may_call(call.operation)?;
         let caller = self
@@ -43,7 +43,7 @@ impl Counter {
     }
 }
 
-impl OperationRunner for Counter {
+impl OperationRunner for McpRunner {
     fn call(&self, call: Call) -> Pending<'_> {
         Box::pin(async move {
             let called = match &self.notes {
@@ -64,7 +64,7 @@ pub(crate) async fn speak(
     let (parts, raw) = request.into_parts();
     let whole = Request::from_parts(parts.clone(), raw);
     let body = JsonBody::within(whole, LARGEST, shared.limits.body).await?;
-    let counter = Counter {
+    let runner = McpRunner {
         shared,
         principal,
         headers: parts.headers.clone(),
@@ -72,5 +72,5 @@ pub(crate) async fn speak(
     };
     let request = Request::from_parts(parts, Raw::from(body.text));
     // What the protocol says is wrong, it says in its own words.
-    Ok(http::answer(counter, Loaded::Full, request).await)
+    Ok(http::answer(runner, Loaded::Full, request).await)
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use flightline::core::{Code, Refusal};
 use flightline::registry::{CallContext, Commit, ErasedRequest, OperationEntry};
 use flightline::remote::{self, ANSWER_TYPE};
-use flightline::{Access, Caller, ErasedOutcome as Unwritten};
+use flightline::{Access, Caller, ErasedOutcome};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -39,7 +39,7 @@ pub(super) async fn run(
     principal: &Principal,
     order: OperationCall,
 ) -> (
-    Result<HandlerOutcome<Box<dyn Unwritten>>, Refusal>,
+    Result<HandlerOutcome<Box<dyn ErasedOutcome>>, Refusal>,
     OutcomeWarnings,
 ) {
     let OperationCall {
@@ -110,7 +110,7 @@ pub(crate) async fn call(
     let done = match done {
         Err(refusal) => Err(Problem::from(refusal).saying(&said.warnings, &said.noticed)),
         Ok(outcome) => {
-            let outcome = outcome.and_then(Unwritten::text)?;
+            let outcome = outcome.and_then(ErasedOutcome::text)?;
             match wants_answer(&headers) {
                 true => outcome
                     .map(|outcome| Whole {

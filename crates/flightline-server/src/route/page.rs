@@ -74,9 +74,6 @@ fn no_cursor(text: &str) -> Refusal {
         .hint("take `next_cursor` of the page before, as it is")
 }
 
-/// An item of a list, as the operation wrote it. Only the key of the last item is read.
-type Thing<'a> = &'a RawValue;
-
 impl List {
     pub(crate) fn page(
         self,
@@ -108,14 +105,14 @@ impl List {
         self.answer(&page, total, next)
     }
 
-    fn key_of(self, thing: Thing<'_>) -> String {
+    fn key_of(self, thing: &RawValue) -> String {
         let thing = serde_json::from_str::<Value>(thing.get()).unwrap_or_default();
         thing.pointer(self.key).map(to_text).unwrap_or_default()
     }
 
     fn answer(
         self,
-        page: &[Thing<'_>],
+        page: &[&RawValue],
         total: u64,
         next: Option<String>,
     ) -> Result<Box<RawValue>, Refusal> {
@@ -129,7 +126,8 @@ impl List {
     }
 }
 
-fn things(all: &RawValue) -> Result<Vec<Thing<'_>>, Refusal> {
+/// The items of a list, as the operation wrote them. Only the key of the last item is read.
+fn things(all: &RawValue) -> Result<Vec<&RawValue>, Refusal> {
     serde_json::from_str(all.get()).map_err(|error| unreadable(&error))
 }
 
@@ -215,7 +213,7 @@ pub(crate) fn going_on(text: &str) -> Result<(&'static str, Cursor), Refusal> {
 #[derive(Deserialize)]
 struct Events<'a> {
     #[serde(borrow)]
-    events: Vec<Thing<'a>>,
+    events: Vec<&'a RawValue>,
     cursor: Cursor,
 }
 

@@ -98,16 +98,16 @@ fn anything(_: &mut SchemaGenerator) -> Schema {
 
 #[rustfmt::skip]
 pub(crate) const SPECIAL: &[Special] = &[
-    special("createCheckpoint", ("POST", "/api/v1/checkpoints"), "Take a checkpoint", (201, "agent")).takes(Create::json_schema).gives(CreatedCheckpoint::json_schema),
+    special("createCheckpoint", ("POST", "/api/v1/checkpoints"), "Take a checkpoint of a mission", (201, "agent")).takes(Create::json_schema).gives(CreatedCheckpoint::json_schema),
     special("listCheckpoints", ("GET", "/api/v1/checkpoints"), "Checkpoints of a mission, newest first", (200, "read")).asks(CheckpointListQuery::json_schema).gives(CheckpointPage::json_schema).tagged(),
     special("showCheckpoint", ("GET", "/api/v1/checkpoints/{id}"), "A checkpoint in full", (200, "read")).gives(|schemas| schemas.subschema_for::<CheckpointDocument>()).tagged(),
     special("recoverCheckpoint", ("POST", "/api/v1/checkpoints/{id}/recover"), "Go back to exactly this checkpoint", (200, "dispatch")).takes(Recover::json_schema).gives(Recovered::json_schema).tagged(),
-    special("deleteCheckpoint", ("DELETE", "/api/v1/checkpoints/{id}"), "Delete a checkpoint", (204, "dispatch")).tagged(),
-    special("pruneCheckpoints", ("POST", "/api/v1/checkpoints/prune"), "Delete old checkpoints", (200, "dispatch")).takes(Prune::json_schema).gives(|schemas| schemas.subschema_for::<Pruned>()),
+    special("deleteCheckpoint", ("DELETE", "/api/v1/checkpoints/{id}"), "Delete a checkpoint and its file", (204, "dispatch")).tagged(),
+    special("pruneCheckpoints", ("POST", "/api/v1/checkpoints/prune"), "Delete the checkpoints that retention gives up", (200, "dispatch")).takes(Prune::json_schema).gives(|schemas| schemas.subschema_for::<Pruned>()),
     special("streamEvents", ("GET", "/api/v1/events/stream"), "A stream of new events", (200, "read")).asks(EventQuery::json_schema).as_text("text/event-stream"),
     special("callOperation", ("POST", "/api/v1/ops/{operation}"), "Any operation by its name", (200, "read")).takes(object).gives(anything),
-    special("metrics", ("GET", "/metrics"), "Figures for Prometheus", (200, "read")).as_text("text/plain"),
-    special("openapi", ("GET", "/openapi.json"), "This description", (200, "read")).gives(object),
+    special("metrics", ("GET", "/metrics"), "Get the figures of the server for Prometheus", (200, "read")).as_text("text/plain"),
+    special("openapi", ("GET", "/openapi.json"), "Get this description of the API", (200, "read")).gives(object),
     special("healthz", ("GET", "/healthz"), "The health of the server", (200, "read")).gives(object),
     special("readyz", ("GET", "/readyz"), "Whether requests can be served", (200, "read")).gives(object),
 ];

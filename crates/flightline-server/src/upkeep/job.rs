@@ -17,7 +17,7 @@ use flightline::doctor::disk::long_log;
 use flightline::lease::SettleLeases;
 use flightline::mail::relay::relay;
 use flightline::maintenance;
-use flightline::mirror::{MirrorNotice as MirrorSaid, Mirrors, take_in, write_out};
+use flightline::mirror::{MirrorNotice, Mirrors, take_in, write_out};
 use flightline::recovery::detect::Detect;
 use flightline::registry::Commit;
 use flightline::store::verify::verify;
@@ -122,9 +122,9 @@ fn write_probe(
     }
 }
 
-fn mirrored(deps: &UpkeepDeps, said: Vec<MirrorSaid>) {
+fn mirrored(deps: &UpkeepDeps, said: Vec<MirrorNotice>) {
     for line in said {
-        if let MirrorSaid::Trouble(line) = line {
+        if let MirrorNotice::Trouble(line) = line {
             (deps.say)(ServerMessage::Warning(line));
         }
     }

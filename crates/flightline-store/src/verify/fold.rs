@@ -52,7 +52,7 @@ pub(crate) struct Folded {
 }
 
 #[derive(Default)]
-struct Told {
+struct SubjectEvents {
     /// The first event that gave the subject a value.
     born: Option<u64>,
     last: Option<u64>,
@@ -112,7 +112,7 @@ impl Folded {
         project: &str,
         row: &Row,
         (word, id): (String, String),
-        told: &Told,
+        told: &SubjectEvents,
         damaged: &BTreeSet<u64>,
     ) -> Result<(), StoreError> {
         let Ok(kind) = word.parse::<Kind>() else {
@@ -203,7 +203,7 @@ fn judge(
     kind: Kind,
     id: &str,
     row: &Row,
-    told: &Told,
+    told: &SubjectEvents,
     damaged: &BTreeSet<u64>,
 ) -> Result<Judged, StoreError> {
     let ill = |what| {
@@ -384,8 +384,12 @@ impl<'a> Changes<'a> {
     }
 
     /// Reads the journal's account of a subject.
-    fn of(&mut self, driver: &mut dyn Driver, key: &(String, String)) -> Result<Told, StoreError> {
-        let mut told = Told::default();
+    fn of(
+        &mut self,
+        driver: &mut dyn Driver,
+        key: &(String, String),
+    ) -> Result<SubjectEvents, StoreError> {
+        let mut told = SubjectEvents::default();
         while let Some(changed) = self.peek(driver)? {
             if changed.key != *key {
                 break;

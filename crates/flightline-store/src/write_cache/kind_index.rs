@@ -27,7 +27,7 @@ pub(super) struct KindIndex {
 }
 
 /// The value of a subject, before a change or after it.
-type Entry<'a> = Option<&'a Arc<CachedSubject>>;
+type CachedValue<'a> = Option<&'a Arc<CachedSubject>>;
 
 /// Subjects by their owner: a parent, an agent or a name.
 #[derive(Default)]
@@ -41,10 +41,11 @@ impl ByOwner {
 
     fn put(
         &mut self,
-        (before, entry): (Entry<'_>, Entry<'_>),
+        (before, entry): (CachedValue<'_>, CachedValue<'_>),
         owner_of: fn(&SubjectRow) -> Option<&str>,
     ) {
-        let owner = |entry: Entry<'_>| entry.and_then(|it| owner_of(&it.row)).map(str::to_owned);
+        let owner =
+            |entry: CachedValue<'_>| entry.and_then(|it| owner_of(&it.row)).map(str::to_owned);
         if let (Some(before), Some(entry)) = (before, entry)
             && is_in_place(before, entry)
             && owner_of(&before.row) == owner_of(&entry.row)
@@ -112,7 +113,7 @@ impl KindIndex {
         before
     }
 
-    fn put_of_mission(&mut self, (before, entry): (Entry<'_>, Entry<'_>)) {
+    fn put_of_mission(&mut self, (before, entry): (CachedValue<'_>, CachedValue<'_>)) {
         if let (Some(before), Some(entry)) = (before, entry)
             && is_in_place(before, entry)
             && before.row.mission == entry.row.mission

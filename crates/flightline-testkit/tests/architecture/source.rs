@@ -62,15 +62,18 @@ pub(super) fn ours(name: &str) -> Vec<String> {
     found
 }
 
-/// The public types that a line declares: `pub struct Name`, `pub(crate) enum Name` and so on.
-pub(super) fn declared_type(line: &str) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix("pub")?;
-    let rest = match rest.strip_prefix('(') {
-        Some(limited) => limited.split_once(')')?.1,
-        None => rest,
+/// The type that a line declares, and true when it is public: `pub(crate) struct Name`, `enum Name`. A type inside an `impl`
+/// has the name that its trait gives it.
+pub(super) fn declared_type(line: &str) -> Option<(&str, bool)> {
+    let text = line.trim_start();
+    let (public, rest) = match text.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => (true, rest.split_once(')')?.1.trim_start()),
+        Some(rest) => (true, rest.trim_start()),
+        None => (false, text),
     };
-    let (keyword, rest) = rest.strip_prefix(' ')?.split_once(' ')?;
-    let is_type = ["struct", "enum", "trait", "type"].contains(&keyword);
+    let (keyword, rest) = rest.split_once(' ')?;
+    let inherited = keyword == "type" && !public && text != line;
+    let is_type = ["struct", "enum", "trait", "type"].contains(&keyword) && !inherited;
     let name = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
-    (is_type && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some(name)
+    (is_type && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some((name, public))
 }

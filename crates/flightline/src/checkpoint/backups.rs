@@ -79,7 +79,7 @@ impl Operation for UnsettledBackups {
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<DueBackups> {
         let waiting = ctx.tx.waiting_backups(LOOKED_AT)?;
-        let mut plan = Plan::default();
+        let mut plan = BackupPlan::default();
         let mut many: BTreeMap<MissionId, Vec<&WaitingBackup>> = BTreeMap::new();
         for one in waiting.iter().filter(|one| one.is_new) {
             many.entry(one.mission).or_default().push(one);
@@ -100,7 +100,7 @@ impl Operation for UnsettledBackups {
 }
 
 #[derive(Default)]
-struct Plan {
+struct BackupPlan {
     due: DueBackups,
     /// The files that missions have, as far as they were looked at.
     written: BTreeMap<MissionId, Vec<WrittenBackup>>,
@@ -108,7 +108,7 @@ struct Plan {
     bytes: usize,
 }
 
-impl Plan {
+impl BackupPlan {
     /// Returns true when the command that writes these files has enough to do.
     fn is_enough(&self) -> bool {
         self.due.files.len() >= AT_ONCE || self.bytes >= BYTES_AT_ONCE

@@ -191,7 +191,7 @@ pub fn mend(
 }
 
 /// Offers the store what files have. What cannot be mended is said, and fails nothing.
-fn apply(fleet: &mut Fleet, caller: &Caller, plan: &Plan) -> Vec<String> {
+fn apply(fleet: &mut Fleet, caller: &Caller, plan: &OfferedValues) -> Vec<String> {
     let mut said = plan.warnings.clone();
     let housekeeping = Caller {
         agent: None,
@@ -265,7 +265,7 @@ impl<T> OutcomeWithWarnings<T> {
 }
 
 /// The values that files offer to the store, and the warnings on the way.
-struct Plan {
+struct OfferedValues {
     mends: Vec<MendCheckpoint>,
     warnings: Vec<String>,
     /// Number of files of requested checkpoints that the store does not know.
@@ -277,14 +277,14 @@ fn gather(
     folder: &Path,
     caller: &Caller,
     wanted: &CheckpointsToRead,
-) -> Result<Plan> {
+) -> Result<OfferedValues> {
     let request = ExamineCheckpoints {
         wanted: wanted.clone(),
     };
     let examined = fleet.run(&request, caller)?;
     let sound = examined.checkpoints.iter();
     let sound = sound.filter(|checkpoint| checkpoint.problem.is_none());
-    Ok(Plan {
+    Ok(OfferedValues {
         mends: offers(folder, &examined),
         warnings: sound
             .filter_map(|checkpoint| file_trouble(folder, checkpoint))

@@ -18,7 +18,8 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::{
-    ExportDocuments, Stored, Thing, filled, missions, note, refuse_others, refuse_retired, title,
+    ExportDocuments, OutgoingDocument, Stored, filled, missions, note, refuse_others,
+    refuse_retired, title,
 };
 use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::{catch_up, milestones};
@@ -36,7 +37,10 @@ use crate::task;
 const MISSION: &str = "Tasks from progress/checkpoints";
 
 /// Tasks that have begun, of one mission or of all that are open.
-pub(super) fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Thing>> {
+pub(super) fn things(
+    ctx: &mut OpContext<'_, '_>,
+    wanted: &ExportDocuments,
+) -> Result<Vec<OutgoingDocument>> {
     let missions = missions(ctx, wanted.mission.as_deref())?;
     let mut things = Vec::new();
     for mission in missions {
@@ -93,14 +97,14 @@ fn heard(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<String>> 
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
-fn of_sortie(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<Option<Thing>> {
+fn of_sortie(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<Option<OutgoingDocument>> {
     let task = task::load(ctx, sortie)?;
     let Some(document) = task.document()? else {
         return Ok(None);
     };
     let [current, archive] = files_of(&document.checkpoint)?;
     let done = is_archive(&document.file);
-    Ok(Some(Thing {
+    Ok(Some(OutgoingDocument {
         of: task.view.sortie.key(),
         replaces: Some(if done { current } else { archive }),
         file: document.file,
@@ -114,21 +118,24 @@ fn files_of(document: &Json) -> Result<[String; 2]> {
     Ok([file_name(agent, task)?, archive_name(agent, task)?])
 }
 
-pub(super) fn find(ctx: &mut OpContext<'_, '_>, checkpoint: &Json) -> Result<Option<Thing>> {
+pub(super) fn find(
+    ctx: &mut OpContext<'_, '_>,
+    checkpoint: &Json,
+) -> Result<Option<OutgoingDocument>> {
     match known(ctx, checkpoint)? {
-        Some((Standing::Open, sortie)) => of_sortie(ctx, sortie),
-        Some((Standing::Closed, _)) | None => Ok(None),
+        Some((TaskState::Open, sortie)) => of_sortie(ctx, sortie),
+        Some((TaskState::Closed, _)) | None => Ok(None),
     }
 }
 
 pub(super) fn last_update(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<Time>> {
     match known(ctx, document)? {
-        Some((Standing::Open, sortie)) => Ok(Some(task::load(ctx, sortie)?.last_update())),
-        Some((Standing::Closed, _)) | None => Ok(None),
+        Some((TaskState::Open, sortie)) => Ok(Some(task::load(ctx, sortie)?.last_update())),
+        Some((TaskState::Closed, _)) | None => Ok(None),
     }
 }
 
-pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<Thing>> {
+pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<OutgoingDocument>> {
     match ctx.tx.get::<Sortie>(of)? {
         Some(sortie) => of_sortie(ctx, sortie),
         None => Ok(None),
@@ -184,7 +191,7 @@ pub(super) fn completed(
 }
 
 /// The sortie of a task: of several, the one its agent has, else one that is not done, else the last.
-fn known(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<(Standing, Sortie)>> {
+fn known(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<(TaskState, Sortie)>> {
     let agent = owner(ctx, document)?.map(|agent| agent.id);
     let task = document.word("task_id");
     let mut best: Option<(bool, bool, bool, Sortie)> = None;
@@ -210,16 +217,16 @@ fn known(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<(Standin
     }
     Ok(best.map(|(open, .., sortie)| {
         let standing = if open {
-            Standing::Open
+            TaskState::Open
         } else {
-            Standing::Closed
+            TaskState::Closed
         };
         (standing, sortie)
     }))
 }
 
 /// The state of a task's mission: work on it may still happen, or not.
-enum Standing {
+enum TaskState {
     Open,
     Closed,
 }
@@ -286,8 +293,8 @@ pub(super) fn check(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<()> 
     refuse_retired(&agent)?;
     refuse_others(ctx, &agent)?;
     match known(ctx, document)? {
-        Some((Standing::Open, sortie)) => refuse_taken(ctx, &sortie, &agent, document),
-        Some((Standing::Closed, _)) | None => Ok(()),
+        Some((TaskState::Open, sortie)) => refuse_taken(ctx, &sortie, &agent, document),
+        Some((TaskState::Closed, _)) | None => Ok(()),
     }
 }
 
@@ -322,7 +329,7 @@ pub(super) fn store(
         warnings,
     };
     if is_complete(document)
-        && let Some((Standing::Closed, sortie)) = known(ctx, document)?
+        && let Some((TaskState::Closed, sortie)) = known(ctx, document)?
     {
         // Its mission is over, and so is it: the file is only kept.
         return Ok(stored(&sortie, document.word("agent"), warnings));
@@ -382,8 +389,8 @@ fn record(
         None => unknown_agent(ctx, document)?,
     };
     let before = match known(ctx, document)? {
-        Some((Standing::Open, sortie)) => sortie,
-        Some((Standing::Closed, _)) | None => unknown_task(ctx, document, mission)?,
+        Some((TaskState::Open, sortie)) => sortie,
+        Some((TaskState::Closed, _)) | None => unknown_task(ctx, document, mission)?,
     };
     let mission = begin_if_pending(ctx, before.mission_id)?;
     let mut reasons = parts::subtasks(ctx, &before, document, warnings)?;

@@ -188,7 +188,7 @@ impl MirrorFolder {
         if seen.is_none() && self.stays_away(document) {
             return Ok(());
         }
-        if matches!(self.look(file)?, Seen::Foreign { .. }) && !is_there {
+        if matches!(self.look(file)?, FileContent::Foreign { .. }) && !is_there {
             // Another program wrote since we looked: the next command takes it in first.
             return Ok(());
         }
@@ -264,7 +264,7 @@ impl MirrorFolder {
 
     /// Removes a file that another has replaced, unless another program wrote it since.
     fn retire(&self, file: &str) -> io::Result<()> {
-        if matches!(self.look(file)?, Seen::Ours) {
+        if matches!(self.look(file)?, FileContent::Ours) {
             self.root.remove(self.place.join(file))?;
             let _ = self.shadows.remove(file);
         }
@@ -333,9 +333,9 @@ impl MirrorFolder {
     }
 
     /// The content at a file's place.
-    fn look(&self, file: &str) -> io::Result<Seen> {
+    fn look(&self, file: &str) -> io::Result<FileContent> {
         let Some(bytes) = self.root.read(self.place.join(file), MAX_BYTES)? else {
-            return Ok(Seen::Missing);
+            return Ok(FileContent::Missing);
         };
         let before = match self.shadows.read(file, MAX_BYTES) {
             // A copy that the disk does not give us says nothing about whose the file is.
@@ -343,16 +343,16 @@ impl MirrorFolder {
             read => read.ok().flatten(),
         };
         if before.as_ref() == Some(&bytes) {
-            return Ok(Seen::Ours);
+            return Ok(FileContent::Ours);
         }
         let written = self.shadows.read(next(file), MAX_BYTES)?;
         if written.as_deref() == Some(&bytes) {
             // We died right after writing it.
             self.shadows.rename(next(file), file)?;
-            return Ok(Seen::Ours);
+            return Ok(FileContent::Ours);
         }
         let before = before.and_then(|bytes| String::from_utf8(bytes).ok());
-        Ok(Seen::Foreign { bytes, before })
+        Ok(FileContent::Foreign { bytes, before })
     }
 
     fn shadow(&self, file: &str) -> Option<Vec<u8>> {
@@ -411,7 +411,7 @@ fn wait_for(turn: &File) -> io::Result<()> {
 }
 
 /// The content at a file's place.
-enum Seen {
+enum FileContent {
     Missing,
     /// The content that we last saw there.
     Ours,

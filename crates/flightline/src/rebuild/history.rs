@@ -78,7 +78,7 @@ struct Held {
     milestones: BTreeSet<String>,
 }
 
-struct Plan<'a> {
+struct CheckpointChanges<'a> {
     checkpoint: &'a Checkpoint,
     history: &'a str,
     gone: Vec<(Kind, String)>,
@@ -89,7 +89,10 @@ struct Plan<'a> {
 
 impl Held {
     /// Plans the changes that a file makes, or returns the reason why it cannot be used.
-    fn plan<'a>(&self, document: &'a CheckpointDocument) -> std::result::Result<Plan<'a>, String> {
+    fn plan<'a>(
+        &self,
+        document: &'a CheckpointDocument,
+    ) -> std::result::Result<CheckpointChanges<'a>, String> {
         let no = |why: String| format!("{} is not used: {why}", short(document.id));
         let state = document.state.as_ref();
         let state = state.ok_or_else(|| no("it holds no state".to_owned()))?;
@@ -137,7 +140,7 @@ impl Held {
             .filter(|one| progress.reached(u64::from(one.percent)))
             .filter(|one| !self.milestones.contains(&one.key()))
             .collect();
-        Ok(Plan {
+        Ok(CheckpointChanges {
             checkpoint: &state.checkpoint,
             history: &state.history,
             gone,
@@ -147,7 +150,7 @@ impl Held {
         })
     }
 
-    fn take(&mut self, plan: &Plan<'_>) {
+    fn take(&mut self, plan: &CheckpointChanges<'_>) {
         for key in &plan.gone {
             self.values.remove(key);
         }
@@ -195,7 +198,7 @@ fn progress(cut: &Cut) -> Progress {
     }
 }
 
-impl Plan<'_> {
+impl CheckpointChanges<'_> {
     fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
         let id = self.checkpoint.id;
         for (kind, key) in &self.gone {

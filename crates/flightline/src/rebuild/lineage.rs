@@ -24,7 +24,7 @@ pub(super) fn taken_at(document: &CheckpointDocument) -> u64 {
 
 /// The position at which a checkpoint was taken, as its file tells it.
 #[derive(Clone, Copy, Debug)]
-struct Place<'a> {
+struct HistoryPosition<'a> {
     history: &'a str,
     rev: u64,
     /// The histories that this one continues; none where the file does not say.
@@ -33,11 +33,11 @@ struct Place<'a> {
 
 /// The checkpoints of parts of histories that were left. Histories that nothing connects leave one another alone.
 pub(super) fn left_behind(documents: &[CheckpointDocument]) -> BTreeSet<CheckpointId> {
-    let places: Vec<(CheckpointId, Place<'_>)> = documents
+    let places: Vec<(CheckpointId, HistoryPosition<'_>)> = documents
         .iter()
         .filter_map(|document| Some((document.id, place_of(document)?)))
         .collect();
-    let all: Vec<Place<'_>> = places.iter().map(|(_, place)| *place).collect();
+    let all: Vec<HistoryPosition<'_>> = places.iter().map(|(_, place)| *place).collect();
     let newest = newest_of_each(&all);
     let left = places.into_iter().filter(|(_, place)| {
         let last = newest.get(place.history);
@@ -60,13 +60,13 @@ pub(super) fn followed_by(documents: &[CheckpointDocument]) -> Vec<FollowedHisto
     follows.collect()
 }
 
-fn place_of(document: &CheckpointDocument) -> Option<Place<'_>> {
+fn place_of(document: &CheckpointDocument) -> Option<HistoryPosition<'_>> {
     let state = document.state.as_ref()?;
     let (history, rev) = match &state.checkpoint.taken_in {
         Some(taken) => (taken.history.as_str(), taken.rev),
         None => (state.history.as_str(), document.rev),
     };
-    Some(Place {
+    Some(HistoryPosition {
         history,
         rev,
         follows: state.follows.as_deref(),
@@ -75,7 +75,7 @@ fn place_of(document: &CheckpointDocument) -> Option<Place<'_>> {
 
 /// Returns true when a position is part of the journal in which `last` was taken, or may be. The record of a
 /// checkpoint comes right after the revision it names.
-fn is_part(place: &Place<'_>, last: &Place<'_>) -> bool {
+fn is_part(place: &HistoryPosition<'_>, last: &HistoryPosition<'_>) -> bool {
     let Some(follows) = last.follows else {
         return true;
     };
@@ -87,7 +87,7 @@ fn is_part(place: &Place<'_>, last: &Place<'_>) -> bool {
 
 /// Returns for each history the newest position in it or in any that is connected with it: revisions grow through all
 /// histories of a project.
-fn newest_of_each<'a>(places: &[Place<'a>]) -> BTreeMap<&'a str, Place<'a>> {
+fn newest_of_each<'a>(places: &[HistoryPosition<'a>]) -> BTreeMap<&'a str, HistoryPosition<'a>> {
     let mut group: BTreeMap<&str, usize> = BTreeMap::new();
     for (number, place) in places.iter().enumerate() {
         let follows = place.follows.unwrap_or_default().iter();
@@ -103,7 +103,7 @@ fn newest_of_each<'a>(places: &[Place<'a>]) -> BTreeMap<&'a str, Place<'a>> {
         }
         group.extend(all.into_iter().map(|history| (history, number)));
     }
-    let mut newest: BTreeMap<usize, Place<'a>> = BTreeMap::new();
+    let mut newest: BTreeMap<usize, HistoryPosition<'a>> = BTreeMap::new();
     for place in places {
         let Some(of) = group.get(place.history) else {
             continue;
@@ -135,9 +135,9 @@ mod tests {
     fn kept(
         places: &[(&'static str, u64, Option<&[FollowedHistory]>)],
     ) -> Vec<(&'static str, u64)> {
-        let all: Vec<Place<'_>> = places
+        let all: Vec<HistoryPosition<'_>> = places
             .iter()
-            .map(|(history, rev, follows)| Place {
+            .map(|(history, rev, follows)| HistoryPosition {
                 history,
                 rev: *rev,
                 follows: *follows,

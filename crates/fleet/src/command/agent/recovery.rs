@@ -19,7 +19,7 @@ use crate::ui::Page;
 
 #[derive(Debug, Args)]
 pub struct AgentResumeArgs {
-    /// The agent
+    /// The agent: its name, or its id
     #[arg(add = complete::agents())]
     name: String,
     /// The client's id of the new session (default: a new one)
@@ -48,7 +48,7 @@ pub struct TakeoverArgs {
 
 #[derive(Debug, Args)]
 pub struct RestartArgs {
-    /// The agent
+    /// The agent: its name, or its id
     #[arg(add = complete::agents())]
     name: String,
     /// Restart even if the agent may still be alive

@@ -24,9 +24,9 @@ pub fn examine(app: &App) -> Vec<Connection> {
     };
     let mut found = Vec::new();
     for client in Client::ALL {
-        let settings = [SetupScope::User, SetupScope::Project].map(Way::Settings);
+        let settings = [SetupScope::User, SetupScope::Project].map(ConnectedBy::Settings);
         let plugins = looking.files.plugged(client).into_iter();
-        let plugins = plugins.map(|plugin| Way::Plugin(Box::new(plugin)));
+        let plugins = plugins.map(|plugin| ConnectedBy::Plugin(Box::new(plugin)));
         let ways = settings.into_iter().chain(plugins);
         let of_client = ways.filter_map(|way| {
             let connection = looking.connection(client, &way)?;
@@ -40,12 +40,12 @@ pub fn examine(app: &App) -> Vec<Connection> {
 }
 
 /// The way in which a client is connected.
-enum Way {
+enum ConnectedBy {
     Settings(SetupScope),
     Plugin(Box<Plugged>),
 }
 
-impl Way {
+impl ConnectedBy {
     const fn word(&self) -> &'static str {
         match self {
             Self::Settings(SetupScope::User) => "user",
@@ -105,20 +105,20 @@ struct Settings {
 }
 
 impl Looking<'_> {
-    fn connection(&self, client: Client, way: &Way) -> Option<Connection> {
+    fn connection(&self, client: Client, way: &ConnectedBy) -> Option<Connection> {
         let mut findings = Vec::new();
         let settings = match way {
-            Way::Settings(scope) => self.settings(client, *scope, &mut findings),
-            Way::Plugin(plugged) => of_plugin(client, plugged, &mut findings),
+            ConnectedBy::Settings(scope) => self.settings(client, *scope, &mut findings),
+            ConnectedBy::Plugin(plugged) => of_plugin(client, plugged, &mut findings),
         };
         let path = match (settings.first(), way) {
             (Some(first), _) => first.path.clone(),
             (None, _) if findings.is_empty() => return None,
-            (None, Way::Settings(scope)) => {
+            (None, ConnectedBy::Settings(scope)) => {
                 let place = setup::places(client, *scope).into_iter().next()?;
                 self.files.path(&place)?
             }
-            (None, Way::Plugin(plugged)) => plugged.path.clone(),
+            (None, ConnectedBy::Plugin(plugged)) => plugged.path.clone(),
         };
         findings.extend(lacks(client, way, &settings));
         findings.extend(self.untrusted(client, way, &settings));
@@ -186,13 +186,13 @@ impl Looking<'_> {
     fn untrusted(
         &self,
         client: Client,
-        way: &Way,
+        way: &ConnectedBy,
         settings: &[Settings],
     ) -> Option<ConnectionFinding> {
         let hooks = settings.first().filter(|_| client == Client::Codex)?;
         let key = match way {
-            Way::Settings(_) => hooks.path.display().to_string(),
-            Way::Plugin(plugged) => plugged.plugin.hooks_key(),
+            ConnectedBy::Settings(_) => hooks.path.display().to_string(),
+            ConnectedBy::Plugin(plugged) => plugged.plugin.hooks_key(),
         };
         let wanted = codex_trust(&key, &hooks.text);
         let config = setup::places(Client::Codex, SetupScope::User)
@@ -200,13 +200,13 @@ impl Looking<'_> {
             .find(|place| place.kind == setup::SettingsFormat::Toml)?;
         let config = self.files.text(&config).ok()?.map(|(_, text)| text);
         let remedy = match way {
-            Way::Settings(SetupScope::User) => {
+            ConnectedBy::Settings(SetupScope::User) => {
                 "`fleet setup codex --trust-hooks`, or trust them with `/hooks` in Codex"
             }
-            Way::Settings(SetupScope::Project) => {
+            ConnectedBy::Settings(SetupScope::Project) => {
                 "`fleet setup codex --project --trust-hooks`, or trust them with `/hooks` in Codex"
             }
-            Way::Plugin(_) => "trust them with `/hooks` in Codex",
+            ConnectedBy::Plugin(_) => "trust them with `/hooks` in Codex",
         };
         let skipped = match codex_untrusted(&config.unwrap_or_default(), &wanted) {
             Ok(skipped) => skipped,
@@ -242,7 +242,7 @@ impl Looking<'_> {
     fn try_hook(
         &self,
         client: Client,
-        way: &Way,
+        way: &ConnectedBy,
         settings: &[Settings],
     ) -> Result<u64, ConnectionFinding> {
         let (setup, root) = (way.again(client), self.files.root());
@@ -318,7 +318,7 @@ impl Looking<'_> {
         &self,
         hook: &RegisteredHook,
         client: Client,
-        way: &Way,
+        way: &ConnectedBy,
     ) -> Result<(), ConnectionFinding> {
         let setup = way.again(client);
         let program = Path::new(&hook.program);
@@ -351,8 +351,8 @@ impl Looking<'_> {
                     own.display()
                 ),
                 &match way {
-                    Way::Settings(SetupScope::User) => setup,
-                    Way::Settings(SetupScope::Project) | Way::Plugin(_) => {
+                    ConnectedBy::Settings(SetupScope::User) => setup,
+                    ConnectedBy::Settings(SetupScope::Project) | ConnectedBy::Plugin(_) => {
                         "put the folder of this one first on the PATH".to_owned()
                     }
                 },
@@ -392,7 +392,7 @@ fn of_plugin(
 }
 
 /// Finds events that have no hook.
-fn lacks(client: Client, way: &Way, settings: &[Settings]) -> Option<ConnectionFinding> {
+fn lacks(client: Client, way: &ConnectedBy, settings: &[Settings]) -> Option<ConnectionFinding> {
     let has = |event: &str| {
         let mut all = settings.iter().flat_map(|it| &it.hooks);
         all.any(|hook| hook.event == event)
@@ -413,7 +413,7 @@ fn lacks(client: Client, way: &Way, settings: &[Settings]) -> Option<ConnectionF
 }
 
 /// Notes on clients that are connected twice that they tell every event twice.
-fn say_twice(client: Client, found: &mut [(Way, Connection)]) {
+fn say_twice(client: Client, found: &mut [(ConnectedBy, Connection)]) {
     let times = match found.len() {
         0 | 1 => return,
         2 => "twice".to_owned(),

@@ -17,11 +17,7 @@ pub enum SortieCommand {
     /// List the sorties of a mission, in order
     List(SortieListArgs),
     /// Show a sortie with its subtasks, files, errors and reviews
-    Show {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-    },
+    Show(SortieArg),
     /// List the sorties that are ready to be claimed, next one first
     Ready,
     /// Show the dependencies between sorties
@@ -30,10 +26,9 @@ pub enum SortieCommand {
     Edit(Box<SortieEditArgs>),
     /// Cancel a sortie; the mission continues without it
     Cancel {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-        /// The reason
+        #[command(flatten)]
+        id: SortieArg,
+        /// The reason it is cancelled, kept in its history
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
@@ -41,7 +36,7 @@ pub enum SortieCommand {
     Move(MoveArgs),
     /// Claim a sortie for the acting agent; exactly one agent wins
     Claim {
-        /// The sortie
+        /// The sortie: its id, the beginning of it, or its task id
         #[arg(required_unless_present = "next", conflicts_with = "next", add = complete::sorties())]
         id: Option<String>,
         /// Claim the next ready sortie, respecting dependencies and locks
@@ -56,64 +51,51 @@ pub enum SortieCommand {
     },
     /// Assign a free sortie to an agent
     Assign {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-        /// The agent
+        #[command(flatten)]
+        id: SortieArg,
+        /// The agent that gets the sortie
         #[arg(long, value_name = "NAME", add = complete::agents())]
         to: String,
     },
     /// Reassign a sortie from its owner to another agent
     Reassign {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-        /// The agent
+        #[command(flatten)]
+        id: SortieArg,
+        /// The agent that gets the sortie
         #[arg(long, value_name = "NAME", add = complete::agents())]
         to: String,
-        /// The reason
+        /// The reason its owner changes, kept in its history
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
     /// Start work on an assigned sortie
-    Start {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-    },
+    Start(SortieArg),
     /// Report progress: notes, subtasks, files, criteria, position
     Update(Box<SortieUpdateArgs>),
     /// Report an error in a sortie, or clear its errors
     Error(ErrorArgs),
     /// Block a sortie that waits for something
     Block {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
+        #[command(flatten)]
+        id: SortieArg,
         /// The reason it is blocked
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },
     /// Unblock a sortie
-    Unblock {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-    },
+    Unblock(SortieArg),
     /// Resume a sortie after an interruption: show open work and position
     Resume {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
+        #[command(flatten)]
+        id: SortieArg,
         /// List the open subtasks one by one, and report if there are none
         #[arg(long)]
         subtasks: bool,
     },
     /// Complete a sortie
     Complete {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
+        #[command(flatten)]
+        id: SortieArg,
         /// The output, as JSON
         #[arg(long, value_name = "JSON")]
         output: Option<String>,
@@ -122,10 +104,9 @@ pub enum SortieCommand {
     },
     /// Give up a sortie: mark it as failed
     Fail {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-        /// The reason
+        #[command(flatten)]
+        id: SortieArg,
+        /// The reason it is given up, kept in its history
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
         #[command(flatten)]
@@ -133,10 +114,9 @@ pub enum SortieCommand {
     },
     /// Release a sortie, so that any agent can claim it
     Release {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-        /// The reason
+        #[command(flatten)]
+        id: SortieArg,
+        /// The reason it is released, kept in its history
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
         #[command(flatten)]
@@ -144,37 +124,41 @@ pub enum SortieCommand {
     },
     /// Record a review, or ask for one (without a score)
     Review {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
+        #[command(flatten)]
+        id: SortieArg,
         /// The reviewer (default: the acting agent)
         #[arg(long, value_name = "NAME")]
         reviewer: Option<String>,
-        /// The score
+        /// The score, on the reviewers' own scale; without one a review is asked for
         #[arg(long, allow_negative_numbers = true)]
         score: Option<i64>,
-        /// The reviewer's comment
+        /// The reviewer's comment on the work
         #[arg(long, allow_hyphen_values = true)]
         note: Option<String>,
     },
     /// Approve a completed sortie
     Approve {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-        /// The reason
+        #[command(flatten)]
+        id: SortieArg,
+        /// The reason it is approved, kept in its history
         #[arg(long, allow_hyphen_values = true)]
         reason: Option<String>,
     },
     /// Reject a completed sortie, and send it back to its owner
     Reject {
-        /// The sortie
-        #[arg(add = complete::sorties())]
-        id: String,
-        /// The reason
+        #[command(flatten)]
+        id: SortieArg,
+        /// The reason it is rejected: the work its owner has to do again
         #[arg(long, allow_hyphen_values = true)]
         reason: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct SortieArg {
+    /// The sortie: its id, the beginning of it, or its task id
+    #[arg(add = complete::sorties())]
+    pub id: String,
 }
 
 #[derive(Debug, Default, Args)]
@@ -222,9 +206,8 @@ pub struct AddArgs {
 
 #[derive(Debug, Args)]
 pub struct SortieEditArgs {
-    /// The sortie
-    #[arg(add = complete::sorties())]
-    id: String,
+    #[command(flatten)]
+    id: SortieArg,
     /// The title: the task in one line
     #[arg(long, allow_hyphen_values = true)]
     title: Option<String>,
@@ -266,7 +249,7 @@ pub struct SortieEditArgs {
 impl SortieEditArgs {
     pub fn request(&self, app: &App) -> Result<EditSortie, Refusal> {
         let request = EditSortie {
-            sortie: self.id.clone(),
+            sortie: self.id.id.clone(),
             title: typed::maybe(self.title.as_ref(), |text| typed::title("title", text))?,
             description: typed::maybe(self.description.as_ref(), |text| {
                 typed::note("description", text)
@@ -291,9 +274,8 @@ impl SortieEditArgs {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("place").required(true)))]
 pub struct MoveArgs {
-    /// The sortie
-    #[arg(add = complete::sorties())]
-    pub id: String,
+    #[command(flatten)]
+    pub id: SortieArg,
     /// Move it just before this sortie
     #[arg(long, value_name = "ID", group = "place", add = complete::sorties())]
     before: Option<String>,
@@ -321,7 +303,7 @@ impl MoveArgs {
             (None, None, false) => NewPlace::Last,
         };
         MoveSortie {
-            sortie: self.id.clone(),
+            sortie: self.id.id.clone(),
             to,
         }
     }
@@ -332,7 +314,7 @@ pub struct SortieListArgs {
     /// Filter by status, such as `in_progress`
     #[arg(long)]
     pub status: Option<String>,
-    /// Filter by owner
+    /// Only sorties of this agent
     #[arg(long, value_name = "NAME", add = complete::agents())]
     pub owner: Option<String>,
     /// Maximum number of sorties
@@ -342,9 +324,8 @@ pub struct SortieListArgs {
 
 #[derive(Debug, Args)]
 pub struct ErrorArgs {
-    /// The sortie
-    #[arg(add = complete::sorties())]
-    pub id: String,
+    #[command(flatten)]
+    pub id: SortieArg,
     /// The type of error: `api_error`, `dependency_missing` …
     #[arg(long = "type", value_name = "TYPE", default_value = "error")]
     pub kind: String,
@@ -364,9 +345,8 @@ pub struct ErrorArgs {
 
 #[derive(Debug, Args)]
 pub struct SortieUpdateArgs {
-    /// The sortie
-    #[arg(add = complete::sorties())]
-    id: String,
+    #[command(flatten)]
+    id: SortieArg,
     /// What happened (`-` reads stdin)
     #[arg(long, allow_hyphen_values = true)]
     note: Option<String>,
@@ -394,7 +374,7 @@ pub struct SortieUpdateArgs {
     /// The step done last
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     last: Option<String>,
-    /// The next step
+    /// The step to do next
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     next: Option<String>,
     /// Number of changed lines in the modified files
@@ -444,7 +424,7 @@ impl SortieUpdateArgs {
                 .lines
                 .map(|lines| modified.map(|path| (path, lines)).collect())
                 .unwrap_or_default(),
-            sortie: self.id.clone(),
+            sortie: self.id.id.clone(),
             note: typed::maybe(self.note.as_ref(), |text| typed::note("note", text))?,
             subtasks: self
                 .subtasks

@@ -20,9 +20,9 @@ const UNDER_WAY: usize = 32;
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// A permit for one of the connections under way.
-struct Place;
+struct ConnectPermit;
 
-impl Place {
+impl ConnectPermit {
     fn take() -> Option<Self> {
         // Counted before it is checked: an attempt that finds no room gives its place back by dropping it.
         let place = Self;
@@ -30,7 +30,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectPermit {
     fn drop(&mut self) {
         WAITING.fetch_sub(1, Ordering::SeqCst);
     }
@@ -72,7 +72,7 @@ pub(super) fn connect(url: &str, patience: Duration) -> Result<Wire, StoreError>
         .keepalives_interval(Duration::from_secs(5))
         .keepalives_retries(3);
     let tls = wishes.apply(&mut config)?;
-    let place = Place::take().ok_or_else(|| silent(at_most))?;
+    let place = ConnectPermit::take().ok_or_else(|| silent(at_most))?;
     Wire::connect(ConnectPlan { config, tls }, at_most, place)
 }
 

@@ -11,7 +11,7 @@ use flightline_store::StoreError;
 use flightline_workspace::beneath::Replacing;
 
 use super::epic::DocumentOwner;
-use super::{BACKUPS, MirrorFolder, MirrorNotice, PRIVATE, Seen};
+use super::{BACKUPS, FileContent, MirrorFolder, MirrorNotice, PRIVATE};
 use crate::dialect::{ExportDocuments, ImportDocuments, ImportedDocument, Incoming, turn};
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Fleet};
@@ -36,7 +36,7 @@ const FROM: &str = ".from";
 const LONGEST_NAME: usize = 255;
 
 /// A file that another program wrote.
-struct Found {
+struct ForeignFile {
     file: String,
     bytes: Vec<u8>,
     incoming: Incoming,
@@ -89,7 +89,7 @@ impl MirrorFolder {
         fleet: &mut Fleet,
         caller: &Caller,
         said: &mut Vec<MirrorNotice>,
-    ) -> Result<(Vec<Found>, bool)> {
+    ) -> Result<(Vec<ForeignFile>, bool)> {
         let mut files = self.root.names_in(&self.place).unwrap_or_default();
         files.retain(|file| self.is_document(file));
         files.sort();
@@ -104,12 +104,12 @@ impl MirrorFolder {
             if read >= READ_AT_ONCE || bytes_read > BYTES_AT_ONCE || aside >= SET_ASIDE_AT_ONCE {
                 let last = last.unwrap_or_default();
                 let _ = self.shadows.put(FROM, last, Replacing::Yes, PRIVATE);
-                found.sort_by_key(|found: &Found| turn(self.dialect, &found.incoming));
+                found.sort_by_key(|found: &ForeignFile| turn(self.dialect, &found.incoming));
                 return Ok((found, false));
             }
             let (bytes, before) = match self.look(&file) {
-                Ok(Seen::Ours | Seen::Missing) => continue,
-                Ok(Seen::Foreign { bytes, before }) => (bytes, before),
+                Ok(FileContent::Ours | FileContent::Missing) => continue,
+                Ok(FileContent::Foreign { bytes, before }) => (bytes, before),
                 Err(error) => {
                     said.push(self.left_alone(&file, &error));
                     continue;
@@ -119,7 +119,7 @@ impl MirrorFolder {
             last = Some(file.clone());
             match self.text_in(&file, &bytes) {
                 Ok(text) => match self.whose(&file, &text) {
-                    DocumentOwner::Own => found.push(Found {
+                    DocumentOwner::Own => found.push(ForeignFile {
                         incoming: self.incoming(&file, text, before),
                         file,
                         bytes,
@@ -187,10 +187,10 @@ impl MirrorFolder {
         &self,
         fleet: &mut Fleet,
         caller: &Caller,
-        found: Found,
+        found: ForeignFile,
         said: &mut Vec<MirrorNotice>,
     ) -> Result<()> {
-        let Found {
+        let ForeignFile {
             file,
             bytes,
             incoming,

@@ -12,7 +12,7 @@ use flightline_core::{CheckpointId, Time};
 use flightline_store::CrashPoints;
 use flightline_workspace::beneath::{Dir, Replacing};
 
-use super::{MirrorFolder, PRIVATE, Seen};
+use super::{FileContent, MirrorFolder, PRIVATE};
 use crate::dialect::orchestrator::files::{index, packed};
 use crate::dialect::{ExportedDocuments, Outgoing};
 use crate::mirror::MirrorNotice;
@@ -27,8 +27,8 @@ impl MirrorFolder {
     /// files is reported, and one that is no index is kept beside.
     pub(super) fn compare_index(&self, now: Time, said: &mut Vec<MirrorNotice>) {
         let bytes = match self.look(INDEX_FILE) {
-            Ok(Seen::Foreign { bytes, .. }) => bytes,
-            Ok(Seen::Ours | Seen::Missing) => return,
+            Ok(FileContent::Foreign { bytes, .. }) => bytes,
+            Ok(FileContent::Ours | FileContent::Missing) => return,
             Err(error) => {
                 said.push(MirrorNotice::Trouble(format!(
                     "{}/{INDEX_FILE} is left alone: {error}",
