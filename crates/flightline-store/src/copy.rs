@@ -8,10 +8,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flightline_core::history::LEFT_OUT;
+use flightline_workspace::beneath::Dir;
 use uuid::Uuid;
 
 use crate::crash_points::CrashPoints;
@@ -75,28 +76,13 @@ impl Store {
             )));
         }
         let steps = self.steps();
-        let side = Side::new(file, self.project())?;
+        let side = Side::new(parent_of(file))?;
         self.driver().begin_read()?;
         let copied = self.copy_to(&side, verifying);
         self.driver().rollback();
         let copied = copied?;
         if verifying == Verifying::Yes {
-            let mut copy = Self::open(
-                &crate::Location::Folder(side.folder.clone()),
-                &copied.project,
-                watched(&steps),
-            )?;
-            if let Some(finding) = crate::verify::verify(&mut copy)?
-                .into_iter()
-                .find(|finding| finding.is_grave())
-            {
-                return Err(StoreError::Corrupt(format!(
-                    "the copy fails its check of {}: {}",
-                    finding.check,
-                    finding.problems.join("; ")
-                )));
-            }
-            drop(copy);
+            open_checked(&side.folder, &copied.project, &steps, "copy")?;
         }
         steps.step();
         side.settle(file)?;
@@ -140,17 +126,8 @@ impl Store {
     }
 
     /// Replaces everything in this project by the content of `file`, or makes the project from it, in one transaction, as
-    /// a new history whose counter lies above every revision seen before. `settle` runs in that transaction and may add to
+    /// a new history whose counter lies above every revision seen before, and above `above`. `settle` runs in that transaction and may add to
     /// it. When this returns `Err`, nothing has changed.
-    pub fn restore<T, E: From<StoreError>>(
-        &mut self,
-        file: &Path,
-        settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.restore_above(file, 0, settle)
-    }
-
-    /// Like [`Store::restore`], with a counter that also lies above `above`.
     pub fn restore_above<T, E: From<StoreError>>(
         &mut self,
         file: &Path,
@@ -169,42 +146,15 @@ impl Store {
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
         refuse_live(file)?;
-        let folder = tempdir(&std::env::temp_dir())?;
+        let side = Side::new(&std::env::temp_dir())?;
         let copied = open()
             .map_err(|error| unreadable(file, &error))
-            .and_then(|opened| copy_database(opened, file, &folder.join(sqlite::FILE)));
+            .and_then(|opened| copy_database(opened, file, &side.folder.join(sqlite::FILE)));
         self.steps().step();
-        let outcome = match copied {
-            Ok(()) => sole_project(&folder)
-                .map_err(|error| named(error, file).into())
-                .and_then(|source| self.restore_from(&folder, &source, above, settle)),
-            Err(error) => Err(E::from(error)),
-        };
-        let _ = fs::remove_dir_all(&folder);
-        outcome
-    }
-
-    fn restore_from<T, E: From<StoreError>>(
-        &mut self,
-        folder: &Path,
-        source: &str,
-        above: u64,
-        settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let location = crate::Location::Folder(folder.to_path_buf());
-        let mut from = Self::open(&location, source, watched(&self.steps()))?;
-        if let Some(finding) = crate::verify::verify(&mut from)?
-            .into_iter()
-            .find(|finding| finding.is_grave())
-        {
-            let problem = format!(
-                "the backup fails its check of {}: {}",
-                finding.check,
-                finding.problems.join("; ")
-            );
-            return Err(StoreError::Corrupt(problem).into());
-        }
-        self.replace(&mut from, source, above, settle)
+        copied?;
+        let source = sole_project(&side.folder).map_err(|error| named(error, file))?;
+        let mut from = open_checked(&side.folder, &source, &self.steps(), "backup")?;
+        self.replace(&mut from, &source, above, settle)
     }
 
     fn replace<T, E: From<StoreError>>(
@@ -449,67 +399,82 @@ enum Verifying {
     No,
 }
 
-/// A folder beside the file to be, in which the copy is made before it takes the file's name.
+/// Opens a copy, and checks every row of it.
+fn open_checked(
+    folder: &Path,
+    project: &str,
+    steps: &CrashPoints,
+    what: &str,
+) -> Result<Store, StoreError> {
+    let location = crate::Location::Folder(folder.to_path_buf());
+    let mut copy = Store::open(&location, project, watched(steps))?;
+    let findings = crate::verify::verify(&mut copy)?;
+    match findings.into_iter().find(|finding| finding.is_grave()) {
+        None => Ok(copy),
+        Some(finding) => Err(StoreError::Corrupt(format!(
+            "the {what} fails its check of {}: {}",
+            finding.check,
+            finding.problems.join("; ")
+        ))),
+    }
+}
+
+/// A folder in which a copy is made or read. It goes with this value.
 struct Side {
-    folder: std::path::PathBuf,
+    above: Dir,
+    name: String,
+    folder: PathBuf,
 }
 
 impl Side {
-    fn new(file: &Path, _project: &str) -> Result<Self, StoreError> {
-        let parent = file
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+    fn new(parent: &Path) -> Result<Self, StoreError> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the name of a folder that is gone before anybody sees it"
+        )]
+        let name = format!(".flightline-{}", Uuid::new_v4());
+        let made = Dir::shared(parent).and_then(|above| above.make(&name, 0o700).map(|_| above));
+        let above = made.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                StoreError::ReadOnly(format!("{}: {error}", parent.display()))
+            }
+            _ => StoreError::Location(format!("{} cannot be written: {error}", parent.display())),
+        })?;
+        let folder = parent.join(&name);
         Ok(Self {
-            folder: tempdir(parent)?,
+            above,
+            name,
+            folder,
         })
     }
 
+    /// Gives the finished copy its name, beside this folder.
     fn settle(&self, file: &Path) -> Result<(), StoreError> {
-        let cannot = |error: std::io::Error| StoreError::Engine {
-            act: "cannot write the backup",
-            cause: error.to_string(),
-        };
-        let made = self.folder.join(sqlite::FILE);
+        let made = Path::new(&self.name).join(sqlite::FILE);
+        let name = file.file_name().unwrap_or_default();
         // The copy's connection is closed: nothing of ours holds this file open.
-        File::open(&made)
-            .and_then(|opened| opened.sync_all())
-            .map_err(cannot)?;
+        let opened = self.above.open_file(&made);
+        let synced = opened.and_then(|opened| opened.map_or(Ok(()), |opened| opened.sync_all()));
         // A hard link fails where the name is taken, so nothing that appeared meanwhile is lost.
-        fs::hard_link(&made, file).map_err(cannot)?;
-        if let Some(parent) = file
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-        {
-            File::open(parent)
-                .and_then(|opened| opened.sync_all())
-                .map_err(cannot)?;
-        }
-        Ok(())
+        synced
+            .and_then(|()| self.above.hard_link(&made, name))
+            .and_then(|()| self.above.sync())
+            .map_err(|error| StoreError::Engine {
+                act: "cannot write the backup",
+                cause: error.to_string(),
+            })
     }
 }
 
 impl Drop for Side {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        let _ = self.above.remove_folder(&self.name);
     }
 }
 
-fn tempdir(parent: &Path) -> Result<std::path::PathBuf, StoreError> {
-    use std::os::unix::fs::DirBuilderExt;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the name of a folder that is gone before anybody sees it"
-    )]
-    let folder = parent.join(format!(".flightline-{}", Uuid::new_v4()));
-    fs::DirBuilder::new()
-        .mode(0o700)
-        .create(&folder)
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-                StoreError::ReadOnly(format!("{}: {error}", parent.display()))
-            }
-            _ => StoreError::Location(format!("{} cannot be written: {error}", parent.display())),
-        })?;
-    Ok(folder)
+fn parent_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    }
 }

@@ -310,10 +310,10 @@ both_engines! {
         let file = world.folder().join("backup.db");
         store.back_up(&file).unwrap();
         store.write(|tx| tx.set(EventType::MissionCreated, &mission(9, "Nine"), &json!({}))).unwrap();
-        store.restore(&file, |tx, _| tx.set(EventType::StoreRestored, &mission(1, "One"), &json!({}))).unwrap();
+        store.restore_above(&file, 0, |tx, _| tx.set(EventType::StoreRestored, &mission(1, "One"), &json!({}))).unwrap();
         assert_eq!(world.problems(), [] as [&str; 0]);
         let elsewhere = World::new(Engine::Sqlite);
-        elsewhere.store().restore(&file, |tx, _| tx.set(EventType::StoreRestored, &mission(1, "One"), &json!({}))).unwrap();
+        elsewhere.store().restore_above(&file, 0, |tx, _| tx.set(EventType::StoreRestored, &mission(1, "One"), &json!({}))).unwrap();
         assert_eq!(elsewhere.problems(), [] as [&str; 0], "in another project, too");
         if world.engine == Engine::Postgres {
             damage::fail_over(world);

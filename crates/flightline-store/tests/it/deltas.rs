@@ -186,7 +186,7 @@ both_engines! {
         let events = store.read(|tx| tx.events_after(0, &EventFilter { limit: 100, ..EventFilter::default() })).unwrap();
         assert_eq!(events.iter().filter(|event| event.change == Change::Thinned).count(), 39);
         assert_eq!(world.problems(), [] as [&str; 0]);
-        store.restore(&file, |tx, _| tx.note(EventType::StoreRestored, &value(1), &json!({}))).unwrap();
+        store.restore_above(&file, 0, |tx, _| tx.note(EventType::StoreRestored, &value(1), &json!({}))).unwrap();
         is_there(&mut store, first + 1..=20);
         assert_eq!(world.problems(), [] as [&str; 0]);
     }

@@ -219,7 +219,7 @@ fn a_restore_lies_above_the_lost_part_as_well() {
     let file = world.folder().join("saved.db");
     store.back_up(&file).unwrap();
     fail_over(&world);
-    let restored = store.restore(&file, |tx, _| {
+    let restored = store.restore_above(&file, 0, |tx, _| {
         tx.set(
             EventType::StoreRestored,
             &mission(2, "Restored"),

@@ -206,7 +206,7 @@ both_engines! {
         let file = world.folder().join("saved.db");
         store.back_up(&file).unwrap();
         store.write(|tx| tx.set(EventType::MissionUpdated, &mission(1, "Left"), &json!({}))).unwrap();
-        store.restore(&file, |tx, _| tx.set(EventType::StoreRestored, &mission(2, "Restored"), &json!({}))).unwrap();
+        store.restore_above(&file, 0, |tx, _| tx.set(EventType::StoreRestored, &mission(2, "Restored"), &json!({}))).unwrap();
         assert_eq!(back(&mut store, &copy(4, "Left")), Mended::Refused);
         assert_eq!(world.problems(), [] as [&str; 0]);
     }

@@ -113,7 +113,7 @@ fn say_restored(tx: &mut Tx<'_>, copied: &Copied) -> Result<u64, StoreError> {
 fn refused(world: &World, file: &Path) -> StoreError {
     let mut store = world.store();
     let before = (identity(&mut store), contents(&mut store, 1_000));
-    let error = store.restore(file, say_restored).unwrap_err();
+    let error = store.restore_above(file, 0, say_restored).unwrap_err();
     assert_eq!((identity(&mut store), contents(&mut store, 1_000)), before);
     assert_eq!(world.problems(), [] as [&str; 0]);
     let rev =
@@ -136,10 +136,10 @@ both_engines! {
         let back = World::new(world.engine);
         let original = contents(&mut world.store(), 5);
         assert_eq!(original.events.len(), 5);
-        let restored = there.store().restore(&backup_of(world), say_restored).unwrap();
+        let restored = there.store().restore_above(&backup_of(world), 0, say_restored).unwrap();
         assert_eq!(restored, 6);
         assert_eq!(contents(&mut there.store(), 5), original);
-        let restored = back.store().restore(&backup_of(&there), say_restored).unwrap();
+        let restored = back.store().restore_above(&backup_of(&there), 0, say_restored).unwrap();
         assert_eq!(restored, 7);
         assert_eq!(contents(&mut back.store(), 5), original);
         for world in [&there, &back] {
@@ -160,7 +160,7 @@ both_engines! {
         }
         world.clock.advance(1_000);
         let (copied, history, rev) = store
-            .restore(&file, |tx, copied| {
+            .restore_above(&file, 0, |tx, copied| {
                 let rev = say_restored(tx, copied)?;
                 Ok::<_, StoreError>((copied.clone(), tx.history().to_owned(), rev))
             })
@@ -172,7 +172,7 @@ both_engines! {
         let (then, now) = (contents(&mut store, 5).state, contents(&mut store, 15).state);
         assert_eq!(then, now, "what came after the backup is not there");
         assert_eq!(world.problems(), [] as [&str; 0]);
-        let again = store.restore(&file, |tx, copied| {
+        let again = store.restore_above(&file, 0, |tx, copied| {
             say_restored(tx, copied)?;
             Ok::<_, StoreError>(tx.history().to_owned())
         });
@@ -182,7 +182,7 @@ both_engines! {
     fn a_restore_into_a_younger_store_begins_above_the_backup(world: &World) {
         fill(world);
         let young = World::new(world.engine);
-        let rev = young.store().restore(&backup_of(world), say_restored).unwrap();
+        let rev = young.store().restore_above(&backup_of(world), 0, say_restored).unwrap();
         assert_eq!(rev, 6);
         assert_eq!(young.problems(), [] as [&str; 0]);
     }
@@ -193,7 +193,7 @@ both_engines! {
         let mut store = world.store();
         store.write(|tx| tx.set(EventType::MissionCreated, &mission(9, "Later"), &json!({}))).unwrap();
         let before = (identity(&mut store), contents(&mut store, 1_000));
-        let outcome = store.restore(&file, |tx, copied| {
+        let outcome = store.restore_above(&file, 0, |tx, copied| {
             say_restored(tx, copied)?;
             Err::<(), _>(StoreError::Missing("second thoughts".to_owned()))
         });
@@ -357,13 +357,13 @@ fn the_process_with_a_temporary_folder_of_its_own() {
     let file = backup_of(&world);
     let mut store = world.unrehearsed();
     store
-        .restore(&file, |tx, copied| {
+        .restore_above(&file, 0, |tx, copied| {
             assert_eq!(copies(), 1, "the copy is in the folder for temporary files");
             say_restored(tx, copied)
         })
         .unwrap();
     assert_eq!(copies(), 0, "after a restore");
-    let outcome = store.restore(&file, |_, _| Err::<(), _>(StoreError::Broken));
+    let outcome = store.restore_above(&file, 0, |_, _| Err::<(), _>(StoreError::Broken));
     assert!(outcome.is_err());
     assert_eq!(copies(), 0, "after second thoughts");
     fs::write(&file, "damaged").unwrap();
