@@ -17,7 +17,6 @@ mod work;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use flightline::checkpoint::backups::settle;
 use flightline::checkpoint::inspect::{ListCheckpoints, ShowCheckpoint};
@@ -37,7 +36,7 @@ use flightline::sortie::add::NewSortie;
 use flightline::store::{Actor, Find, Location, OpenOptions, Store};
 use flightline::{Caller, Fleet};
 use flightline_testkit::repository::TestRepository;
-use measure::{ms, p, time};
+use measure::{ms, once, p, time};
 use table::report;
 
 fn main() {
@@ -473,10 +472,4 @@ fn recovery(folder: &Path) {
             .max(p(&events, 95))
             .max(p(&listed, 95)))
     );
-}
-
-fn once(what: impl FnOnce()) -> Duration {
-    let began = Instant::now();
-    what();
-    began.elapsed()
 }

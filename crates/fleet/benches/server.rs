@@ -186,7 +186,8 @@ fn writing(peers: &Peers, url: &str, temp: &Path, (kilobytes, writers): (usize, 
         (Saver::Postgres, Some(url), [1.3, 3.0]),
     ] {
         let of = (kilobytes, writers);
-        let [mut two, mut single, mut put, mut step, mut served] = [Speed::default(); 5];
+        let [mut two, mut single, mut put, mut step] = [Speed::default(); 4];
+        let [mut served, mut served_step] = [Speed::default(); 2];
         let mut threads = String::new();
         for turn in 0..TURNS {
             let start = |name: &str| {
@@ -205,7 +206,8 @@ fn writing(peers: &Peers, url: &str, temp: &Path, (kilobytes, writers): (usize, 
             single = single.best(ours::write(&start("one"), Requests::One, of, TURN));
             if many {
                 step = step.best(peers.write(saver, Step::WritesAndPut, of, TURN));
-                served = served.best(peers.serve(saver, kilobytes, writers, TURN));
+                served = served.best(peers.serve(saver, Step::Put, of, TURN));
+                served_step = served_step.best(peers.serve(saver, Step::WritesAndPut, of, TURN));
             }
         }
         let engine = match saver {
@@ -242,6 +244,12 @@ fn writing(peers: &Peers, url: &str, temp: &Path, (kilobytes, writers): (usize, 
                 two,
                 served,
                 Some(5.0),
+            );
+            compared(
+                "… both in one request, against its `put_writes` + `put` in one request",
+                single,
+                served_step,
+                None,
             );
             println!("| … processor time of a pair by thread | {threads} | | | | |");
         }
@@ -280,16 +288,31 @@ fn slow_disk(peers: &Peers, temp: &Path) {
     let slow = disk::Slow::build(temp, Duration::from_millis(5));
     for writers in [1, 32] {
         let of = (10, writers);
-        let folder = temp.join(format!("slow-{writers}"));
-        let server = Server::start_on(&folder, None, Some(&slow));
-        let ours = ours::write(&server, Requests::Two, of, TURN);
-        drop(server);
-        let theirs = peers.on(&slow).write(Saver::Sqlite, Step::Put, of, TURN);
+        let [mut two, mut single, mut put, mut step] = [Speed::default(); 4];
+        for turn in 0..TURNS {
+            let ours = |requests, name: &str| {
+                let folder = temp.join(format!("slow-{writers}-{turn}-{name}"));
+                let server = Server::start_on(&folder, None, Some(&slow));
+                ours::write(&server, requests, of, TURN)
+            };
+            let theirs = |step| peers.on(&slow).write(Saver::Sqlite, step, of, TURN);
+            two = two.best(ours(Requests::Two, "two"));
+            put = put.best(theirs(Step::Put));
+            single = single.best(ours(Requests::One, "one"));
+            step = step.best(theirs(Step::WritesAndPut));
+        }
         let what = format!(
             "update + checkpoint /s on SQLite, 10 KB, {writers} writers, every fsync 5 ms slower, against SqliteSaver's `put`"
         );
         let target = (writers == 32).then_some(7.0);
-        compared(&what, ours, theirs, target);
+        compared(&what, two, put, target);
+        compared("… against its `put_writes` + `put`", two, step, None);
+        compared(
+            "… both in one request, against its `put_writes` + `put`",
+            single,
+            step,
+            None,
+        );
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::count::{self, Work};
 use crate::id::MissionId;
 use crate::subject::Kind;
 use crate::time::Time;
@@ -152,6 +153,7 @@ impl Hasher {
     /// The first bytes of the hash, in hexadecimal.
     #[must_use]
     pub fn beginning(self, bytes: usize) -> String {
+        count::add(Work::Hash);
         let hash = self.0.finalize();
         let mut text = String::with_capacity(2 * bytes);
         text.extend(hex_digits(&hash).take(2 * bytes));
@@ -161,6 +163,7 @@ impl Hasher {
     /// Returns true when the hash begins with these bytes, in hexadecimal.
     #[must_use]
     pub fn begins(self, bytes: usize, text: &str) -> bool {
+        count::add(Work::Hash);
         hex_digits(&self.0.finalize())
             .take(2 * bytes)
             .eq(text.chars())

@@ -11,6 +11,7 @@ pub mod agent;
 pub mod briefing;
 pub mod checkpoint;
 pub mod context;
+pub mod count;
 pub mod dialect;
 pub mod effect;
 pub mod error;

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::count::{self, Work};
 use crate::error::{Code, Refusal};
 use crate::redact::{contains_secret, redact, shown};
 
@@ -148,6 +149,7 @@ pub fn read_stored<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
             READS_STORED.set(self.0);
         }
     }
+    count::add(Work::Document);
     let _before = Before(READS_STORED.replace(true));
     serde_json::from_str(text)
 }

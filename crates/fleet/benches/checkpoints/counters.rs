@@ -1,12 +1,17 @@
-//! What a change and the checkpoint after it write and ask for: figures that do not depend on the machine's mood.
+//! What a change and the checkpoint after it write, read, hash and ask for: figures that do not depend on the machine's mood.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use flightline::Fleet;
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::MissionId;
+use flightline::core::count::{Work as Counted, so_far};
 use flightline::core::policy::Policy;
+use flightline::registry::{CallContext, find};
+use flightline::sortie::report::UpdateSortie;
 use flightline::store::{Location, OpenOptions, Store};
+use flightline::{Fleet, Operation};
+use serde_json::json;
 
 use crate::work::Work;
 
@@ -43,89 +48,134 @@ fn measured(engine: &str, location: &Location, state: Option<&Path>) {
         .map(|number| Work::begin(&mut fleet, number))
         .collect();
     round(&mut fleet, &mut work);
-    let (stored, written) = (state.map(|state| size(&mut fleet, state)), Written::now());
-    let statements = fleet.store().unwrap().statements();
+    let before = Counts::now(&mut fleet, state);
     for _ in 0..ROUNDS {
         round(&mut fleet, &mut work);
     }
-    let statements = fleet.store().unwrap().statements() - statements;
-    let written = Written::now().since(&written);
+    let counts = Counts::now(&mut fleet, state).since(&before);
     let pairs = (AGENTS * ROUNDS) as u64;
-    let what = match state {
-        Some(_) => "statements",
-        None => "journeys",
+    let (what, target) = match state {
+        Some(_) => ("statements", ""),
+        None => ("journeys", "; target: 1"),
     };
-    println!(
-        "| {what} of a commit, {engine} | {} |",
-        statements / (2 * ROUNDS as u64)
+    let row = |what: &str, figure: String| println!("| {what}, {engine} | {figure} |");
+    row(
+        &format!("{what} of a commit"),
+        format!("{}{target}", counts.statements / (2 * ROUNDS as u64)),
     );
-    if let (Some(state), Some(before)) = (state, stored) {
-        println!(
-            "| bytes written by a change and its checkpoint, {engine} | {} |",
-            written.bytes / pairs
-        );
-        println!("| … in so many calls | {} |", written.calls / pairs);
-        println!(
-            "| bytes that the two take in the store, {engine} | {} |",
-            (size(&mut fleet, state) - before) / pairs
+    for (work, what) in WORK
+        .into_iter()
+        .zip(["requests read", "stored documents read", "hashes"])
+    {
+        let of_one = counts.work[work as usize] as f64 / (2 * pairs) as f64;
+        row(&format!("{what} by a request"), format!("{of_one:.2}"));
+    }
+    if state.is_none() {
+        return;
+    }
+    let written = "bytes written by a change and its checkpoint";
+    row(written, format!("{}; target: 30,000", counts.bytes / pairs));
+    row("… in so many calls", (counts.calls / pairs).to_string());
+    let all: u64 = counts.tables.values().sum();
+    let stored = "bytes that the two take in the store";
+    row(stored, (all / pairs).to_string());
+    for (table, bytes) in counts
+        .tables
+        .into_iter()
+        .filter(|(_, bytes)| *bytes >= pairs)
+    {
+        row(
+            &format!("… of that in `{table}`"),
+            (bytes / pairs).to_string(),
         );
     }
 }
 
-/// Two commits: in each, half of the agents change something and the others take a checkpoint.
+/// Two commits: in each, half of the agents change something and the others take a checkpoint. Requests come as text, as they do
+/// at a server.
 fn round(fleet: &mut Fleet, work: &mut [(Work, MissionId)]) {
     for changing in [0, 1] {
         fleet.store().unwrap().begin_group().unwrap();
         for (number, (one, mission)) in work.iter_mut().enumerate() {
-            match number % 2 == changing {
-                true => {
-                    fleet.run(&one.update(), &one.caller).unwrap();
-                }
-                false => {
-                    let take = TakeCheckpoint {
-                        mission: Some(mission.to_string()),
-                        reason: None,
-                        details: None,
-                        note: None,
-                    };
-                    fleet.run(&take, &one.caller).unwrap();
-                }
-            }
+            let (name, request) = match number % 2 == changing {
+                true => (
+                    UpdateSortie::NAME,
+                    serde_json::to_string(&one.update()).unwrap(),
+                ),
+                false => (
+                    TakeCheckpoint::NAME,
+                    json!({ "mission": mission }).to_string(),
+                ),
+            };
+            let ask = CallContext {
+                caller: &one.caller,
+                folder: Path::new("."),
+                rehearse: false,
+            };
+            let read = find(name).unwrap().read(&request).unwrap();
+            read.run(fleet, &ask).outcome.unwrap();
         }
         fleet.store().unwrap().commit_group().unwrap();
     }
 }
 
-/// What this process has written, as the kernel counts it.
-struct Written {
+/// What is counted of the work of this thread.
+const WORK: [Counted; 3] = [Counted::Request, Counted::Document, Counted::Hash];
+
+/// What there is of each thing so far.
+struct Counts {
+    statements: u64,
+    work: [u64; 3],
+    /// What this process has written, as the kernel counts it.
     bytes: u64,
     calls: u64,
+    /// The bytes of the pages of each table and its indexes.
+    tables: BTreeMap<String, u64>,
 }
 
-impl Written {
-    fn now() -> Self {
+impl Counts {
+    fn now(fleet: &mut Fleet, state: Option<&Path>) -> Self {
         let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
         let counted = |name: &str| {
             let line = io.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|it| it.trim().parse().ok()).unwrap_or(0)
         };
         Self {
+            statements: fleet.store().unwrap().statements(),
+            work: WORK.map(so_far),
             bytes: counted("wchar:"),
             calls: counted("syscw:"),
+            tables: state.map_or_else(BTreeMap::new, |state| tables(fleet, state)),
         }
     }
 
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            bytes: self.bytes - before.bytes,
-            calls: self.calls - before.calls,
+    fn since(mut self, before: &Self) -> Self {
+        self.statements -= before.statements;
+        self.bytes -= before.bytes;
+        self.calls -= before.calls;
+        for (now, before) in self.work.iter_mut().zip(before.work) {
+            *now -= before;
         }
+        for (table, bytes) in &mut self.tables {
+            // Rows that are written anew may free a page.
+            *bytes = bytes.saturating_sub(before.tables.get(table).copied().unwrap_or(0));
+        }
+        self
     }
 }
 
-/// The size of the database, once its log is in it.
-fn size(fleet: &mut Fleet, state: &Path) -> u64 {
+/// The bytes of the pages of each table and its indexes, once the log is in the database.
+fn tables(fleet: &mut Fleet, state: &Path) -> BTreeMap<String, u64> {
+    const PAGES: &str = "SELECT coalesce(s.tbl_name, p.name), sum(p.pgsize) FROM dbstat p \
+         LEFT JOIN sqlite_schema s ON s.name = p.name GROUP BY 1";
     fleet.store().unwrap().fold_log(true).unwrap();
-    let file = std::fs::metadata(state.join(flightline::store::FILE));
-    file.map_or(0, |it| it.len())
+    let mut sqlite3 = std::process::Command::new("sqlite3");
+    let database = state.join(flightline::store::FILE);
+    sqlite3.arg("-readonly").arg(database).arg(PAGES);
+    let done = sqlite3.output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let said = String::from_utf8(done.stdout).unwrap();
+    let rows = said.lines().map(|line| line.split_once('|').unwrap());
+    rows.map(|(table, bytes)| (table.to_owned(), bytes.parse().unwrap()))
+        .collect()
 }

@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 pub fn time(rounds: usize, mut what: impl FnMut()) -> Vec<Duration> {
     what();
-    let mut times: Vec<Duration> = (0..rounds)
-        .map(|_| {
-            let began = Instant::now();
-            what();
-            began.elapsed()
-        })
-        .collect();
+    let mut times: Vec<Duration> = (0..rounds).map(|_| once(&mut what)).collect();
     times.sort();
     times
+}
+
+pub fn once(what: impl FnOnce()) -> Duration {
+    let began = Instant::now();
+    what();
+    began.elapsed()
 }
 
 pub fn p(sorted: &[Duration], percent: usize) -> Duration {

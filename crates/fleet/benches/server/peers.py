@@ -1,14 +1,14 @@
 """LangGraph's savers, measured: called by the benchmark, which says what to do and reads one line of JSON.
 
     peers.py     write  sqlite FILE|postgres URL  --writers N --kilobytes K --seconds S [--processes P] [--writes]
-    peers.py     serve  sqlite FILE|postgres URL  --kilobytes K
+    peers.py     serve  sqlite FILE|postgres URL  --kilobytes K [--writes]
     peers.py     list   sqlite FILE|postgres URL  --kilobytes K
     peers.py     store  sqlite FILE|postgres URL  --kilobytes K --checkpoints N
 
 A state is 100 channels of equal size. Each checkpoint changes one of them, that is 1 %, and is one `put`. LangGraph
 itself writes twice in a step: what a task returned (`put_writes`), then the checkpoint (`put`); `--writes` measures that.
-`serve` puts the saver behind HTTP: `POST /put` with the name of a thread and a value is one `put`, answered when it is
-durable. Savers are used as their documentation says: SqliteSaver is one
+`serve` puts the saver behind HTTP: `POST /put` with the name of a thread and a value is one `put`, or with `--writes` one
+such step, answered when it is durable. Savers are used as their documentation says: SqliteSaver is one
 connection with a lock of its own, shared by the threads (a connection for each thread is tried as well); PostgresSaver is
 one connection for each thread (`autocommit`, `dict_row`), because one saver lets in one thread at a time.
 """
@@ -154,7 +154,7 @@ def serve(args):
         state = states.get(asked["thread"]) or states.setdefault(asked["thread"], State(asked["thread"], args.kilobytes))
         saver = savers.get()
         try:
-            state.put(saver, text=asked["value"])
+            state.put(saver, args.writes, asked["value"])
         finally:
             savers.put(saver)
         return json.dumps(state.config).encode()

@@ -28,6 +28,12 @@ pub enum Step {
     WritesAndPut,
 }
 
+impl Step {
+    fn flag(self) -> Option<String> {
+        (self == Self::WritesAndPut).then(|| "--writes".to_owned())
+    }
+}
+
 #[derive(Clone)]
 pub struct Peers {
     python: String,
@@ -81,10 +87,17 @@ impl Peers {
         serde_json::from_slice(&done.stdout).unwrap()
     }
 
-    /// The saver behind HTTP, with its best server: puts per second of so many clients.
-    pub fn serve(&self, saver: Saver, kilobytes: usize, clients: usize, span: Duration) -> Speed {
-        let (mut command, _folder) =
-            self.command("serve", saver, &[format!("--kilobytes={kilobytes}")]);
+    /// The saver behind HTTP, with its best server: steps per second of so many clients, each one request.
+    pub fn serve(
+        &self,
+        saver: Saver,
+        step: Step,
+        (kilobytes, clients): (usize, usize),
+        span: Duration,
+    ) -> Speed {
+        let mut more = vec![format!("--kilobytes={kilobytes}")];
+        more.extend(step.flag());
+        let (mut command, _folder) = self.command("serve", saver, &more);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let mut said = BufReader::new(child.stdout.take().unwrap());
@@ -124,9 +137,7 @@ impl Peers {
                 format!("--kilobytes={kilobytes}"),
                 format!("--seconds={}", span.as_secs()),
             ];
-            if step == Step::WritesAndPut {
-                more.push("--writes".to_owned());
-            }
+            more.extend(step.flag());
             more.extend(way.iter().map(ToString::to_string));
             let figures = self.run("write", saver, &more);
             let number = |name: &str| figures[name].as_f64().unwrap();

@@ -1,6 +1,7 @@
 //! Seals the journal of a store that was written before there were seals, and gives the rows beside it their sums. It
 //! works in the transaction of the migration, and a page at a time: the journal may be larger than memory.
 
+use crate::crash_points::CrashPoints;
 use crate::engine::Driver;
 use crate::error::StoreError;
 use crate::seal;
@@ -33,24 +34,30 @@ const REQUESTS: &str = "SELECT actor, key, hash, outcome, at FROM request \
      WHERE project = ?1 AND (actor > ?2 OR (actor = ?2 AND key > ?3)) ORDER BY actor, key LIMIT 500";
 const REQUEST: &str = "UPDATE request SET sum = ?4 WHERE project = ?1 AND actor = ?2 AND key = ?3";
 const BACKUPS: &str = "SELECT checkpoint, state, at, bytes, sha, why FROM backup \
-     WHERE project = ?1 AND checkpoint > ?2 ORDER BY checkpoint LIMIT 500";
-const BACKUP: &str = "UPDATE backup SET sum = ?3 WHERE project = ?1 AND checkpoint = ?2";
+     WHERE project = ?1 AND (checkpoint > ?2 OR (checkpoint = ?2 AND state > ?3)) ORDER BY checkpoint, state LIMIT 500";
+const BACKUP: &str =
+    "UPDATE backup SET sum = ?4 WHERE project = ?1 AND checkpoint = ?2 AND state = ?3";
 
-pub(crate) fn seal_all(driver: &mut dyn Driver, unsealed: &Unsealed) -> Result<(), StoreError> {
+pub(crate) fn seal_all(
+    steps: &CrashPoints,
+    driver: &mut dyn Driver,
+    unsealed: &Unsealed,
+) -> Result<(), StoreError> {
     for id in project::list(driver)? {
-        let last = seal_events(driver, &id, unsealed)?;
+        let last = seal_events(steps, driver, &id, unsealed)?;
         if let Some(row) = driver.take_project(&id, true)? {
             let mut project = ProjectRow::read(&id, &row)?;
             project.seal = last;
             project::advance(driver, &project)?;
         }
-        add_sums(driver, &id)?;
+        add_sums(steps, driver, &id)?;
     }
     Ok(())
 }
 
 /// Seals the events of a project; returns the seal of the last one.
 fn seal_events(
+    steps: &CrashPoints,
     driver: &mut dyn Driver,
     project: &str,
     unsealed: &Unsealed,
@@ -65,6 +72,7 @@ fn seal_events(
         if rows.is_empty() {
             return Ok(prev);
         }
+        steps.step();
         for Row(mut columns) in rows {
             let seal = seal::of_event(&columns, &prev);
             let SqlValue::Int(number) = columns[seal::REV] else {
@@ -94,35 +102,18 @@ fn seal_events(
     }
 }
 
-fn add_sums(driver: &mut dyn Driver, project: &str) -> Result<(), StoreError> {
-    let (mut first, mut second) = (String::new(), String::new());
-    loop {
-        let rows = driver.query(SUBJECTS, params![project, first.as_str(), second.as_str()])?;
-        let Some(last) = rows.last() else { break };
-        (first, second) = (last.text(0)?, last.text(1)?);
-        for row in &rows {
-            let params = params![project, row.text(0)?, row.text(1)?, seal::sum(&row.0)];
-            driver.execute(SUBJECT, params)?;
-        }
-    }
-    (first, second) = (String::new(), String::new());
-    loop {
-        let rows = driver.query(REQUESTS, params![project, first.as_str(), second.as_str()])?;
-        let Some(last) = rows.last() else { break };
-        (first, second) = (last.text(0)?, last.text(1)?);
-        for row in &rows {
-            let params = params![project, row.text(0)?, row.text(1)?, seal::sum(&row.0)];
-            driver.execute(REQUEST, params)?;
-        }
-    }
-    first = String::new();
-    loop {
-        let rows = driver.query(BACKUPS, params![project, first.as_str()])?;
-        let Some(last) = rows.last() else { break };
-        first = last.text(0)?;
-        for row in &rows {
-            let params = params![project, row.text(0)?, seal::sum(&row.0)];
-            driver.execute(BACKUP, params)?;
+fn add_sums(steps: &CrashPoints, driver: &mut dyn Driver, project: &str) -> Result<(), StoreError> {
+    for (read, write) in [(SUBJECTS, SUBJECT), (REQUESTS, REQUEST), (BACKUPS, BACKUP)] {
+        let (mut first, mut second) = (String::new(), String::new());
+        loop {
+            let rows = driver.query(read, params![project, first.as_str(), second.as_str()])?;
+            let Some(last) = rows.last() else { break };
+            steps.step();
+            (first, second) = (last.text(0)?, last.text(1)?);
+            for row in &rows {
+                let params = params![project, row.text(0)?, row.text(1)?, seal::sum(&row.0)];
+                driver.execute(write, params)?;
+            }
         }
     }
     for row in driver.query(PULSES, params![project])? {

@@ -1,29 +1,14 @@
 //! Explains in plain words why a JSON document does not fit its schema: the field, its value, and the value it must
 //! have.
 
-#[cfg(debug_assertions)]
-use std::cell::Cell;
-
 use flightline_core::Refusal;
+use flightline_core::count::{self, Work};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-#[cfg(debug_assertions)]
-thread_local! {
-    static READ: Cell<u64> = const { Cell::new(0) };
-}
-
-/// In debug builds, counts the requests that this thread has read so far. A test holds that each is read once.
-#[cfg(debug_assertions)]
-#[must_use]
-pub fn read_so_far() -> u64 {
-    READ.get()
-}
-
 /// Reads a JSON object as this type; `what` begins the sentence when it is none.
 pub fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Refusal> {
-    #[cfg(debug_assertions)]
-    READ.set(READ.get() + 1);
+    count::add(Work::Request);
     // Read twice only when it does not fit at once: most numbers are written as ours.
     if text.trim_start().starts_with('{')
         && let Ok(read) = serde_json::from_str(text)

@@ -4,9 +4,10 @@
 use Meaning::{Addresses, Another, Coordinates, SpeaksFor};
 use flightline::Access;
 use flightline::core::Name;
+use flightline::core::count::{self, Work};
 use flightline::core::event::sha256_hex;
 use flightline::core::token::{Presented, Scope};
-use flightline::registry::{CallContext, Called, find, misfit, operations, value_of};
+use flightline::registry::{CallContext, Called, find, operations, value_of};
 use flightline::token::CreateToken;
 use flightline_testkit::prelude::*;
 use schemars::SchemaGenerator;
@@ -159,11 +160,11 @@ fn ask(world: &World, caller: &Caller, name: &str, request: &Value) -> Result<Va
         rehearse: false,
     };
     // It is read once, before it is run, however often that is.
-    let before = misfit::read_so_far();
+    let before = count::so_far(Work::Request);
     let read = find(name)?.read(&request)?;
-    assert_eq!(misfit::read_so_far(), before + 1, "{name}");
+    assert_eq!(count::so_far(Work::Request), before + 1, "{name}");
     let called = Called::from(read.run(&mut world.fleet(), &ask));
-    assert_eq!(misfit::read_so_far(), before + 1, "{name}");
+    assert_eq!(count::so_far(Work::Request), before + 1, "{name}");
     value_of(&called.outcome?.now()?)
 }
 

@@ -122,13 +122,14 @@ impl Postgres {
                 .ask_patiently(move |client| client.batch_execute(migration));
             changed.map_err(said)?;
             if number == CHAIN {
-                seal_all(self, &Unsealed::InPlace)?;
+                seal_all(&self.steps.clone(), self, &Unsealed::InPlace)?;
                 self.deliver()?;
             }
             let noted = self
                 .wire
                 .ask(move |client| client.execute(SCHEMA_WRITE, &[&number]));
             noted.map_err(said)?;
+            self.steps.step();
         }
         Ok(())
     }

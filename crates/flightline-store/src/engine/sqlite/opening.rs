@@ -323,7 +323,7 @@ impl Sqlite {
         for (number, migration) in (1..).zip(MIGRATIONS).skip(done) {
             self.connection.execute_batch(migration).map_err(said)?;
             if number == CHAIN {
-                seal_all(self, &Unsealed::Apart)?;
+                seal_all(&self.steps.clone(), self, &Unsealed::Apart)?;
                 self.connection.execute_batch(CHAIN_END).map_err(said)?;
             }
             self.steps.step();
