@@ -53,14 +53,14 @@ pub enum EffectState {
 }
 
 impl EffectState {
-    /// The word for an effect of which it is not known whether it was done.
-    pub const INTENT: &'static str = "intent";
+    /// The word for an effect that is known to have happened.
+    pub const DONE: &'static str = "done";
 
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::Intent { .. } => Self::INTENT,
-            Self::Done { .. } => "done",
+            Self::Intent { .. } => "intent",
+            Self::Done { .. } => Self::DONE,
         }
     }
 }

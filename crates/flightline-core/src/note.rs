@@ -105,12 +105,15 @@ pub enum NoteEnding {
 }
 
 impl NoteEnding {
+    pub const WORDS: [&'static str; 3] = ["closed", "withdrawn", "replaced"];
+
     #[must_use]
     pub const fn as_str(self) -> &'static str {
+        let [closed, withdrawn, replaced] = Self::WORDS;
         match self {
-            Self::Closed => "closed",
-            Self::Withdrawn => "withdrawn",
-            Self::Replaced { .. } => "replaced",
+            Self::Closed => closed,
+            Self::Withdrawn => withdrawn,
+            Self::Replaced { .. } => replaced,
         }
     }
 }

@@ -183,7 +183,7 @@ pub fn plan(
         let completed = missions
             .get(&mission)
             .and_then(|mission| mission.completed_at);
-        plan_mission(&all, completed, policy, now, &mut plan);
+        plan_mission(&all, completed, policy, now, (0, 0), &mut plan);
     }
     plan.delete.sort_by_key(|candidate| candidate.rev);
     plan.archive.sort_by_key(|candidate| candidate.rev);
@@ -203,12 +203,30 @@ pub fn mind_the_order(candidates: &mut [RetentionCandidate], now: Time) {
     }
 }
 
-/// Plans retention for one mission; `all` is newest first.
+/// Returns the guards of a mission's checkpoints that stay though their time is over. The fate of a checkpoint depends on
+/// newer ones alone: of those that are not given, it is enough to know how many there are, and how many of them are sound.
+#[must_use]
+pub fn guards(
+    candidates: &[RetentionCandidate],
+    mission: MissionCompletion,
+    policy: &Retention,
+    now: Time,
+    newer: (u64, u64),
+) -> BTreeMap<CheckpointId, Guard> {
+    let mut all: Vec<&RetentionCandidate> = candidates.iter().collect();
+    all.sort_by_key(|candidate| std::cmp::Reverse(candidate.rev));
+    let mut plan = RetentionPlan::default();
+    plan_mission(&all, mission.completed_at, policy, now, newer, &mut plan);
+    plan.guarded.into_iter().collect()
+}
+
+/// Plans retention for one mission; `all` is newest first, after so many that stay, and so many of those that are sound.
 fn plan_mission(
     all: &[&RetentionCandidate],
     completed: Option<Time>,
     policy: &Retention,
     now: Time,
+    newer: (u64, u64),
     plan: &mut RetentionPlan,
 ) {
     let finished = completed.is_some_and(|at| now.since(at) > COMPLETED_GRACE);
@@ -220,7 +238,7 @@ fn plan_mission(
         (false, _) => policy.keep.max(1),
     };
     let apart = |candidate: &RetentionCandidate| policy.emergencies_apart && candidate.emergency;
-    let (mut verified_kept, mut kept) = (0, 0);
+    let (mut kept, mut verified_kept) = newer;
     let (archived, all): (Vec<&RetentionCandidate>, Vec<&RetentionCandidate>) =
         all.iter().partition(|candidate| candidate.archived);
     for candidate in all {

@@ -44,7 +44,7 @@ pub use stats::{KindSize, MissionSize};
 pub use store::{AsStoreError, OpenOptions, Store};
 pub use table::backup::{WaitingBackup, WrittenBackup};
 pub use table::event::{EventFilter, StoredEvent};
-pub use table::overview::{ListOrder, MissionFilter};
+pub use table::overview::{ListOrder, ListScope, MissionFilter, RowList};
 pub use table::pulse::Pulse;
 pub use table::subject::{Find, SubjectRow};
 pub use tx::neighbours::Neighbours;

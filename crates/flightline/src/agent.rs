@@ -22,7 +22,7 @@ use flightline_core::lock::Lock;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::NoteText;
 use flightline_core::{AgentId, Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title};
-use flightline_store::{Find, ListOrder, Pulse};
+use flightline_store::{Find, ListOrder, ListScope, Pulse, RowList};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ use self::holdings::{Held, held_by_each};
 use self::session::{begin_session, check_process};
 use crate::context::receipt::BriefingView;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, Window};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, listed};
 use crate::mission::short;
 use crate::op_context::{OpContext, agent_named, check_new_name, new_agent, speak_for};
 use crate::recovery::compaction::{CompactionEvidence, lose_context};
@@ -198,34 +198,14 @@ impl Operation for ListAgents {
     type Outcome = Vec<AgentView>;
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<AgentView>> {
-        if let Some(window) = ctx.caller.window.clone() {
-            return self.page(ctx, &window);
-        }
-        let pulses = ctx.tx.pulses()?;
-        let mut agents = ctx.tx.find::<Agent>(Find::All)?;
-        agents.retain(|agent| self.retired || agent.retired_at.is_none());
-        views(ctx, agents, &pulses, &self.sightings)
-    }
-}
-
-impl ListAgents {
-    /// Returns one page of the agents: as many as the window holds, after the agent that was returned last.
-    fn page(&self, ctx: &mut OpContext<'_, '_>, window: &Window) -> Result<Vec<AgentView>> {
         let retired = (!self.retired).then_some(RETIRED);
-        let Some(born) = window.place(ctx, Kind::Agent, retired)? else {
-            return Ok(Vec::new());
-        };
-        let counts = ctx.tx.counts_by_status(Kind::Agent)?;
-        let order = ListOrder::OldestAfter(born.unwrap_or(0));
-        let rows = ctx
-            .tx
-            .some_rows(Kind::Agent, retired, order, window.one_more())?;
-        let rows = window.cut(rows, &counts, retired);
-        let (mut agents, mut ids) = (Vec::new(), Vec::new());
-        for row in rows {
-            agents.extend(ctx.tx.get::<Agent>(&row.id)?);
+        let list = RowList::new(Kind::Agent, ListScope::NoMission, retired.as_slice());
+        let agents: Vec<Agent> = listed(ctx, list, ListOrder::OLDEST)?;
+        if ctx.caller.window.is_none() {
+            let pulses = ctx.tx.pulses()?;
+            return views(ctx, agents, &pulses, &self.sightings);
         }
-        ids.extend(agents.iter().map(|agent| agent.id));
+        let ids: Vec<AgentId> = agents.iter().map(|agent| agent.id).collect();
         let mut pulses = Vec::new();
         for some in ids.chunks(8) {
             pulses.extend(ctx.tx.pulses_of(some)?);

@@ -6,14 +6,14 @@ use flightline_core::event::EventType;
 use flightline_core::liveness::{Life, Liveness};
 use flightline_core::shell::shell_text;
 use flightline_core::text::NoteText;
-use flightline_core::{Code, EffectId, Name, Refusal};
-use flightline_store::Find;
+use flightline_core::{Code, EffectId, Kind, Name, Refusal};
+use flightline_store::{Find, ListOrder, ListScope, RowList};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::agent::{Sighting, liveness};
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, page, to_json};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, listed, to_json};
 use crate::op_context::OpContext;
 use crate::recovery::locked_verdict;
 use crate::remote::Offline;
@@ -252,12 +252,12 @@ impl Operation for ListEffects {
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Effect>> {
         let mission = ctx.mission(self.mission.as_deref())?;
-        let find = Find::Mission(mission.id);
-        let in_doubt = |status: &str| !self.in_doubt || status == EffectState::INTENT;
-        if let Some(page) = page(ctx, find, |row| in_doubt(&row.status))? {
-            return Ok(page);
-        }
-        let fits = |effect: &Effect| in_doubt(effect.state.as_str());
-        Ok(ctx.tx.find_those(find, fits)?)
+        let done = self.in_doubt.then_some(EffectState::DONE);
+        let list = RowList::new(
+            Kind::Effect,
+            ListScope::Mission(mission.id),
+            done.as_slice(),
+        );
+        listed(ctx, list, ListOrder::OLDEST)
     }
 }

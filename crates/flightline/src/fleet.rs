@@ -36,7 +36,7 @@ use self::outcome::Went;
 pub use self::outcome::{Answered, Done, When};
 pub use self::precondition::{IfUnchanged, Target};
 pub use self::window::{ListPart, Window};
-pub(crate) use self::window::{documents, newest, page, wanted};
+pub(crate) use self::window::{documents, listed, part_of, some_rows};
 use self::write::may_use_reserve;
 pub use flightline_core::token::Scope;
 

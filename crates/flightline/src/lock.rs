@@ -11,8 +11,8 @@ use flightline_core::lock::Lock;
 use flightline_core::sortie::Sortie;
 use flightline_core::text::NoteText;
 use flightline_core::time::Millis;
-use flightline_core::{Code, LockId, Refusal, RepoPath, Time, Title};
-use flightline_store::Find;
+use flightline_core::{Code, Kind, LockId, Refusal, RepoPath, Time, Title};
+use flightline_store::{Find, ListOrder, ListScope, RowList};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -20,7 +20,7 @@ pub use self::grant::acquire;
 pub(crate) use self::grant::grant_all;
 use crate::agent::{Sighting, last_sign};
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, page};
+use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, listed};
 use crate::op_context::OpContext;
 
 /// Takes locks for the acting agent: all of them or none.
@@ -297,14 +297,12 @@ impl Operation for ListLocks {
     type Outcome = Vec<LockView>;
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<LockView>> {
-        let find = match &self.agent {
-            Some(reference) => Find::Agent(ctx.find_agent(reference)?.id),
-            None => Find::All,
+        let scope = match &self.agent {
+            Some(reference) => ListScope::Agent(ctx.find_agent(reference)?.id),
+            None => ListScope::All,
         };
-        let locks: Vec<Lock> = match page(ctx, find, |_| true)? {
-            Some(page) => page,
-            None => ctx.tx.find(find)?,
-        };
+        let list = RowList::new(Kind::Lock, scope, &[]);
+        let locks: Vec<Lock> = listed(ctx, list, ListOrder::OLDEST)?;
         locks.into_iter().map(|lock| view(ctx, lock)).collect()
     }
 }

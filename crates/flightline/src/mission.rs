@@ -13,14 +13,14 @@ use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::NoteText;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Name, Refusal, Time, Title};
-use flightline_store::Find;
+use flightline_store::{Find, ListOrder, ListScope, RowList};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::take::NewCheckpoint;
 use crate::checkpoint::trigger::try_take;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, newest};
+use crate::fleet::{Access, ActsFor, Operation, Scope, some_rows};
 use crate::lock::LockView;
 use crate::lock::release::release_all_of;
 use crate::op_context::OpContext;
@@ -228,7 +228,8 @@ impl Operation for ListMissions {
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MissionSummary>> {
         let current = ctx.current_mission()?.map(|mission| mission.id);
         let archived = (!self.archived).then_some(MissionStatus::Archived.as_str());
-        let rows = newest(ctx, Kind::Mission, archived, self.limit)?;
+        let list = RowList::new(Kind::Mission, ListScope::All, archived.as_slice());
+        let rows = some_rows(ctx, list, ListOrder::NEWEST, self.limit)?;
         rows.into_iter()
             .map(|row| {
                 let id: MissionId = row.typed_id()?;

@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use flightline_core::briefing::{ConstraintRoom, Quote, check_constraint};
 use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, Pinning};
-use flightline_core::note::{Note, NoteKind};
+use flightline_core::note::{Note, NoteEnding, NoteKind};
 use flightline_core::text;
 use flightline_core::{Code, Kind, MissionId, Name, NoteId, Refusal, RepoPath, Subject};
-use flightline_store::Find;
+use flightline_store::{Find, ListOrder, ListScope, RowList};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::checkpoint::milestone::catch_up;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, documents, wanted};
+use crate::fleet::{Access, ActsFor, Operation, Scope, documents, some_rows};
 use crate::mission::short;
 use crate::op_context::OpContext;
 use crate::recovery::undone::Undone;
@@ -159,6 +159,7 @@ impl Operation for ListNotes {
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Note>> {
         let mission = ctx.mission(self.mission.as_deref())?;
+        // Of a note that ended, its text alone says the kind: with those, all notes are read.
         if ctx.caller.window.is_some() && !(self.all && self.kind.is_some()) {
             return self.page(ctx, mission.id);
         }
@@ -173,12 +174,13 @@ impl Operation for ListNotes {
 impl ListNotes {
     /// The notes of the caller's window. The status of a note that holds is its kind.
     fn page(&self, ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Vec<Note>> {
-        let mut rows = ctx.tx.rows(Kind::Note, Find::Mission(mission))?;
-        rows.retain(|row| {
-            let holds = NoteKind::from_word(&row.status);
-            self.all || holds.is_some_and(|kind| self.kind.is_none_or(|it| it == kind))
-        });
-        let rows = wanted(ctx, rows, u64::MAX);
+        let others = NoteKind::ALL
+            .into_iter()
+            .filter(|kind| self.kind.is_some_and(|it| it != *kind));
+        let ended = NoteEnding::WORDS.into_iter().filter(|_| !self.all);
+        let without: Vec<&str> = ended.chain(others.map(NoteKind::as_str)).collect();
+        let list = RowList::new(Kind::Note, ListScope::Mission(mission), &without);
+        let rows = some_rows(ctx, list, ListOrder::OLDEST, u64::MAX)?;
         let mut notes: Vec<Note> = documents(ctx, &rows)?;
         let undone = Undone::of(ctx, mission)?;
         let born: BTreeMap<&str, u64> = rows.iter().map(|row| (&*row.id, row.born)).collect();

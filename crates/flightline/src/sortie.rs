@@ -20,12 +20,12 @@ use flightline_core::sortie::{
 use flightline_core::text::NoteText;
 use flightline_core::time::Millis;
 use flightline_core::{CheckpointId, Kind, MissionId, Name, SortieId, Subject, Time, Title};
-use flightline_store::{Find, SubjectRow};
+use flightline_store::{Find, ListOrder, ListScope, RowList, SubjectRow};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::readable;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, wanted};
+use crate::fleet::{Access, ActsFor, Operation, Scope, part_of, some_rows};
 use crate::lock::LockView;
 use crate::op_context::OpContext;
 
@@ -146,13 +146,20 @@ impl Operation for ListSorties {
             Some(reference) => Some(ctx.find_agent(reference)?.key()),
             None => None,
         };
+        let others = SortieStatus::ALL
+            .into_iter()
+            .filter(|status| self.status.is_some_and(|it| it != *status));
+        let others: Vec<&str> = others.map(SortieStatus::as_str).collect();
+        let list = RowList::new(Kind::Sortie, ListScope::Mission(mission.id), &others);
+        if !mission.reordered && owner.is_none() {
+            let rows = some_rows(ctx, list, ListOrder::OLDEST, self.limit)?;
+            return summarised(ctx, mission.id, rows);
+        }
+        // An order that was given is in the documents alone, and no index has the sorties of an agent in their order: all rows
+        // of the mission are read.
         let mut rows = ordered_rows(ctx, mission.id)?;
-        rows.retain(|row| {
-            self.status
-                .is_none_or(|status| row.status == status.as_str())
-                && (owner.is_none() || row.agent == owner)
-        });
-        let rows = wanted(ctx, rows, self.limit);
+        rows.retain(|row| list.has(row) && (owner.is_none() || row.agent == owner));
+        let rows = part_of(ctx, rows, self.limit);
         summarised(ctx, mission.id, rows)
     }
 }

@@ -217,7 +217,7 @@ fn count(
     let mut guarded = BTreeMap::new();
     for mission in missions {
         let candidates = checkpoints.iter().map(candidate_of);
-        guarded.append(&mut expired(ctx, mission, candidates));
+        guarded.append(&mut expired(ctx, mission, (0, 0), candidates));
     }
     let (mut by_trigger, mut by_status) = (BTreeMap::new(), BTreeMap::new());
     for checkpoint in checkpoints {

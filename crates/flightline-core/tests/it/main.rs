@@ -5,3 +5,4 @@ mod briefing_properties;
 mod contexts;
 mod dialects;
 mod redaction;
+mod retention;

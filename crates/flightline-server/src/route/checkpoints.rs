@@ -23,7 +23,7 @@ use flightline::registry::Commit;
 use flightline::{Access, Caller, Done, Operation};
 use serde::{Deserialize, Serialize};
 
-use super::page::PageRequest;
+use super::page::{PageRequest, next};
 use super::take::MOST;
 use super::{HandlerOutcome, HandlerResult, Shared, mark};
 use crate::middleware::{JsonBody, PathNames, Principal, Query};
@@ -150,18 +150,18 @@ pub(crate) async fn list(
     let request = ListCheckpoints {
         mission: asked.mission_id,
         archived: asked.archived,
-        limit: asking.needs(),
+        limit,
     };
-    let mut caller = principal.caller(&headers)?;
+    let (mut caller, window) = (principal.caller(&headers)?, asking.window());
     caller.place = asking.place();
+    caller.window = Some(window.clone());
     let listed = shared.run(&principal, caller, request).await?;
     let since = listed.since.clone();
     let paged = listed.and_then(|list| {
-        let (all, total) = (list.checkpoints, list.total);
-        let key = |one: &CheckpointSummary| one.id.to_string();
-        let (checkpoints, next_cursor) = asking.page_of(all, key, total, since.as_ref())?;
+        let last = list.checkpoints.last().map(|last| last.id.to_string());
+        let (total, next_cursor) = next(window.given(), last, since.as_ref())?;
         Ok(CheckpointPage {
-            checkpoints,
+            checkpoints: list.checkpoints,
             total,
             next_cursor,
         })

@@ -51,14 +51,6 @@ impl PageRequest {
         let after = self.after.as_ref().map(|(_, last)| last.clone());
         Window::new(self.limit, after)
     }
-
-    /// The number of items to look at in order to give this page.
-    pub(crate) fn needs(&self) -> u64 {
-        match &self.after {
-            None => self.limit,
-            Some(_) => u64::MAX,
-        }
-    }
 }
 
 fn read(text: &str) -> Result<(Cursor, String), Refusal> {
@@ -75,48 +67,23 @@ fn no_cursor(text: &str) -> Refusal {
 }
 
 impl List {
+    /// Makes a page of what an operation gave: the part of the list that it says, or the whole list.
     pub(crate) fn page(
         self,
-        all: &RawValue,
+        given: &RawValue,
+        part: Option<ListPart>,
         since: Option<&Cursor>,
         asking: &PageRequest,
     ) -> Result<Box<RawValue>, Refusal> {
-        let all = things(all)?;
-        let total = all.len() as u64;
-        let (page, next) = asking.page_of(all, |thing| self.key_of(thing), total, since)?;
-        self.answer(&page, total, next)
-    }
-
-    /// A page that the operation itself has cut out of the whole list.
-    pub(crate) fn part(
-        self,
-        page: &RawValue,
-        part: ListPart,
-        since: Option<&Cursor>,
-    ) -> Result<Box<RawValue>, Refusal> {
-        let ListPart::Given { total, more } = part else {
-            return Err(gone());
+        let mut page: Vec<&RawValue> =
+            serde_json::from_str(given.get()).map_err(|error| unreadable(&error))?;
+        let part = match part {
+            Some(part) => part,
+            None => self.cut(&mut page, asking)?,
         };
-        let page = things(page)?;
-        let last = page.last().filter(|_| more).map(|last| self.key_of(last));
-        let next = since
-            .zip(last)
-            .map(|(since, last)| format!("{}~{last}", written(since)));
-        self.answer(&page, total, next)
-    }
-
-    fn key_of(self, thing: &RawValue) -> String {
-        let thing = serde_json::from_str::<Value>(thing.get()).unwrap_or_default();
-        thing.pointer(self.key).map(to_text).unwrap_or_default()
-    }
-
-    fn answer(
-        self,
-        page: &[&RawValue],
-        total: u64,
-        next: Option<String>,
-    ) -> Result<Box<RawValue>, Refusal> {
-        let things = to_raw_value(page).map_err(|error| unreadable(&error))?;
+        let last = page.last().map(|last| self.key_of(last));
+        let (total, next) = next(Some(part), last, since)?;
+        let things = to_raw_value(&page).map_err(|error| unreadable(&error))?;
         let (total, next) = (json!(total), json!(next));
         RawValue::from_string(format!(
             "{{\"{}\":{things},\"total\":{total},\"next_cursor\":{next}}}",
@@ -124,47 +91,43 @@ impl List {
         ))
         .map_err(|error| unreadable(&error))
     }
-}
 
-/// The items of a list, as the operation wrote them. Only the key of the last item is read.
-fn things(all: &RawValue) -> Result<Vec<&RawValue>, Refusal> {
-    serde_json::from_str(all.get()).map_err(|error| unreadable(&error))
+    /// Cuts a page out of the whole list.
+    fn cut(self, list: &mut Vec<&RawValue>, asking: &PageRequest) -> Result<ListPart, Refusal> {
+        let total = list.len() as u64;
+        if let Some((_, after)) = &asking.after {
+            // The next page must begin right after the last given item, without a gap and without a repetition.
+            let last = list.iter().position(|thing| self.key_of(thing) == *after);
+            list.drain(..=last.ok_or_else(gone)?);
+        }
+        let more = list.len() as u64 > asking.limit;
+        list.truncate(usize::try_from(asking.limit).unwrap_or(usize::MAX));
+        Ok(ListPart::Given { total, more })
+    }
+
+    fn key_of(self, thing: &RawValue) -> String {
+        let thing = serde_json::from_str::<Value>(thing.get()).unwrap_or_default();
+        thing.pointer(self.key).map(to_text).unwrap_or_default()
+    }
 }
 
 fn unreadable(error: &serde_json::Error) -> Refusal {
     Refusal::new(Code::Failed, format!("cannot read the outcome: {error}"))
 }
 
-impl PageRequest {
-    /// Makes a page of a list whose operation counts for itself: `all` are the first items, as many as
-    /// [`PageRequest::needs`]. The cursor of the next page comes with it.
-    pub(crate) fn page_of<T>(
-        &self,
-        all: Vec<T>,
-        key: impl Fn(&T) -> String,
-        total: u64,
-        since: Option<&Cursor>,
-    ) -> Result<(Vec<T>, Option<String>), Refusal> {
-        let from = match (&self.after, since) {
-            (None, _) => 0,
-            (Some((_, last)), Some(_)) => {
-                let found = all.iter().position(|thing| key(thing) == *last);
-                // The next page must begin right after the last given item, without a gap and without a repetition.
-                found.ok_or_else(gone)?.saturating_add(1)
-            }
-            (Some(_), None) => return Err(gone()),
-        };
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let page: Vec<T> = all.into_iter().skip(from).take(limit).collect();
-        let given = (from as u64).saturating_add(page.len() as u64);
-        let next = match (page.last(), since) {
-            (Some(last), Some(since)) if given < total => {
-                Some(format!("{}~{}", written(since), key(last)))
-            }
-            _ => None,
-        };
-        Ok((page, next))
-    }
+/// Returns the length of a list of which an operation gave a part, and the cursor of the next page; `last` is the key of the
+/// last item that it gave.
+pub(crate) fn next(
+    part: Option<ListPart>,
+    last: Option<String>,
+    since: Option<&Cursor>,
+) -> Result<(u64, Option<String>), Refusal> {
+    let Some(ListPart::Given { total, more }) = part else {
+        return Err(gone());
+    };
+    let last = since.zip(last).filter(|_| more);
+    let next = last.map(|(since, last)| format!("{}~{last}", written(since)));
+    Ok((total, next))
 }
 
 fn to_text(value: &Value) -> String {
@@ -213,7 +176,7 @@ pub(crate) fn going_on(text: &str) -> Result<(&'static str, Cursor), Refusal> {
 #[derive(Deserialize)]
 struct Events<'a> {
     #[serde(borrow)]
-    events: Vec<&'a RawValue>,
+    events: Vec<Thing<'a>>,
     cursor: Cursor,
 }
 

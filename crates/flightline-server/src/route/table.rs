@@ -10,7 +10,6 @@ use axum::routing::{MethodFilter, on};
 use flightline::ErasedOutcome;
 use flightline::core::{Kind, Refusal};
 use flightline::registry::CallContext;
-use serde_json::value::RawValue;
 
 use super::page::{self, PageRequest};
 use super::take::{RequestParts, Take};
@@ -297,11 +296,7 @@ async fn handle(
     let outcome = match (route.list, page) {
         (Some(list), Some(asking)) => {
             let (since, part) = (outcome.since.clone(), window.and_then(|it| it.given()));
-            let list = |text: Box<RawValue>| match part {
-                Some(part) => list.part(&text, part, since.as_ref()),
-                None => list.page(&text, since.as_ref(), &asking),
-            };
-            outcome.and_then(list)?
+            outcome.and_then(|given| list.page(&given, part, since.as_ref(), &asking))?
         }
         _ => match events {
             Some((limit, way)) => outcome.and_then(|list| page::events(&list, limit, way))?,

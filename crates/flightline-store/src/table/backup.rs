@@ -19,7 +19,7 @@ statements! {
     OF_NEWEST = "SELECT b.checkpoint, b.state, b.at, b.bytes, b.sha, b.why, b.sum FROM subject s \
            JOIN backup b ON b.project = s.project AND b.checkpoint = s.id \
            WHERE s.project = ?1 AND s.kind = 'checkpoint' AND s.mission = ?2 AND s.gone IS NULL \
-           AND (CAST(?3 AS TEXT) IS NULL OR s.status <> ?3) ORDER BY s.born DESC LIMIT CAST(?4 AS BIGINT)";
+           AND (CAST(?3 AS TEXT) IS NULL OR s.status <> ?3) AND s.born < ?4 ORDER BY s.born DESC LIMIT CAST(?5 AS BIGINT)";
     UNSETTLED = "SELECT checkpoint FROM backup WHERE project = ?1 AND state IN ('pending', 'failed') ORDER BY state DESC, at, checkpoint";
     WAITING = "SELECT b.checkpoint, b.state, s.mission, s.born, b.at FROM backup b \
            JOIN subject s ON s.project = b.project AND s.kind = 'checkpoint' AND s.id = b.checkpoint \
@@ -108,10 +108,11 @@ pub(crate) fn of_newest(
     project: &str,
     mission: MissionId,
     without: Option<&str>,
+    before: u64,
     limit: u64,
 ) -> Result<Vec<(CheckpointId, Backup)>, StoreError> {
-    let mission = mission.to_string();
-    intact(&driver.query(OF_NEWEST, params![project, mission, without, limit])?)
+    let of = params![project, mission.to_string(), without, before, limit];
+    intact(&driver.query(OF_NEWEST, of)?)
 }
 
 pub(crate) fn unsettled(

@@ -1,12 +1,12 @@
 //! Answers questions about a project as a whole: one query each, where there would be one per mission or per agent.
 
-use flightline_core::{Kind, MissionId};
+use flightline_core::{AgentId, Kind, MissionId};
 
 use super::statements;
-use super::subject::{StoredDocument, SubjectRow, document, rows_of};
+use super::subject::{Find, StoredDocument, SubjectRow, counted, document, rows_of, texts};
 use crate::engine::Driver;
 use crate::error::StoreError;
-use crate::value::{Row, params};
+use crate::value::{SqlValue, params, values};
 
 // What counts as work on a mission is the same here as in `event::last_work`. Words that are none were damaged: the rows
 // that hold them are found as well, and their content is known when they are read.
@@ -32,18 +32,32 @@ statements! {
         AND e.subject_kind NOT IN ('briefing', 'checkpoint', 'milestone', 'recovery') ORDER BY e.rev DESC LIMIT 1), s.rev) AS last \
         FROM subject s WHERE s.project = ?1 AND s.kind = 'mission' AND s.gone IS NULL \
         AND s.status NOT IN ('pending', 'in_progress', 'archived') ORDER BY last DESC, s.id DESC LIMIT 1";
-    BY_STATUS = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL \
-        GROUP BY status ORDER BY status";
     OLDEST = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
-        WHERE project = ?1 AND kind = ?2 AND mission IS NULL AND gone IS NULL AND (CAST(?3 AS TEXT) IS NULL OR status <> ?3) \
-        AND born > ?4 ORDER BY born, id LIMIT CAST(?5 AS BIGINT)";
+        WHERE project = ?1 AND kind = ?2 AND gone IS NULL AND born > ?4 \
+        AND length(replace(CAST(?3 AS TEXT), ',' || status || ',', '')) >= length(?3) ORDER BY born LIMIT CAST(?5 AS BIGINT)";
+    OLDEST_OF_NO_MISSION = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND mission IS NULL AND gone IS NULL AND born > ?4 \
+        AND length(replace(CAST(?3 AS TEXT), ',' || status || ',', '')) >= length(?3) ORDER BY born LIMIT CAST(?5 AS BIGINT)";
+    OLDEST_OF_MISSION = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND mission = ?6 AND gone IS NULL AND born > ?4 \
+        AND length(replace(CAST(?3 AS TEXT), ',' || status || ',', '')) >= length(?3) ORDER BY born LIMIT CAST(?5 AS BIGINT)";
+    OLDEST_OF_AGENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND agent = ?6 AND gone IS NULL AND born > ?4 \
+        AND length(replace(CAST(?3 AS TEXT), ',' || status || ',', '')) >= length(?3) ORDER BY born LIMIT CAST(?5 AS BIGINT)";
     NEWEST = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
-        WHERE project = ?1 AND kind = ?2 AND gone IS NULL AND (CAST(?3 AS TEXT) IS NULL OR status <> ?3) \
-        AND born < ?4 ORDER BY born DESC, id DESC LIMIT CAST(?5 AS BIGINT)";
+        WHERE project = ?1 AND kind = ?2 AND gone IS NULL AND born < ?4 \
+        AND length(replace(CAST(?3 AS TEXT), ',' || status || ',', '')) >= length(?3) ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
+    NEWEST_OF_MISSION = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND mission = ?6 AND gone IS NULL AND born < ?4 \
+        AND length(replace(CAST(?3 AS TEXT), ',' || status || ',', '')) >= length(?3) ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
+    NEWEST_OF_NO_MISSION = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND mission IS NULL AND gone IS NULL AND born < ?4 \
+        AND length(replace(CAST(?3 AS TEXT), ',' || status || ',', '')) >= length(?3) ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
+    NEWEST_OF_AGENT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
+        WHERE project = ?1 AND kind = ?2 AND agent = ?6 AND gone IS NULL AND born < ?4 \
+        AND length(replace(CAST(?3 AS TEXT), ',' || status || ',', '')) >= length(?3) ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
     ROW = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
         WHERE project = ?1 AND kind = ?2 AND id = ?3 AND gone IS NULL";
-    WITHOUT = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
-        WHERE project = ?1 AND kind = ?2 AND status <> ?3 AND gone IS NULL ORDER BY born, id";
     OF_STATUS = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
         WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND status = ?4 AND gone IS NULL ORDER BY born, id LIMIT CAST(?5 AS BIGINT)";
     UNDER_WAY = "SELECT id, mission, parent, agent, name, status, born, rev, at, sha, percent, sum FROM subject \
@@ -74,18 +88,79 @@ pub enum MissionFilter {
     Over,
 }
 
+/// A list of subjects of one kind.
+#[derive(Clone, Copy, Debug)]
+pub struct RowList<'a> {
+    pub kind: Kind,
+    pub scope: ListScope,
+    /// The statuses whose subjects are not listed. A damaged status is none of them, so that its row is not lost.
+    pub without: &'a [&'a str],
+}
+
+/// The subjects among which a list looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListScope {
+    All,
+    /// All of a kind whose subjects belong to no mission: an index has them in their order.
+    NoMission,
+    Mission(MissionId),
+    Agent(AgentId),
+}
+
+impl ListScope {
+    #[must_use]
+    pub const fn find(self) -> Find<'static> {
+        match self {
+            Self::All | Self::NoMission => Find::All,
+            Self::Mission(id) => Find::Mission(id),
+            Self::Agent(id) => Find::Agent(id),
+        }
+    }
+}
+
+impl<'a> RowList<'a> {
+    #[must_use]
+    pub const fn new(kind: Kind, scope: ListScope, without: &'a [&'a str]) -> Self {
+        Self {
+            kind,
+            scope,
+            without,
+        }
+    }
+
+    /// Returns true when this row is one of the list.
+    #[must_use]
+    pub fn has(&self, row: &SubjectRow) -> bool {
+        let is_in_scope = match self.scope {
+            ListScope::All | ListScope::NoMission => true,
+            ListScope::Mission(id) => row.mission.as_deref() == Some(&*id.to_string()),
+            ListScope::Agent(id) => row.agent.as_deref() == Some(&*id.to_string()),
+        };
+        is_in_scope && !self.without.contains(&&*row.status)
+    }
+}
+
 /// The order of a list, and the place to go on from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListOrder {
-    /// The oldest of those that belong to no mission, after the subject made at this revision.
+    /// The oldest first, after the subject made at this revision.
     OldestAfter(u64),
-    /// The newest, before the subject made at this revision.
+    /// The newest first, before the subject made at this revision.
     NewestBefore(u64),
 }
 
 impl ListOrder {
     pub const NEWEST: Self = Self::NewestBefore(u64::MAX);
     pub const OLDEST: Self = Self::OldestAfter(0);
+
+    /// Returns this order, going on from the subject made at this revision.
+    #[must_use]
+    pub const fn from(self, born: u64) -> Self {
+        match self {
+            Self::OldestAfter(_) => Self::OldestAfter(born),
+            Self::NewestBefore(_) => Self::NewestBefore(born),
+        }
+    }
 }
 
 /// The numbers of revisions that are searched for the last work on any mission, first a few, before each mission is asked.
@@ -113,29 +188,29 @@ pub(crate) fn last_worked_on(
     found.first().map(|row| row.text(0)).transpose()
 }
 
-pub(crate) fn by_status(
-    driver: &mut dyn Driver,
-    project: &str,
-    kind: Kind,
-) -> Result<Vec<(String, u64)>, StoreError> {
-    counted(&driver.query(BY_STATUS, params![project, kind.as_str()])?)
-}
-
-/// Returns some rows of a kind, without those of one status, each with true when its columns are as they were written.
+/// Returns the next rows of a list, each with true when its columns are as they were written.
 pub(crate) fn some(
     driver: &mut dyn Driver,
     project: &str,
-    kind: Kind,
-    without: Option<&str>,
+    list: RowList<'_>,
     order: ListOrder,
     limit: u64,
 ) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
-    let (sql, from) = match order {
-        ListOrder::OldestAfter(born) => (OLDEST, born),
-        ListOrder::NewestBefore(born) => (NEWEST, born),
+    let (oldest, newest, of) = match list.scope {
+        ListScope::All => (OLDEST, NEWEST, None),
+        ListScope::NoMission => (OLDEST_OF_NO_MISSION, NEWEST_OF_NO_MISSION, None),
+        ListScope::Mission(id) => (OLDEST_OF_MISSION, NEWEST_OF_MISSION, Some(id.to_string())),
+        ListScope::Agent(id) => (OLDEST_OF_AGENT, NEWEST_OF_AGENT, Some(id.to_string())),
     };
-    let params = params![project, kind.as_str(), without, from, limit];
-    rows_of(kind, driver.query(sql, params)?)
+    let (sql, from) = match order {
+        ListOrder::OldestAfter(born) => (oldest, born),
+        ListOrder::NewestBefore(born) => (newest, born),
+    };
+    let without: String = list.without.iter().flat_map(|word| [",", word]).collect();
+    let without = without + ",";
+    let mut params = values![project, list.kind.as_str(), without, from, limit];
+    params.extend(of.map(SqlValue::from));
+    rows_of(list.kind, driver.query(sql, &params)?)
 }
 
 pub(crate) fn row(
@@ -148,17 +223,6 @@ pub(crate) fn row(
         kind,
         driver.query(ROW, params![project, kind.as_str(), id])?,
     )
-}
-
-/// Returns the rows of a kind that are not of one status, likewise.
-pub(crate) fn without(
-    driver: &mut dyn Driver,
-    project: &str,
-    kind: Kind,
-    status: &str,
-) -> Result<Vec<(SubjectRow, bool)>, StoreError> {
-    let params = params![project, kind.as_str(), status];
-    rows_of(kind, driver.query(WITHOUT, params)?)
 }
 
 /// Returns the rows of a mission that have this status, at most `limit`, likewise.
@@ -199,8 +263,7 @@ pub(crate) fn unread(
 
 /// The missions that are not over and have sorties that are blocked or failed.
 pub(crate) fn troubled(driver: &mut dyn Driver, project: &str) -> Result<Vec<String>, StoreError> {
-    let rows = driver.query(TROUBLED, params![project])?;
-    rows.iter().map(|row| row.text(0)).collect()
+    texts(&driver.query(TROUBLED, params![project])?)
 }
 
 /// The missions that are not over and have notes of this status.
@@ -209,8 +272,7 @@ pub(crate) fn noted(
     project: &str,
     status: &str,
 ) -> Result<Vec<String>, StoreError> {
-    let rows = driver.query(NOTED, params![project, status])?;
-    rows.iter().map(|row| row.text(0)).collect()
+    texts(&driver.query(NOTED, params![project, status])?)
 }
 
 /// The documents of a kind whose text does not hold this, oldest first.
@@ -230,10 +292,4 @@ pub(crate) fn not_holding(
     pattern.push('%');
     let rows = driver.query(NOT_HOLDING, params![project, kind.as_str(), pattern])?;
     rows.into_iter().map(document).collect()
-}
-
-fn counted(rows: &[Row]) -> Result<Vec<(String, u64)>, StoreError> {
-    rows.iter()
-        .map(|row| Ok((row.text(0)?, row.unsigned(1)?)))
-        .collect()
 }

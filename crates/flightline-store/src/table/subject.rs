@@ -29,6 +29,8 @@ statements! {
     GONE_IDS = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NOT NULL ORDER BY id";
     BEGINNING = "SELECT id FROM subject WHERE project = ?1 AND kind = ?2 AND id >= ?3 AND id < ?4 AND gone IS NULL ORDER BY id LIMIT 11";
     COUNT = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL \
+             AND born >= ?4 GROUP BY status ORDER BY status";
+    COUNT_ALL = "SELECT status, CAST(count(*) AS BIGINT) FROM subject WHERE project = ?1 AND kind = ?2 AND gone IS NULL \
              GROUP BY status ORDER BY status";
     SHARE = "SELECT CAST(count(*) FILTER (WHERE status = ?4) AS BIGINT), CAST(count(*) AS BIGINT) FROM subject \
              WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL";
@@ -55,12 +57,9 @@ statements! {
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND doc LIKE ?4 ESCAPE '!' ORDER BY born, id";
     NEWEST = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject \
            WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
-           ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
+           AND born < ?5 ORDER BY born DESC LIMIT CAST(?6 AS BIGINT)";
     NEWEST_OF_AGENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject \
            WHERE project = ?1 AND kind = ?2 AND agent = ?3 AND status = ?4 AND gone IS NULL \
-           ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
-    NEWEST_SHAS = "SELECT sha FROM subject \
-           WHERE project = ?1 AND kind = ?2 AND mission = ?3 AND gone IS NULL AND (CAST(?4 AS TEXT) IS NULL OR status <> ?4) \
            ORDER BY born DESC LIMIT CAST(?5 AS BIGINT)";
     DOC_BY_PARENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND parent = ?3 AND gone IS NULL ORDER BY born";
     DOC_BY_AGENT = "SELECT coalesce(doc, (SELECT e.after FROM event e WHERE e.project = subject.project AND e.rev = subject.rev)), sha, gone, id, rev FROM subject WHERE project = ?1 AND kind = ?2 AND agent = ?3 \
@@ -262,11 +261,7 @@ pub(crate) fn ids(
     project: &str,
     kind: Kind,
 ) -> Result<Vec<String>, StoreError> {
-    driver
-        .query(IDS, params![project, kind.as_str()])?
-        .iter()
-        .map(|row| row.text(0))
-        .collect()
+    texts(&driver.query(IDS, params![project, kind.as_str()])?)
 }
 
 pub(crate) fn gone_ids(
@@ -274,11 +269,7 @@ pub(crate) fn gone_ids(
     project: &str,
     kind: Kind,
 ) -> Result<Vec<String>, StoreError> {
-    driver
-        .query(GONE_IDS, params![project, kind.as_str()])?
-        .iter()
-        .map(|row| row.text(0))
-        .collect()
+    texts(&driver.query(GONE_IDS, params![project, kind.as_str()])?)
 }
 
 /// Returns ids from `from` up to, not including, `to`; eleven at most, enough to list the candidates.
@@ -289,11 +280,12 @@ pub(crate) fn ids_between(
     from: &str,
     to: &str,
 ) -> Result<Vec<String>, StoreError> {
-    driver
-        .query(BEGINNING, params![project, kind.as_str(), from, to])?
-        .iter()
-        .map(|row| row.text(0))
-        .collect()
+    texts(&driver.query(BEGINNING, params![project, kind.as_str(), from, to])?)
+}
+
+/// Reads rows of one text.
+pub(crate) fn texts(rows: &[Row]) -> Result<Vec<String>, StoreError> {
+    rows.iter().map(|row| row.text(0)).collect()
 }
 
 pub(crate) fn counts(
@@ -303,9 +295,7 @@ pub(crate) fn counts(
     find: Find<'_>,
 ) -> Result<Vec<(String, u64)>, StoreError> {
     let rows = match find {
-        Find::Mission(mission) => {
-            driver.query(COUNT, params![project, kind.as_str(), mission.to_string()])?
-        }
+        Find::Mission(mission) => return counts_from(driver, project, kind, mission, 0),
         Find::Parent(parent) => {
             driver.query(COUNT_PARTS, params![project, kind.as_str(), parent])?
         }
@@ -313,10 +303,26 @@ pub(crate) fn counts(
             COUNT_OF_AGENT,
             params![project, kind.as_str(), agent.to_string()],
         )?,
-        Find::All | Find::AgentName(_) | Find::EffectKey(..) => {
-            return Ok(Vec::new());
-        }
+        Find::All => driver.query(COUNT_ALL, params![project, kind.as_str()])?,
+        Find::AgentName(_) | Find::EffectKey(..) => return Ok(Vec::new()),
     };
+    counted(&rows)
+}
+
+/// Counts the subjects of a mission that were made at a revision or after it, by status.
+pub(crate) fn counts_from(
+    driver: &mut dyn Driver,
+    project: &str,
+    kind: Kind,
+    mission: MissionId,
+    born: u64,
+) -> Result<Vec<(String, u64)>, StoreError> {
+    let of = params![project, kind.as_str(), mission.to_string(), born];
+    counted(&driver.query(COUNT, of)?)
+}
+
+/// Reads rows of a word and a number.
+pub(crate) fn counted(rows: &[Row]) -> Result<Vec<(String, u64)>, StoreError> {
     rows.iter()
         .map(|row| Ok((row.text(0)?, row.unsigned(1)?)))
         .collect()
@@ -401,21 +407,19 @@ pub(crate) fn documents(
     Ok(documents)
 }
 
-/// Returns the newest subjects of a mission, newest first, without those of one status.
+/// Returns the newest subjects of a mission that were made before a revision, newest first, without those of one status.
 pub(crate) fn newest(
     driver: &mut dyn Driver,
     project: &str,
-    kind: Kind,
-    mission: MissionId,
+    (kind, mission): (Kind, MissionId),
     without: Option<&str>,
+    before: u64,
     limit: u64,
 ) -> Result<Vec<StoredDocument>, StoreError> {
-    let mission = mission.to_string();
+    let (kind, mission) = (kind.as_str(), mission.to_string());
+    let of = params![project, kind, mission, without, before, limit];
     driver
-        .query(
-            NEWEST,
-            params![project, kind.as_str(), mission, without, limit],
-        )?
+        .query(NEWEST, of)?
         .into_iter()
         .map(document)
         .collect()
@@ -430,15 +434,9 @@ pub(crate) fn newest_of_agent(
     status: &str,
     limit: u64,
 ) -> Result<Vec<StoredDocument>, StoreError> {
-    let agent = agent.to_string();
-    driver
-        .query(
-            NEWEST_OF_AGENT,
-            params![project, kind.as_str(), agent, status, limit],
-        )?
-        .into_iter()
-        .map(document)
-        .collect()
+    let of = params![project, kind.as_str(), agent.to_string(), status, limit];
+    let found = driver.query(NEWEST_OF_AGENT, of)?;
+    found.into_iter().map(document).collect()
 }
 
 /// Returns the documents whose text holds this, in capitals or not; perhaps some more, which hold the most of it.
@@ -469,21 +467,6 @@ pub(crate) fn holding(
         None => driver.query(HOLDING, params![project, kind, pattern]),
     }?;
     rows.into_iter().map(document).collect()
-}
-
-/// Returns the hashes of the documents that [`newest`] returns.
-pub(crate) fn newest_shas(
-    driver: &mut dyn Driver,
-    project: &str,
-    kind: Kind,
-    mission: MissionId,
-    without: Option<&str>,
-    limit: u64,
-) -> Result<Vec<String>, StoreError> {
-    let mission = mission.to_string();
-    let params = params![project, kind.as_str(), mission, without, limit];
-    let rows = driver.query(NEWEST_SHAS, params)?;
-    rows.iter().map(|row| row.text(0)).collect()
 }
 
 fn search_each(

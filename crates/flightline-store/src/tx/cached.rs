@@ -201,7 +201,7 @@ impl Tx<'_> {
                     counts.into_iter().collect()
                 })
             }
-            // No caller counts by the other ways.
+            // No write counts by the other ways.
             Find::All | Find::AgentStatus(..) | Find::AgentName(_) | Find::EffectKey(..) => None,
         };
         let Some(known): Option<Vec<(String, u64)>> = known else {

@@ -6,8 +6,8 @@ use flightline_core::{Kind, MissionId, Subject};
 
 use super::Tx;
 use crate::error::StoreError;
-use crate::table::overview::{self, ListOrder, MissionFilter};
-use crate::table::subject::SubjectRow;
+use crate::table::overview::{self, ListOrder, MissionFilter, RowList};
+use crate::table::subject::{Find, SubjectRow};
 
 impl Tx<'_> {
     /// Returns the id of the mission of this state that was worked on last. The compaction of a context is no work.
@@ -16,38 +16,30 @@ impl Tx<'_> {
         overview::last_worked_on(self.driver, &self.project.id, rev, state)
     }
 
-    pub fn counts_by_status(&mut self, kind: Kind) -> Result<BTreeMap<String, u64>, StoreError> {
-        let counts = overview::by_status(self.driver, &self.project.id, kind)?;
-        Ok(counts.into_iter().collect())
+    /// Counts the subjects of a list.
+    pub fn count(&mut self, list: RowList<'_>) -> Result<u64, StoreError> {
+        let counts = self.counts(list.kind, list.scope.find())?;
+        let listed = counts
+            .iter()
+            .filter(|(it, _)| !list.without.contains(&&**it));
+        Ok(listed.map(|(_, count)| count).sum())
     }
 
-    /// Returns rows of a kind in this order, at most `limit`, without those of one status.
+    /// Returns the rows of a list in this order, at most `limit`. No others are read.
     pub fn some_rows(
         &mut self,
-        kind: Kind,
-        without: Option<&str>,
+        list: RowList<'_>,
         order: ListOrder,
         limit: u64,
     ) -> Result<Vec<SubjectRow>, StoreError> {
-        let project = &self.project.id;
-        let rows = overview::some(self.driver, project, kind, without, order, limit)?;
-        self.mended_rows(kind, rows)
+        let rows = overview::some(self.driver, &self.project.id, list, order, limit)?;
+        self.mended_rows(list.kind, rows)
     }
 
     /// The row of a subject, without its document.
     pub fn row(&mut self, kind: Kind, id: &str) -> Result<Option<SubjectRow>, StoreError> {
         let rows = overview::row(self.driver, &self.project.id, kind, id)?;
         Ok(self.mended_rows(kind, rows)?.pop())
-    }
-
-    /// The rows of a kind that are not of one status, oldest first.
-    pub fn rows_without(
-        &mut self,
-        kind: Kind,
-        status: &str,
-    ) -> Result<Vec<SubjectRow>, StoreError> {
-        let rows = overview::without(self.driver, &self.project.id, kind, status)?;
-        self.mended_rows(kind, rows)
     }
 
     /// Returns the subjects of a mission that have this status, oldest first, at most `limit`.
@@ -124,7 +116,7 @@ impl Tx<'_> {
         text: &str,
         fits: impl Fn(&S) -> bool,
     ) -> Result<Vec<S>, StoreError> {
-        if let Some(known) = self.cached_values(crate::Find::All, &fits)? {
+        if let Some(known) = self.cached_values(Find::All, &fits)? {
             return Ok(known.iter().map(|it| S::clone(it)).collect());
         }
         let mut read = Vec::new();

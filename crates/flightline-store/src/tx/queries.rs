@@ -95,11 +95,7 @@ impl Tx<'_> {
     ) -> Result<Vec<S>, StoreError> {
         let (driver, project) = (&mut *self.driver, &self.project.id);
         let found = subject::holding(driver, project, S::KIND, mission, text)?;
-        let mut sound = Vec::with_capacity(found.len());
-        for document in found {
-            sound.extend(self.read_sound(S::KIND, document)?);
-        }
-        Ok(sound)
+        self.read_sound_ones(found)
     }
 
     /// Returns the newest subjects of a mission, newest first, without those of one status. A damaged subject is left out,
@@ -111,12 +107,15 @@ impl Tx<'_> {
         limit: u64,
     ) -> Result<Vec<S>, StoreError> {
         let (driver, project) = (&mut *self.driver, &self.project.id);
-        let found = subject::newest(driver, project, S::KIND, mission, without, limit)?;
-        let mut sound = Vec::with_capacity(found.len());
-        for document in found {
-            sound.extend(self.read_sound(S::KIND, document)?);
-        }
-        Ok(sound)
+        let found = subject::newest(
+            driver,
+            project,
+            (S::KIND, mission),
+            without,
+            u64::MAX,
+            limit,
+        )?;
+        self.read_sound_ones(found)
     }
 
     /// Returns the newest subjects of an agent with one status, newest first. A damaged subject is left out, and hides no
@@ -135,32 +134,27 @@ impl Tx<'_> {
         }
         let (driver, project) = (&mut *self.driver, &self.project.id);
         let found = subject::newest_of_agent(driver, project, S::KIND, agent, status, limit)?;
-        let mut sound = Vec::with_capacity(found.len());
-        for document in found {
-            sound.extend(self.read_sound(S::KIND, document)?);
-        }
-        Ok(sound)
+        self.read_sound_ones(found)
     }
 
-    /// Like [`Tx::newest`], for a list, read as a type that leaves out fields it does not need. A document that was
-    /// read and found sound before is not read again, where that is remembered.
-    pub fn newest_as<T: DeserializeOwned + Clone + Send + 'static>(
+    /// The documents of these rows, which are the newest of a mission before a revision without those of one status, read as
+    /// a type that leaves out fields it does not need. A damaged one is left out. One that was read and found sound before
+    /// is not read again, where that is remembered.
+    pub fn documents_of<T: DeserializeOwned + Clone + Send + 'static>(
         &mut self,
-        kind: Kind,
-        mission: MissionId,
+        (kind, mission): (Kind, MissionId),
         without: Option<&str>,
-        limit: u64,
+        rows: &[SubjectRow],
     ) -> Result<Vec<T>, StoreError> {
         if let Some(seen) = &mut self.seen {
-            let (driver, project) = (&mut *self.driver, &self.project.id);
-            let shas = subject::newest_shas(driver, project, kind, mission, without, limit)?;
-            let known: Option<Vec<T>> = shas.iter().map(|sha| seen.get(sha)).collect();
+            let known: Option<Vec<T>> = rows.iter().map(|row| seen.get(&row.sha)).collect();
             if let Some(known) = known {
                 return Ok(known);
             }
         }
-        let (driver, project) = (&mut *self.driver, &self.project.id);
-        let found = subject::newest(driver, project, kind, mission, without, limit)?;
+        let before = rows.first().map_or(0, |newest| newest.born + 1);
+        let (driver, project, limit) = (&mut *self.driver, &self.project.id, rows.len() as u64);
+        let found = subject::newest(driver, project, (kind, mission), without, before, limit)?;
         let mut sound: Vec<T> = Vec::with_capacity(found.len());
         for document in found {
             let sha = document.sha.clone();
@@ -181,6 +175,14 @@ impl Tx<'_> {
             sound.push(read);
         }
         Ok(sound)
+    }
+
+    fn read_sound_ones<S: Subject>(
+        &mut self,
+        found: Vec<StoredDocument>,
+    ) -> Result<Vec<S>, StoreError> {
+        let read = found.into_iter().map(|it| self.read_sound(S::KIND, it));
+        read.filter_map(Result::transpose).collect()
     }
 
     /// Reads a document; none when it is damaged.
@@ -220,6 +222,16 @@ impl Tx<'_> {
             Some(known) => Ok(known),
             None => subject::counts(self.driver, &self.project.id, kind, find),
         }
+    }
+
+    /// Counts the subjects of a mission that were made at this revision or after it, by status.
+    pub fn counts_from(
+        &mut self,
+        kind: Kind,
+        mission: MissionId,
+        born: u64,
+    ) -> Result<Vec<(String, u64)>, StoreError> {
+        subject::counts_from(self.driver, &self.project.id, kind, mission, born)
     }
 
     /// Counts the subjects of a mission with this status, and all of them.

@@ -35,14 +35,23 @@ impl Tx<'_> {
         backup::all(self.driver, &self.project.id)
     }
 
-    /// The states of the copies in files of a mission's newest checkpoints, without those of one status.
+    /// The states of the copies in files of a mission's newest checkpoints that were made before a revision, without those
+    /// of one status.
     pub fn backups_of_newest(
         &mut self,
         mission: MissionId,
         without: Option<&str>,
+        before: u64,
         limit: u64,
     ) -> Result<Vec<(CheckpointId, Backup)>, StoreError> {
-        backup::of_newest(self.driver, &self.project.id, mission, without, limit)
+        backup::of_newest(
+            self.driver,
+            &self.project.id,
+            mission,
+            without,
+            before,
+            limit,
+        )
     }
 
     /// Checkpoints whose copy in a file is yet to be written.

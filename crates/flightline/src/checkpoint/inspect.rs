@@ -10,7 +10,7 @@ use flightline_core::mission::Mission;
 use flightline_core::retention::{Guard, RetentionCandidate};
 use flightline_core::text::NoteText;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal, Time};
-use flightline_store::{Find, StoreError};
+use flightline_store::{Find, ListOrder, ListScope, RowList, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -18,7 +18,7 @@ use super::prune::{candidate_of, expired};
 use super::{CheckpointDocument, document, find, load, newest_first, readable};
 use super::{import, tree, unreadable};
 use crate::error::{Error, Result};
-use crate::fleet::{Access, ActsFor, Operation, Scope};
+use crate::fleet::{Access, ActsFor, ListPart, Operation, Scope, Window, some_rows};
 use crate::op_context::OpContext;
 
 pub(crate) use self::diff::differences;
@@ -174,50 +174,61 @@ impl Operation for ListCheckpoints {
         let mission = ctx.mission(self.mission.as_deref())?;
         let archived = CheckpointStatus::Archived.as_str();
         let without = (!self.archived).then_some(archived);
-        let newest: Vec<ListedCheckpoint> =
-            ctx.tx
-                .newest_as(Kind::Checkpoint, mission.id, without, self.limit)?;
-        let counts = ctx.tx.counts(Kind::Checkpoint, Find::Mission(mission.id))?;
-        let backups: BTreeMap<CheckpointId, Backup> =
-            (ctx.tx.backups_of_newest(mission.id, without, self.limit)?)
-                .into_iter()
-                .collect();
-        let expired = expired(
-            ctx,
-            &mission,
-            newest.iter().map(ListedCheckpoint::candidate),
+        let list = RowList::new(
+            Kind::Checkpoint,
+            ListScope::Mission(mission.id),
+            without.as_slice(),
         );
-        let checkpoints = newest.into_iter().map(|checkpoint| {
-            let born = checkpoint.cut.rev;
+        let rows = some_rows(ctx, list, ListOrder::NEWEST, self.limit)?;
+        let before = rows.first().map_or(0, |newest| newest.born + 1);
+        let of = (Kind::Checkpoint, mission.id);
+        let read: Vec<ListedCheckpoint> = ctx.tx.documents_of(of, without, &rows)?;
+        let limit = rows.len() as u64;
+        let backups = (ctx.tx).backups_of_newest(mission.id, without, before, limit)?;
+        let backups: BTreeMap<CheckpointId, Backup> = backups.into_iter().collect();
+        let candidates = read.iter().map(ListedCheckpoint::candidate);
+        let newer = newer(ctx, &mission, before)?;
+        let expired = expired(ctx, &mission, newer, candidates);
+        let mut read: BTreeMap<String, ListedCheckpoint> =
+            (read.into_iter().map(|it| (it.id.to_string(), it))).collect();
+        let mut checkpoints = Vec::with_capacity(rows.len());
+        for row in &rows {
+            // An unreadable checkpoint is listed all the same, so that it can be named.
+            let Some(checkpoint) = read.remove(&row.id) else {
+                checkpoints.push(unreadable::summary_of(ctx, row)?);
+                continue;
+            };
             let backup = backups.get(&checkpoint.id).unwrap_or(&Backup::Pending);
             let mut summary = summary(checkpoint, backup);
             expire(&mut summary.status, expired.get(&summary.id));
-            (born, summary)
-        });
-        let mut checkpoints: Vec<(u64, CheckpointSummary)> = checkpoints.collect();
-        let total = counts
-            .iter()
-            .filter(|(status, _)| self.archived || status != archived)
-            .map(|(_, count)| count)
-            .sum();
-        // An unreadable checkpoint is listed all the same, so that it can be named.
-        if (checkpoints.len() as u64) < self.limit.min(total) {
-            let (_, damaged) = readable::<Checkpoint>(ctx.tx, Find::Mission(mission.id))?;
-            for row in &damaged {
-                checkpoints.push((row.born, unreadable::summary_of(ctx, row)?));
-            }
-            checkpoints.sort_by_key(|(born, _)| std::cmp::Reverse(*born));
-            checkpoints.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
+            checkpoints.push(summary);
         }
+        let total = match ctx.caller.window.as_ref().and_then(Window::given) {
+            Some(ListPart::Given { total, .. }) => total,
+            Some(ListPart::Gone) | None => ctx.tx.count(list)?,
+        };
         Ok(CheckpointList {
             mission_id: mission.id,
-            checkpoints: checkpoints
-                .into_iter()
-                .map(|(_, summary)| summary)
-                .collect(),
+            checkpoints,
             total,
         })
     }
+}
+
+/// Counts the unarchived checkpoints of a mission that are newer than the caller's page, and the sound ones among them. That
+/// stands for looking at each: when one of them is to go, so are the older ones. Emergencies that retention keeps apart are
+/// counted, too: no column tells them.
+fn newer(ctx: &mut OpContext<'_, '_>, mission: &Mission, from: u64) -> Result<(u64, u64)> {
+    if ctx.caller.window.is_none() {
+        return Ok((0, 0));
+    }
+    let counts = (ctx.tx).counts_from(Kind::Checkpoint, mission.id, from)?;
+    let [archived, corrupted] =
+        [CheckpointStatus::Archived, CheckpointStatus::Corrupted].map(CheckpointStatus::as_str);
+    let listed = || counts.iter().filter(|(status, _)| status != archived);
+    let sound = listed().filter(|(status, _)| status != corrupted);
+    let sum = |(_, count): &(String, u64)| *count;
+    Ok((listed().map(sum).sum(), sound.map(sum).sum()))
 }
 
 impl Operation for ShowCheckpoint {
@@ -332,7 +343,8 @@ fn guard_of(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Opti
     {
         Ok(Some(mission)) => {
             let all = newest_first(ctx, &mission)?;
-            Ok(expired(ctx, &mission, all.iter().map(candidate_of)).remove(&checkpoint.id))
+            let all = all.iter().map(candidate_of);
+            Ok(expired(ctx, &mission, (0, 0), all).remove(&checkpoint.id))
         }
         Ok(None) | Err(flightline_store::StoreError::Corrupt(_)) => Ok(None),
         Err(error) => Err(error.into()),

@@ -11,7 +11,7 @@ use flightline_core::event::EventType;
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::retention::{
     Guard, MissionCompletion, Retention, RetentionCandidate, RetentionPlan, RetentionRule, Surplus,
-    mind_the_order, plan,
+    guards, mind_the_order, plan,
 };
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
@@ -426,20 +426,20 @@ pub(crate) fn candidate_of(checkpoint: &Checkpoint) -> RetentionCandidate {
     }
 }
 
-/// Returns the checkpoints that stay only because a guard forbids deleting them, each with its guard. The fate of a
-/// checkpoint depends on newer ones alone, so the newest are enough for a list. Takes checkpoints without known
-/// damage for sound: a list does not read every value of every checkpoint.
+/// Returns the checkpoints that stay only because a guard forbids deleting them, each with its guard; `newer` are so many that
+/// are not archived, and so many of those that are sound. Takes checkpoints without known damage for sound: a list does not
+/// read every value of every checkpoint.
 pub(crate) fn expired(
     ctx: &OpContext<'_, '_>,
     mission: &Mission,
-    newest: impl Iterator<Item = RetentionCandidate>,
+    newer: (u64, u64),
+    checkpoints: impl Iterator<Item = RetentionCandidate>,
 ) -> BTreeMap<CheckpointId, Guard> {
-    let candidates: Vec<RetentionCandidate> = newest
+    let candidates: Vec<RetentionCandidate> = checkpoints
         .filter(|candidate| !candidate.archived && candidate.mission == mission.id)
         .collect();
-    let missions = BTreeMap::from([(mission.id, state_of(mission))]);
-    let plan = plan(&candidates, &missions, &ctx.policy.retention, ctx.now());
-    plan.guarded.into_iter().collect()
+    let (policy, now) = (&ctx.policy.retention, ctx.now());
+    guards(&candidates, state_of(mission), policy, now, newer)
 }
 
 /// Returns the checkpoints that fail their checks, as far as it matters: of each mission the newest are checked until

@@ -1,10 +1,10 @@
-//! Pages of a list: a number of entries after one that was given before. A page costs the same however long the list is.
+//! Pages of a list: a number of entries after one that was given before. A page reads the rows it gives, and the engine counts the
+//! others.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flightline_core::{Kind, Subject};
-use flightline_store::{Find, ListOrder, SubjectRow};
+use flightline_core::Subject;
+use flightline_store::{ListOrder, RowList, SubjectRow};
 
 use crate::error::Result;
 use crate::op_context::OpContext;
@@ -51,25 +51,6 @@ impl Window {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
     }
 
-    /// The revision that made the one that was given last: none when it begins at the beginning; nothing at all when that one
-    /// is not in the list any more.
-    pub(crate) fn place(
-        &self,
-        ctx: &mut OpContext<'_, '_>,
-        kind: Kind,
-        without: Option<&str>,
-    ) -> Result<Option<Option<u64>>> {
-        let Some(after) = &self.after else {
-            return Ok(Some(None));
-        };
-        let row = ctx.tx.row(kind, after)?;
-        let listed = row.filter(|row| without != Some(row.status.as_str()));
-        if listed.is_none() {
-            self.give(ListPart::Gone);
-        }
-        Ok(listed.map(|row| Some(row.born)))
-    }
-
     /// Returns this part of all rows of a list, in the list's order.
     fn part_of(&self, rows: Vec<SubjectRow>) -> Vec<SubjectRow> {
         let last = |after: &String| rows.iter().position(|row| row.id == *after);
@@ -88,52 +69,38 @@ impl Window {
         });
         rows.into_iter().skip(from).take(limit).collect()
     }
-
-    /// Returns the number of rows to read, to know whether there are more.
-    pub(crate) fn one_more(&self) -> u64 {
-        self.limit.saturating_add(1)
-    }
-
-    /// The rows of this part, of [`Window::one_more`] that were read.
-    pub(crate) fn cut(
-        &self,
-        mut rows: Vec<SubjectRow>,
-        counts: &BTreeMap<String, u64>,
-        without: Option<&str>,
-    ) -> Vec<SubjectRow> {
-        let counted = counts
-            .iter()
-            .filter(|(status, _)| without != Some(status.as_str()));
-        self.give(ListPart::Given {
-            total: counted.map(|(_, count)| count).sum(),
-            more: rows.len() as u64 > self.limit,
-        });
-        rows.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
-        rows
-    }
 }
 
-/// The newest rows of a kind, without those of one status: those of the caller's window, or the first `limit`. No others are read.
-pub(crate) fn newest(
+/// The rows of a list that the caller wants: those of its window, or the first `limit` where it has none. No others are read.
+pub(crate) fn some_rows(
     ctx: &mut OpContext<'_, '_>,
-    kind: Kind,
-    without: Option<&str>,
+    list: RowList<'_>,
+    mut order: ListOrder,
     limit: u64,
 ) -> Result<Vec<SubjectRow>> {
     let Some(window) = ctx.caller.window.clone() else {
-        return Ok(ctx.tx.some_rows(kind, without, ListOrder::NEWEST, limit)?);
+        return Ok(ctx.tx.some_rows(list, order, limit)?);
     };
-    let Some(born) = window.place(ctx, kind, without)? else {
-        return Ok(Vec::new());
-    };
-    let order = ListOrder::NewestBefore(born.unwrap_or(u64::MAX));
-    let rows = ctx.tx.some_rows(kind, without, order, window.one_more())?;
-    let counts = ctx.tx.counts_by_status(kind)?;
-    Ok(window.cut(rows, &counts, without))
+    if let Some(after) = &window.after {
+        let last = ctx.tx.row(list.kind, after)?;
+        let Some(last) = last.filter(|row| list.has(row)) else {
+            window.give(ListPart::Gone);
+            return Ok(Vec::new());
+        };
+        order = order.from(last.born);
+    }
+    let one_more = window.limit.saturating_add(1);
+    let mut rows = ctx.tx.some_rows(list, order, one_more)?;
+    window.give(ListPart::Given {
+        total: ctx.tx.count(list)?,
+        more: rows.len() as u64 > window.limit,
+    });
+    rows.truncate(usize::try_from(window.limit).unwrap_or(usize::MAX));
+    Ok(rows)
 }
 
-/// The rows of a list that the caller wants: those of its window, or the first `limit` where it has none.
-pub(crate) fn wanted(
+/// The rows of the caller's window, or the first `limit`, out of all rows of a list whose order or filter no column has.
+pub(crate) fn part_of(
     ctx: &OpContext<'_, '_>,
     mut rows: Vec<SubjectRow>,
     limit: u64,
@@ -147,19 +114,22 @@ pub(crate) fn wanted(
     }
 }
 
-/// The subjects of the caller's window, oldest first, of those whose rows fit: documents are read of these alone. Nothing when it
-/// has no window.
-pub(crate) fn page<S: Subject>(
+/// The subjects of a list that the caller wants: those of its window, or all of them where it has none.
+pub(crate) fn listed<S: Subject>(
     ctx: &mut OpContext<'_, '_>,
-    find: Find<'_>,
-    fits: impl Fn(&SubjectRow) -> bool,
-) -> Result<Option<Vec<S>>> {
-    let Some(window) = ctx.caller.window.clone() else {
-        return Ok(None);
-    };
-    let mut rows = ctx.tx.rows(S::KIND, find)?;
-    rows.retain(fits);
-    documents(ctx, &window.part_of(rows)).map(Some)
+    list: RowList<'_>,
+    order: ListOrder,
+) -> Result<Vec<S>> {
+    if ctx.caller.window.is_some() {
+        let rows = some_rows(ctx, list, order, u64::MAX)?;
+        return documents(ctx, &rows);
+    }
+    let fits = |subject: &S| !list.without.contains(&subject.keys().status);
+    let mut all = ctx.tx.find_those(list.scope.find(), fits)?;
+    if matches!(order, ListOrder::NewestBefore(_)) {
+        all.reverse();
+    }
+    Ok(all)
 }
 
 pub(crate) fn documents<S: Subject>(

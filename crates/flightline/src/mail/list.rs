@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use flightline_core::message::Message;
 use flightline_core::{Kind, Subject};
-use flightline_store::Find;
+use flightline_store::{ListOrder, ListScope, RowList};
 use serde::{Deserialize, Serialize};
 
 use super::{MessageView, views};
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, documents, newest, wanted};
+use crate::fleet::{Access, ActsFor, Operation, Scope, documents, part_of, some_rows};
 use crate::op_context::OpContext;
 
 /// Lists messages, newest first, without marking anything.
@@ -33,28 +33,24 @@ impl Operation for ListMessages {
     type Outcome = Vec<MessageView>;
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<MessageView>> {
-        let find = match &self.mission {
-            Some(reference) => Find::Mission(ctx.mission(Some(reference))?.id),
-            None => Find::All,
+        let scope = match &self.mission {
+            Some(reference) => ListScope::Mission(ctx.mission(Some(reference))?.id),
+            None => ListScope::All,
         };
-        let agent = match &self.agent {
-            Some(reference) => Some(ctx.find_agent(reference)?.id),
-            None => None,
-        };
-        let rows = match (&self.mission, agent) {
-            (None, None) => newest(ctx, Kind::Message, None, self.limit)?,
-            _ => {
-                let mut rows = ctx.tx.rows(Kind::Message, find)?;
+        let list = RowList::new(Kind::Message, scope, &[]);
+        let rows = match &self.agent {
+            None => some_rows(ctx, list, ListOrder::NEWEST, self.limit)?,
+            Some(reference) => {
+                let agent = ctx.find_agent(reference)?.id;
+                // Whom a message is to, its text alone says, so that all texts are read: deliveries are handed on.
+                let messages = ctx.tx.find_those(scope.find(), |message: &Message| {
+                    message.from_id == Some(agent) || message.to.contains(&agent)
+                })?;
+                let ids: BTreeSet<String> = messages.iter().map(Message::key).collect();
+                let mut rows = ctx.tx.rows(Kind::Message, scope.find())?;
                 rows.reverse();
-                if let Some(agent) = agent {
-                    // Whom a message is from and to, only its text says.
-                    let messages = ctx.tx.find_those(find, |message: &Message| {
-                        message.from_id == Some(agent) || message.to.contains(&agent)
-                    })?;
-                    let ids: BTreeSet<String> = messages.iter().map(Message::key).collect();
-                    rows.retain(|row| ids.contains(&row.id));
-                }
-                wanted(ctx, rows, self.limit)
+                rows.retain(|row| ids.contains(&row.id));
+                part_of(ctx, rows, self.limit)
             }
         };
         let messages: Vec<Message> = documents(ctx, &rows)?;

@@ -2,7 +2,7 @@
 
 use flightline_core::setting::Recovery;
 use flightline_core::{Code, Kind, RecoveryId, Refusal};
-use flightline_store::Find;
+use flightline_store::{ListOrder, ListScope, RowList};
 use serde::{Deserialize, Serialize};
 
 use super::before_last_rewind;
@@ -10,7 +10,7 @@ use super::resume::Resumed;
 use super::undo::Undo;
 use crate::agent::Sighting;
 use crate::error::Result;
-use crate::fleet::{Access, ActsFor, Operation, Scope, documents, wanted};
+use crate::fleet::{Access, ActsFor, Operation, Scope, listed};
 use crate::mission::short;
 use crate::op_context::OpContext;
 
@@ -46,19 +46,12 @@ impl Operation for ListRecoveries {
     type Outcome = Vec<Recovery>;
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Recovery>> {
-        let find = match &self.mission {
-            Some(reference) => Find::Mission(ctx.mission(Some(reference))?.id),
-            None => Find::All,
+        let scope = match &self.mission {
+            Some(reference) => ListScope::Mission(ctx.mission(Some(reference))?.id),
+            None => ListScope::All,
         };
-        if ctx.caller.window.is_none() {
-            let mut recoveries = ctx.tx.find::<Recovery>(find)?;
-            recoveries.reverse();
-            return Ok(recoveries);
-        }
-        let mut rows = ctx.tx.rows(Kind::Recovery, find)?;
-        rows.reverse();
-        let rows = wanted(ctx, rows, u64::MAX);
-        documents(ctx, &rows)
+        let list = RowList::new(Kind::Recovery, scope, &[]);
+        listed(ctx, list, ListOrder::NEWEST)
     }
 }
 

@@ -11,7 +11,7 @@ use flightline_core::note::{Note, NoteKind};
 use flightline_core::sortie::{SortieError, SortieStatus};
 use flightline_core::time::human_span;
 use flightline_core::{Kind, MissionId};
-use flightline_store::{Damage, Find, Loss};
+use flightline_store::{Damage, Find, ListOrder, ListScope, Loss, RowList};
 
 use super::{Attention, MissionStatusView};
 use crate::agent::AgentView;
@@ -269,10 +269,8 @@ fn of_effects(
     missions: &mut Missions,
 ) -> Result<Vec<Attention>> {
     let mut found = Vec::new();
-    for row in ctx.tx.rows_without(Kind::Effect, "done")? {
-        if row.status != "intent" {
-            continue;
-        }
+    let list = RowList::new(Kind::Effect, ListScope::All, &[EffectState::DONE]);
+    for row in ctx.tx.some_rows(list, ListOrder::OLDEST, u64::MAX)? {
         let Ok(Some(effect)) = ctx.tx.get::<Effect>(&row.id) else {
             continue;
         };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 use std::{fs, thread};
 
+use flightline::Window;
 use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::prune::{PruneCheckpoints, Pruned};
 use flightline::checkpoint::thin::thin;
@@ -389,7 +390,16 @@ both_engines! {
         mark(&story, taken[0], CheckpointMark::Pin);
         let shown = |story: &Story<'_>| -> Vec<CheckpointStatus> {
             let list = ListCheckpoints { mission: None, archived: true, limit: 100 };
-            story.run("", &list).unwrap().checkpoints.iter().rev().map(|one| one.status).collect()
+            let whole = story.run("", &list).unwrap().checkpoints;
+            let (mut paged, mut last) = (Vec::new(), None);
+            while paged.len() < whole.len() {
+                let window = Some(Window::new(2, last));
+                let page = story.with_fleet(|fleet| fleet.run(&list, &Caller { window: window.clone(), ..caller("") }));
+                paged.extend(page.unwrap().checkpoints);
+                last = paged.last().map(|one| one.id.to_string());
+            }
+            assert_eq!(paged, whole, "a page does not look at all that are newer");
+            whole.iter().rev().map(|one| one.status).collect()
         };
         use CheckpointStatus::{Archived, Corrupted, Creating, Expired, Valid};
         assert_eq!(shown(&story), [Expired, Valid, Valid, Expired, Expired, Expired], "those that may go are not");
