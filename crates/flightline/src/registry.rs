@@ -1,4 +1,4 @@
-//! The registry of operations: every operation by its name, from JSON to JSON.
+//! The registry of operations: every operation that a front end can ask for by its name, from JSON to JSON.
 //!
 //! HTTP, MCP, hooks at a server and `fleet call` are its front ends. They find an operation with [`find`], or
 //! run it with [`call`]; what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
@@ -7,7 +7,6 @@
 
 pub mod misfit;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use flightline_core::token::Scope;
@@ -138,6 +137,8 @@ pub struct OperationEntry {
     /// The narrowest token that may ask for it over a network.
     pub scope: Scope,
     pub commit: Commit,
+    /// True when only `fleet` itself asks a server for it: lists and descriptions leave it out.
+    pub internal: bool,
     #[cfg(feature = "schema")]
     pub request: fn(&mut SchemaGenerator) -> Schema,
     #[cfg(feature = "schema")]
@@ -186,12 +187,24 @@ pub trait Registered: Operation {
     fn rehearse_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome>;
 }
 
-/// Puts operations into the registry, each by what it is to its neighbours, and compiles what runs them.
+/// Puts operations into the registry, each by what it is to its neighbours, and compiles what runs them. A step is compiled,
+/// and stands in no registry.
 macro_rules! register {
-    (operations { $($how:ident $operation:ty),* $(,)? } store_jobs { $($job:ty),* $(,)? }) => {
+    (
+        operations { $($how:ident $operation:ty),* $(,)? }
+        internal { $($inner:ident $own:ty),* $(,)? }
+        steps { $($step:ty),* $(,)? }
+        store_jobs { $($job:ty),* $(,)? }
+    ) => {
         // Not a constant: every crate that names one has a copy of everything in it.
-        static OPERATIONS: &[OperationEntry] = &[$($how::<$operation>(),)* $(upkeep::<$job>(),)*];
-
+        static OPERATIONS: &[OperationEntry] = &[
+            $($how::<$operation>(),)*
+            $(internal($inner::<$own>()),)*
+            $(upkeep::<$job>(),)*
+        ];
+        register!($($operation,)* $($own,)* $($step,)*);
+    };
+    ($($operation:ty,)*) => {
         $(impl Registered for $operation {
             #[inline(never)]
             fn run_in(
@@ -245,7 +258,6 @@ register! {
         entry sortie::report::AddReview,
         entry agent::RegisterAgent,
         entry agent::ListAgents,
-        entry agent::ListProcesses,
         entry agent::ShowAgent,
         entry agent::UpdateAgent,
         entry agent::RetireAgent,
@@ -269,7 +281,6 @@ register! {
         entry mail::ShowThread,
         entry mail::list::ListMessages,
         entry mail::RequeueMail,
-        entry mail::relay::RelayEvents,
         entry note::AddNote,
         entry note::ListNotes,
         entry note::end::EndNote,
@@ -283,7 +294,6 @@ register! {
         entry ids::ListNames,
         entry ids::ShortenIds,
         entry clock::TellTime,
-        entry clock::NameHistory,
         entry status::ShowStatus,
         entry stats::ShowStats,
         entry metrics_snapshot::ReadMetricsSnapshot,
@@ -296,19 +306,9 @@ register! {
         entry checkpoint::inspect::MarkCheckpoint,
         with_file_repair checkpoint::inspect::DiffCheckpoints,
         entry checkpoint::prune::PlanPrune,
-        alone checkpoint::prune::ApplyPrune,
         alone checkpoint::prune::PruneCheckpoints,
-        entry checkpoint::due::DueCheckpoints,
-        entry checkpoint::thin::PlanThinning,
-        alone checkpoint::thin::ThinJournal,
-        entry checkpoint::thin::RecordThinning,
         large_alone checkpoint::import::ImportCheckpoint,
-        entry checkpoint::backups::UnsettledBackups,
-        entry checkpoint::backups::RecordBackups,
         entry checkpoint::files::WholeCheckpoint,
-        entry checkpoint::inspect::VerifyCheckpoint,
-        entry checkpoint::mend::ExamineCheckpoints,
-        large_alone checkpoint::mend::MendCheckpoint,
         alone recovery::detect::Detect,
         entry recovery::detect::PeekCandidates,
         entry recovery::points::ListRecoveryPoints,
@@ -323,7 +323,6 @@ register! {
         entry context::AcknowledgeBriefing,
         large_alone dialect::ImportDocuments,
         entry dialect::ExportDocuments,
-        large dialect::aside::TellPutAside,
         alone agent::monitor::MonitorAgents,
         entry agent::resume::ResumeAgent,
         entry agent::takeover::TakeOver,
@@ -334,7 +333,6 @@ register! {
         entry report::ShowReport,
         entry task::ShowTask,
         entry task::ShowTaskTable,
-        entry checkpoint::tree::RecordFiles,
         entry recovery::claims::ListClaims,
         entry replay::Replay,
         entry replay::state::ShowState,
@@ -342,7 +340,28 @@ register! {
         entry token::CreateToken,
         entry token::ListTokens,
         entry token::RevokeToken,
-        entry token::CheckToken,
+    }
+    // Only `fleet` itself asks a server for these.
+    internal {
+        entry agent::ListProcesses,
+        entry clock::NameHistory,
+        alone checkpoint::prune::ApplyPrune,
+        entry checkpoint::thin::PlanThinning,
+        alone checkpoint::thin::ThinJournal,
+        entry checkpoint::thin::RecordThinning,
+        large dialect::aside::TellPutAside,
+    }
+    // Flightline takes these steps where the store is: none of them travels.
+    steps {
+        checkpoint::due::DueCheckpoints,
+        checkpoint::backups::UnsettledBackups,
+        checkpoint::backups::RecordBackups,
+        checkpoint::inspect::VerifyCheckpoint,
+        checkpoint::mend::ExamineCheckpoints,
+        checkpoint::mend::MendCheckpoint,
+        checkpoint::tree::RecordFiles,
+        mail::relay::RelayEvents,
+        token::CheckToken,
     }
     store_jobs {
         store_job::SettleBackups,
@@ -354,23 +373,15 @@ register! {
     }
 }
 
+/// Every operation that a server knows, internal ones included.
 #[must_use]
 pub fn operations() -> &'static [OperationEntry] {
     OPERATIONS
 }
 
-#[must_use]
-pub fn operation_names() -> Vec<&'static str> {
-    OPERATIONS.iter().map(|entry| entry.name).collect()
-}
-
-/// Every operation, and the narrowest token that may ask for it.
-#[must_use]
-pub fn scopes() -> BTreeMap<&'static str, &'static str> {
-    let scopes = OPERATIONS.iter();
-    scopes
-        .map(|entry| (entry.name, entry.scope.as_str()))
-        .collect()
+/// The operations that callers are told of.
+pub fn public_operations() -> impl Iterator<Item = &'static OperationEntry> {
+    OPERATIONS.iter().filter(|entry| !entry.internal)
 }
 
 /// Returns true when an operation may have been queued on another machine until the server could be reached.
@@ -407,6 +418,7 @@ const fn entry<O: Registered>() -> OperationEntry {
         access: O::ACCESS,
         scope: O::SCOPE,
         commit: Commit::Grouped,
+        internal: false,
         #[cfg(feature = "schema")]
         request: O::json_schema,
         #[cfg(feature = "schema")]
@@ -415,6 +427,14 @@ const fn entry<O: Registered>() -> OperationEntry {
         offline: O::OFFLINE,
         reader: read_request::<O>,
         part: Some(decide::<O>),
+    }
+}
+
+/// Returns this entry as one that only `fleet` itself asks for.
+const fn internal(entry: OperationEntry) -> OperationEntry {
+    OperationEntry {
+        internal: true,
+        ..entry
     }
 }
 
@@ -461,7 +481,7 @@ const fn upkeep<E: StoreJob>() -> OperationEntry {
         access: E::ACCESS,
         scope: E::SCOPE,
         commit: Commit::Own,
-        // Only ends of ours ask for one.
+        internal: true,
         #[cfg(feature = "schema")]
         request: |_| Schema::default(),
         #[cfg(feature = "schema")]
