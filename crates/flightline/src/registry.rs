@@ -44,7 +44,7 @@ pub enum Commit {
 }
 
 type Reader = fn(&str) -> Result<Box<dyn ErasedRequest>, Refusal>;
-type Decider = fn(&str, &mut OpContext<'_, '_>) -> crate::Result<Value>;
+type PartReader = fn(&str) -> Result<Box<dyn ErasedPart>, Refusal>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CallContext<'a> {
@@ -147,8 +147,8 @@ pub struct OperationEntry {
     /// The behaviour when the store cannot be reached.
     offline: Offline,
     reader: Reader,
-    /// Decides it as a part of a batch, where it can be one.
-    part: Option<Decider>,
+    /// Reads it as a part of a batch, where it can be one.
+    part: Option<PartReader>,
 }
 
 impl OperationEntry {
@@ -426,7 +426,7 @@ const fn entry<O: Registered>() -> OperationEntry {
         largest: LARGEST,
         offline: O::OFFLINE,
         reader: read_request::<O>,
-        part: Some(decide::<O>),
+        part: Some(part::<O>),
     }
 }
 
@@ -501,25 +501,34 @@ const fn batch<O: Registered>() -> OperationEntry {
     }
 }
 
-/// Decides an operation as a part of a batch, in its transaction.
-pub(crate) fn decide_part(
-    name: &str,
-    request: &str,
-    ctx: &mut OpContext<'_, '_>,
-) -> crate::Result<Value> {
-    let entry = find(name)?;
-    let Some(decide) = entry.part else {
-        return Err(Refusal::invalid("it cannot be part of a batch")
-            .hint("run it alone")
-            .into());
-    };
-    decide(request, ctx)
+/// An operation of a batch, without its type. It was read together with the batch.
+pub(crate) trait ErasedPart: Send {
+    fn asked(&self) -> crate::Result<String>;
+    /// Decides it in the transaction of the batch.
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> crate::Result<Box<dyn ErasedOutcome>>;
 }
 
-fn decide<O: Registered>(request: &str, ctx: &mut OpContext<'_, '_>) -> crate::Result<Value> {
+/// Reads the request of an operation that is part of a batch.
+pub(crate) fn read_part(name: &str, request: &str) -> Result<Box<dyn ErasedPart>, Refusal> {
+    let Some(read) = find(name)?.part else {
+        return Err(Refusal::invalid("it cannot be part of a batch").hint("run it alone"));
+    };
+    read(request)
+}
+
+fn part<O: Registered>(request: &str) -> Result<Box<dyn ErasedPart>, Refusal> {
     let operation: O = misfit::read("its request", request)?;
-    let outcome = crate::fleet::decide_part(&operation, ctx)?;
-    Ok(value_of(&erase(outcome).text()?)?)
+    Ok(Box::new(Plain(operation)))
+}
+
+impl<O: Registered> ErasedPart for Plain<O> {
+    fn asked(&self) -> crate::Result<String> {
+        self.0.asked()
+    }
+
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> crate::Result<Box<dyn ErasedOutcome>> {
+        crate::fleet::decide_part(&self.0, ctx).map(erase)
+    }
 }
 
 struct Plain<O>(O);

@@ -7,7 +7,6 @@ use axum::Router;
 use axum::extract::{RawPathParams, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::{MethodFilter, on};
-use flightline::ErasedOutcome as Unwritten;
 use flightline::core::{Kind, Refusal};
 use flightline::registry::CallContext;
 use serde_json::value::RawValue;
@@ -293,7 +292,7 @@ async fn handle(
             },
         )
         .await?
-        .and_then(Unwritten::text)?;
+        .and_then(|outcome| outcome.text())?;
     let outcome = match (route.list, page) {
         (Some(list), Some(asking)) => {
             let (since, part) = (outcome.since.clone(), window.and_then(|it| it.given()));
