@@ -256,11 +256,11 @@ pub(crate) const EXAMPLES: &[(&str, &str)] = &[
     ("fleet_sortie", r#"{"action":"start","sortie":"srt-1a2b"}"#),
     (
         "fleet_sortie",
-        r#"{"action":"update","sortie":"srt-1a2b","text":"half","next":"rest","files":["a.rs"],"subtasks":{"one":"complete"}}"#,
+        r#"{"action":"update","sortie":"srt-1a2b","text":"half","next":"rest","files":["a.rs"],"subtasks":{"one":"complete"},"checkpoint":true}"#,
     ),
     (
         "fleet_sortie",
-        r#"{"action":"complete","sortie":"srt-1a2b","text":"done"}"#,
+        r#"{"action":"complete","sortie":"srt-1a2b","text":"done","checkpoint":true}"#,
     ),
     (
         "fleet_sortie",
