@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
-use crate::fleet::{Access, ActsFor, ErasedOutcome, Operation, Scope};
+use crate::fleet::{Access, ActsFor, ErasedOutcome, Operation, Scope, to_json};
 use crate::op_context::OpContext;
 use crate::registry::{self, ErasedPart};
 
@@ -104,15 +104,11 @@ impl Operation for RunBatch {
     type Outcome = BatchOutcome;
 
     fn asked(&self) -> Result<String> {
-        let mut asked = String::new();
-        for part in &self.operations {
-            let text = match &part.read {
-                Ok(read) => read.asked()?,
-                Err(_) => part.request.to_string(),
-            };
-            asked.push_str(&format!("{} {text}\n", part.operation));
-        }
-        Ok(asked)
+        let asked = self.operations.iter().map(|part| match &part.read {
+            Ok(read) => Ok((&part.operation, read.asked()?)),
+            Err(_) => Ok((&part.operation, part.request.to_string())),
+        });
+        to_json(&asked.collect::<Result<Vec<_>>>()?)
     }
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<BatchOutcome> {

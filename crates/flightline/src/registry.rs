@@ -1,7 +1,7 @@
 //! The registry of operations: every operation that a front end can ask for by its name, from JSON to JSON.
 //!
-//! HTTP, MCP, hooks at a server and `fleet call` are its front ends. They find an operation with [`find`], or
-//! run it with [`call`]; what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
+//! HTTP, MCP, hooks at a server and `fleet call` are its front ends. They find an operation with [`find`];
+//! what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
 //! ask for it over a network ([`OperationEntry::scope`]), how large its request may be ([`OperationEntry::largest`]), and the JSON
 //! schemas of its request and outcome are told here, once for all front ends. No front end has a rule of its own.
 
@@ -390,14 +390,6 @@ pub fn may_wait(name: &str) -> bool {
     find(name).is_ok_and(|entry| entry.offline == Offline::Kept)
 }
 
-/// Runs the operation `name` on a request in JSON, and gives its outcome as JSON.
-pub fn call(fleet: &mut Fleet, name: &str, request: &str, ask: &CallContext<'_>) -> Called {
-    match find(name) {
-        Ok(entry) => entry.run(fleet, request, ask),
-        Err(refusal) => Err(refusal).into(),
-    }
-}
-
 pub fn find(name: &str) -> Result<OperationEntry, Refusal> {
     let found = OPERATIONS.iter().find(|known| known.name == name);
     found.copied().ok_or_else(|| {
@@ -425,8 +417,8 @@ const fn entry<O: Registered>() -> OperationEntry {
         outcome: |schemas| schemas.subschema_for::<O::Outcome>(),
         largest: LARGEST,
         offline: O::OFFLINE,
-        reader: read_request::<O>,
-        part: Some(part::<O>),
+        reader: |text| Ok(Box::new(Plain(read::<O>(O::NAME, text)?))),
+        part: Some(|text| Ok(Box::new(Plain(misfit::read::<O>("its request", text)?)))),
     }
 }
 
@@ -468,7 +460,7 @@ const fn large_alone<O: Registered>() -> OperationEntry {
 const fn with_file_repair<O: ReadsCheckpoints>() -> OperationEntry {
     OperationEntry {
         commit: Commit::Own,
-        reader: read_with_file_repair::<O>,
+        reader: |text| Ok(Box::new(WithFileRepair(read::<O>(O::NAME, text)?))),
         part: None,
         ..entry::<O>()
     }
@@ -488,7 +480,7 @@ const fn upkeep<E: StoreJob>() -> OperationEntry {
         outcome: |_| Schema::default(),
         largest: LARGEST,
         offline: Offline::Refused,
-        reader: read_store_job::<E>,
+        reader: |text| Ok(Box::new(JobRequest(read::<E>(E::NAME, text)?))),
         part: None,
     }
 }
@@ -516,11 +508,6 @@ pub(crate) fn read_part(name: &str, request: &str) -> Result<Box<dyn ErasedPart>
     read(request)
 }
 
-fn part<O: Registered>(request: &str) -> Result<Box<dyn ErasedPart>, Refusal> {
-    let operation: O = misfit::read("its request", request)?;
-    Ok(Box::new(Plain(operation)))
-}
-
 impl<O: Registered> ErasedPart for Plain<O> {
     fn asked(&self) -> crate::Result<String> {
         self.0.asked()
@@ -533,10 +520,6 @@ impl<O: Registered> ErasedPart for Plain<O> {
 
 struct Plain<O>(O);
 
-fn read_request<O: Registered>(request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
-    Ok(Box::new(Plain(read::<O>(O::NAME, request)?)))
-}
-
 impl<O: Registered> ErasedRequest for Plain<O> {
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {
         self.0.run_erased(fleet, ask).into()
@@ -545,12 +528,6 @@ impl<O: Registered> ErasedRequest for Plain<O> {
 
 /// A request for an operation that reads checkpoints.
 struct WithFileRepair<O>(O);
-
-fn read_with_file_repair<O: ReadsCheckpoints>(
-    request: &str,
-) -> Result<Box<dyn ErasedRequest>, Refusal> {
-    Ok(Box::new(WithFileRepair(read::<O>(O::NAME, request)?)))
-}
 
 impl<O: ReadsCheckpoints> ErasedRequest for WithFileRepair<O> {
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {
@@ -569,10 +546,6 @@ impl<O: ReadsCheckpoints> ErasedRequest for WithFileRepair<O> {
 
 /// A request for work with the files beside the store.
 struct JobRequest<E>(E);
-
-fn read_store_job<E: StoreJob>(request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
-    Ok(Box::new(JobRequest(read::<E>(E::NAME, request)?)))
-}
 
 impl<E: StoreJob> ErasedRequest for JobRequest<E> {
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {

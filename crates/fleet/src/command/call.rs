@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::registry::{CallContext, Spoken, call, public_operations};
+use flightline::registry::{CallContext, Spoken, find, public_operations};
 
 use super::{CommandResult, typed};
 use crate::app::App;
@@ -33,7 +33,7 @@ pub fn run(args: &CallArgs, app: &mut App) -> CommandResult {
         folder: &folder,
         rehearse: false,
     };
-    let called = call(app.fleet()?, operation, &request, &ask);
+    let called = find(operation)?.run(app.fleet()?, &request, &ask);
     for warning in called.warnings {
         app.ui.warn(warning);
     }

@@ -4,7 +4,7 @@
 use flightline::agent::ListProcesses;
 use flightline::core::Name;
 use flightline::ids::ShortenIds;
-use flightline::registry::{CallContext, Registered, call, value_of};
+use flightline::registry::{CallContext, Registered, find, value_of};
 use flightline::store::{CrashPoints, OpenOptions, Reads, Store, StoreError};
 use flightline::store_job::AfterWrite;
 use flightline::{ListPart, Window};
@@ -198,7 +198,7 @@ both_engines! {
                 let caller = Caller { window: Some(window.clone()), ..caller("") };
                 let ask = CallContext { caller: &caller, folder: world.folder(), rehearse: false };
                 let _ = counted.steps.take_reads();
-                let called = call(&mut counted.fleet, operation, &request.to_string(), &ask);
+                let called = find(operation).unwrap().run(&mut counted.fleet, &request.to_string(), &ask);
                 let given = value_of(&called.outcome.unwrap().now().unwrap()).unwrap();
                 (given, window.given().unwrap(), counted.steps.take_read())
             };
