@@ -219,8 +219,7 @@ fn told(shown: ToolOutput, warnings: Vec<String>) -> CallToolResult {
 /// Every operation that a tool, a resource or a prompt may call.
 #[must_use]
 pub fn calls() -> Vec<&'static str> {
-    let mut names: Vec<&str> = EXAMPLES
-        .iter()
+    let mut names: Vec<&str> = examples()
         .filter_map(|(tool, arguments)| (find(tool)?.plan)(arguments).ok())
         .map(|plan| plan.call.operation)
         .collect();
@@ -231,159 +230,80 @@ pub fn calls() -> Vec<&'static str> {
     names
 }
 
+pub(crate) fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
+    EXAMPLES.lines().filter_map(|line| line.split_once(' '))
+}
+
 /// A call of each action of each tool.
-pub(crate) const EXAMPLES: &[(&str, &str)] = &[
-    ("fleet_status", "{}"),
-    ("fleet_status", r#"{"mission":"msn-1a2b"}"#),
-    ("fleet_context", "{}"),
-    (
-        "fleet_context",
-        r#"{"full":true,"max_tokens":1000,"agent":"ada"}"#,
-    ),
-    ("fleet_context", r#"{"of":"bob"}"#),
-    ("fleet_context", r#"{"ack":"40d7fc60"}"#),
-    (
-        "fleet_heartbeat",
-        r#"{"step":"tests","context_percent":40}"#,
-    ),
-    ("fleet_sortie", r#"{"action":"list","status":"pending"}"#),
-    ("fleet_sortie", r#"{"action":"show","sortie":"srt-1a2b"}"#),
-    ("fleet_sortie", r#"{"action":"claim"}"#),
-    (
-        "fleet_sortie",
-        r#"{"action":"claim","sortie":"srt-1a2b","lock":true}"#,
-    ),
-    ("fleet_sortie", r#"{"action":"start","sortie":"srt-1a2b"}"#),
-    (
-        "fleet_sortie",
-        r#"{"action":"update","sortie":"srt-1a2b","text":"half","next":"rest","files":["a.rs"],"subtasks":{"one":"complete"}}"#,
-    ),
-    (
-        "fleet_sortie",
-        r#"{"action":"complete","sortie":"srt-1a2b","text":"done"}"#,
-    ),
-    (
-        "fleet_sortie",
-        r#"{"action":"fail","sortie":"srt-1a2b","text":"why"}"#,
-    ),
-    (
-        "fleet_sortie",
-        r#"{"action":"block","sortie":"srt-1a2b","text":"why"}"#,
-    ),
-    (
-        "fleet_sortie",
-        r#"{"action":"unblock","sortie":"srt-1a2b"}"#,
-    ),
-    (
-        "fleet_sortie",
-        r#"{"action":"release","sortie":"srt-1a2b"}"#,
-    ),
-    (
-        "fleet_sortie",
-        r#"{"action":"error","sortie":"srt-1a2b","text":"timeout"}"#,
-    ),
-    (
-        "fleet_note",
-        r#"{"kind":"decision","text":"use tokens","rationale":"short"}"#,
-    ),
-    ("fleet_note", r#"{"action":"list","kind":"decision"}"#),
-    ("fleet_note", r#"{"action":"close","note":"nte-1a2b"}"#),
-    (
-        "fleet_note",
-        r#"{"action":"withdraw","note":"nte-1a2b","text":"why"}"#,
-    ),
-    ("fleet_checkpoint", r#"{"note":"before the refactoring"}"#),
-    (
-        "fleet_lock",
-        r#"{"action":"acquire","paths":["src/a.rs"],"purpose":"why"}"#,
-    ),
-    ("fleet_lock", r#"{"action":"renew","paths":["src/a.rs"]}"#),
-    ("fleet_lock", r#"{"action":"release","paths":["src/a.rs"]}"#),
-    ("fleet_lock", r#"{"action":"release"}"#),
-    ("fleet_lock", r#"{"action":"check","paths":["src/a.rs"]}"#),
-    ("fleet_lock", r#"{"action":"list"}"#),
-    ("fleet_mail", r#"{"action":"inbox"}"#),
-    ("fleet_mail", r#"{"action":"read","message":"msg-1a2b"}"#),
-    (
-        "fleet_mail",
-        r#"{"action":"send","to":["bob"],"subject":"hello","body":"you"}"#,
-    ),
-    (
-        "fleet_mail",
-        r#"{"action":"reply","message":"msg-1a2b","body":"yes"}"#,
-    ),
-    ("fleet_mail", r#"{"action":"ack","message":"msg-1a2b"}"#),
-    ("fleet_mail", r#"{"action":"thread","message":"msg-1a2b"}"#),
-    ("fleet_mission", r#"{"action":"list"}"#),
-    ("fleet_mission", r#"{"action":"show"}"#),
-    (
-        "fleet_mission",
-        r#"{"action":"create","title":"M","objective":"it works","sorties":["One","Two"]}"#,
-    ),
-    ("fleet_mission", r#"{"action":"add","sorties":["Three"]}"#),
-    ("fleet_mission", r#"{"action":"use","mission":"msn-1a2b"}"#),
-    ("fleet_mission", r#"{"action":"start"}"#),
-    ("fleet_mission", r#"{"action":"pause","reason":"why"}"#),
-    ("fleet_mission", r#"{"action":"complete"}"#),
-    ("fleet_mission", r#"{"action":"fail","reason":"why"}"#),
-    ("fleet_mission", r#"{"action":"archive"}"#),
-    ("fleet_checkpoints", r#"{"action":"list"}"#),
-    (
-        "fleet_checkpoints",
-        r#"{"action":"show","checkpoint":"@latest"}"#,
-    ),
-    (
-        "fleet_checkpoints",
-        r#"{"action":"diff","checkpoint":"@latest~1","with":"@latest"}"#,
-    ),
-    ("fleet_checkpoints", r#"{"action":"verify"}"#),
-    (
-        "fleet_checkpoints",
-        r#"{"action":"pin","checkpoint":"@latest"}"#,
-    ),
-    (
-        "fleet_checkpoints",
-        r#"{"action":"unpin","checkpoint":"@latest"}"#,
-    ),
-    (
-        "fleet_checkpoints",
-        r#"{"action":"note","checkpoint":"@latest","text":"good"}"#,
-    ),
-    ("fleet_resume", r#"{"action":"detect"}"#),
-    ("fleet_resume", r#"{"action":"preview"}"#),
-    (
-        "fleet_resume",
-        r#"{"action":"resume","checkpoint":"@latest"}"#,
-    ),
-    ("fleet_resume", r#"{"action":"undo"}"#),
-    (
-        "fleet_effect",
-        r#"{"action":"begin","key":"deploy","what":"to production"}"#,
-    ),
-    (
-        "fleet_effect",
-        r#"{"action":"done","key":"deploy","result":"up"}"#,
-    ),
-    ("fleet_effect", r#"{"action":"list","in_doubt":true}"#),
-    ("fleet_agents", r#"{"action":"list"}"#),
-    ("fleet_agents", r#"{"action":"show","name":"bob"}"#),
-    (
-        "fleet_agents",
-        r#"{"action":"register","name":"bob","role":"specialist"}"#,
-    ),
-    (
-        "fleet_agents",
-        r#"{"action":"retire","name":"bob","reason":"done"}"#,
-    ),
-    ("fleet_agents", r#"{"action":"handoff","name":"bob"}"#),
-    ("fleet_events", "{}"),
-    (
-        "fleet_events",
-        r#"{"type":"sortie_claimed","cursor":"c671d4fa-1108-4855-8fd5-a008dad3a81f.21"}"#,
-    ),
-    ("fleet_replay", "{}"),
-    ("fleet_replay", r#"{"from":"3","cursor":"9"}"#),
-];
+const EXAMPLES: &str = r#"fleet_status {}
+fleet_status {"mission":"msn-1a2b"}
+fleet_context {}
+fleet_context {"full":true,"max_tokens":1000,"agent":"ada"}
+fleet_context {"of":"bob"}
+fleet_context {"ack":"40d7fc60"}
+fleet_heartbeat {"step":"tests","context_percent":40}
+fleet_sortie {"action":"list","status":"pending"}
+fleet_sortie {"action":"show","sortie":"srt-1a2b"}
+fleet_sortie {"action":"claim"}
+fleet_sortie {"action":"claim","sortie":"srt-1a2b","lock":true}
+fleet_sortie {"action":"start","sortie":"srt-1a2b"}
+fleet_sortie {"action":"update","sortie":"srt-1a2b","text":"half","next":"rest","files":["a.rs"],"subtasks":{"one":"complete"},"checkpoint":true}
+fleet_sortie {"action":"complete","sortie":"srt-1a2b","text":"done","checkpoint":true}
+fleet_sortie {"action":"fail","sortie":"srt-1a2b","text":"why"}
+fleet_sortie {"action":"block","sortie":"srt-1a2b","text":"why"}
+fleet_sortie {"action":"unblock","sortie":"srt-1a2b"}
+fleet_sortie {"action":"release","sortie":"srt-1a2b"}
+fleet_sortie {"action":"error","sortie":"srt-1a2b","text":"timeout"}
+fleet_note {"kind":"decision","text":"use tokens","rationale":"short"}
+fleet_note {"action":"list","kind":"decision"}
+fleet_note {"action":"close","note":"nte-1a2b"}
+fleet_note {"action":"withdraw","note":"nte-1a2b","text":"why"}
+fleet_checkpoint {"note":"before the refactoring"}
+fleet_lock {"action":"acquire","paths":["src/a.rs"],"purpose":"why"}
+fleet_lock {"action":"renew","paths":["src/a.rs"]}
+fleet_lock {"action":"release","paths":["src/a.rs"]}
+fleet_lock {"action":"release"}
+fleet_lock {"action":"check","paths":["src/a.rs"]}
+fleet_lock {"action":"list"}
+fleet_mail {"action":"inbox"}
+fleet_mail {"action":"read","message":"msg-1a2b"}
+fleet_mail {"action":"send","to":["bob"],"subject":"hello","body":"you"}
+fleet_mail {"action":"reply","message":"msg-1a2b","body":"yes"}
+fleet_mail {"action":"ack","message":"msg-1a2b"}
+fleet_mail {"action":"thread","message":"msg-1a2b"}
+fleet_mission {"action":"list"}
+fleet_mission {"action":"show"}
+fleet_mission {"action":"create","title":"M","objective":"it works","sorties":["One","Two"]}
+fleet_mission {"action":"add","sorties":["Three"]}
+fleet_mission {"action":"use","mission":"msn-1a2b"}
+fleet_mission {"action":"start"}
+fleet_mission {"action":"pause","reason":"why"}
+fleet_mission {"action":"complete"}
+fleet_mission {"action":"fail","reason":"why"}
+fleet_mission {"action":"archive"}
+fleet_checkpoints {"action":"list"}
+fleet_checkpoints {"action":"show","checkpoint":"@latest"}
+fleet_checkpoints {"action":"diff","checkpoint":"@latest~1","with":"@latest"}
+fleet_checkpoints {"action":"verify"}
+fleet_checkpoints {"action":"pin","checkpoint":"@latest"}
+fleet_checkpoints {"action":"unpin","checkpoint":"@latest"}
+fleet_checkpoints {"action":"note","checkpoint":"@latest","text":"good"}
+fleet_resume {"action":"detect"}
+fleet_resume {"action":"preview"}
+fleet_resume {"action":"resume","checkpoint":"@latest"}
+fleet_resume {"action":"undo"}
+fleet_effect {"action":"begin","key":"deploy","what":"to production"}
+fleet_effect {"action":"done","key":"deploy","result":"up"}
+fleet_effect {"action":"list","in_doubt":true}
+fleet_agents {"action":"list"}
+fleet_agents {"action":"show","name":"bob"}
+fleet_agents {"action":"register","name":"bob","role":"specialist"}
+fleet_agents {"action":"retire","name":"bob","reason":"done"}
+fleet_agents {"action":"handoff","name":"bob"}
+fleet_events {}
+fleet_events {"type":"sortie_claimed","cursor":"c671d4fa-1108-4855-8fd5-a008dad3a81f.21"}
+fleet_replay {}
+fleet_replay {"from":"3","cursor":"9"}"#;
 
 #[cfg(test)]
 mod tests;

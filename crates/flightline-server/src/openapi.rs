@@ -4,7 +4,7 @@ mod shape;
 
 use flightline::core::event::Event;
 use flightline::event::Cursor;
-use flightline::registry::{OperationEntry, find, operation_names, operations, scopes};
+use flightline::registry::{OperationEntry, find, public_operations};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -29,15 +29,10 @@ pub fn make_openapi() -> Value {
         let described = row(route, &path, &mut schemas);
         add(&mut paths, &path, route.method, described);
     }
-    for entry in operations() {
-        if let Some(described) = operation_of(entry, &mut schemas) {
-            add(
-                &mut paths,
-                &format!("/api/v1/ops/{}", entry.name),
-                "POST",
-                described,
-            );
-        }
+    for entry in public_operations() {
+        let path = format!("/api/v1/ops/{}", entry.name);
+        let described = operation_of(entry, &mut schemas);
+        add(&mut paths, &path, "POST", described);
     }
     let mut components: Map<String, Value> = schemas.take_definitions(true);
     name_choices(&mut components);
@@ -215,14 +210,15 @@ fn row(route: &Route, path: &str, schemas: &mut SchemaGenerator) -> Value {
     })
 }
 
-/// Describes an operation called by its name. Operations that only Flightline's own ends ask for are left out.
-fn operation_of(entry: &OperationEntry, schemas: &mut SchemaGenerator) -> Option<Value> {
+/// Describes an operation called by its name.
+fn operation_of(entry: &OperationEntry, schemas: &mut SchemaGenerator) -> Value {
     let request = json!((entry.request)(schemas));
-    let about = request["description"].as_str()?.replace('\n', " ");
+    let about = request["description"].as_str().unwrap_or_default();
+    let about = about.replace('\n', " ");
     let first = about.split(". ").next().unwrap_or_default();
     let mut asked = RequestShape::at("");
     asked.body = Some(shape::body(request, &[]));
-    Some(describe(Described {
+    describe(Described {
         id: id_of("ops", &entry.name.replace('_', "-")),
         about: first.trim_end_matches('.'),
         method: "POST",
@@ -234,7 +230,7 @@ fn operation_of(entry: &OperationEntry, schemas: &mut SchemaGenerator) -> Option
         written: "application/json",
         tagged: false,
         target: false,
-    }))
+    })
 }
 
 fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
@@ -273,9 +269,11 @@ fn special_of(special: &Special, schemas: &mut SchemaGenerator) -> Value {
             }
         }
         "callOperation" => {
-            described["parameters"][0]["schema"] =
-                json!({ "type": "string", "enum": operation_names() });
-            described["x-scopes"] = json!(scopes());
+            let names: Vec<&str> = public_operations().map(|entry| entry.name).collect();
+            described["parameters"][0]["schema"] = json!({ "type": "string", "enum": names });
+            for entry in public_operations() {
+                described["x-scopes"][entry.name] = json!(entry.scope.as_str());
+            }
         }
         // Recovering and pruning need a body.
         "recoverCheckpoint" | "pruneCheckpoints" => {

@@ -1,13 +1,12 @@
-//! The registry of operations: every operation by its name, from JSON to JSON.
+//! The registry of operations: every operation that a front end can ask for by its name, from JSON to JSON.
 //!
-//! HTTP, MCP, hooks at a server and `fleet call` are its front ends. They find an operation with [`find`], or
-//! run it with [`call`]; what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
+//! HTTP, MCP, hooks at a server and `fleet call` are its front ends. They find an operation with [`find`];
+//! what the operation does to the store ([`OperationEntry::access`]), the narrowest token that may
 //! ask for it over a network ([`OperationEntry::scope`]), how large its request may be ([`OperationEntry::largest`]), and the JSON
 //! schemas of its request and outcome are told here, once for all front ends. No front end has a rule of its own.
 
 pub mod misfit;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use flightline_core::token::Scope;
@@ -45,7 +44,7 @@ pub enum Commit {
 }
 
 type Reader = fn(&str) -> Result<Box<dyn ErasedRequest>, Refusal>;
-type Decider = fn(&str, &mut OpContext<'_, '_>) -> crate::Result<Value>;
+type PartReader = fn(&str) -> Result<Box<dyn ErasedPart>, Refusal>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CallContext<'a> {
@@ -138,6 +137,8 @@ pub struct OperationEntry {
     /// The narrowest token that may ask for it over a network.
     pub scope: Scope,
     pub commit: Commit,
+    /// True when only `fleet` itself asks a server for it: lists and descriptions leave it out.
+    pub internal: bool,
     #[cfg(feature = "schema")]
     pub request: fn(&mut SchemaGenerator) -> Schema,
     #[cfg(feature = "schema")]
@@ -146,8 +147,8 @@ pub struct OperationEntry {
     /// The behaviour when the store cannot be reached.
     offline: Offline,
     reader: Reader,
-    /// Decides it as a part of a batch, where it can be one.
-    part: Option<Decider>,
+    /// Reads it as a part of a batch, where it can be one.
+    part: Option<PartReader>,
 }
 
 impl OperationEntry {
@@ -186,12 +187,24 @@ pub trait Registered: Operation {
     fn rehearse_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome>;
 }
 
-/// Puts operations into the registry, each by what it is to its neighbours, and compiles what runs them.
+/// Puts operations into the registry, each by what it is to its neighbours, and compiles what runs them. A step is compiled,
+/// and stands in no registry.
 macro_rules! register {
-    (operations { $($how:ident $operation:ty),* $(,)? } store_jobs { $($job:ty),* $(,)? }) => {
+    (
+        operations { $($how:ident $operation:ty),* $(,)? }
+        internal { $($inner:ident $own:ty),* $(,)? }
+        steps { $($step:ty),* $(,)? }
+        store_jobs { $($job:ty),* $(,)? }
+    ) => {
         // Not a constant: every crate that names one has a copy of everything in it.
-        static OPERATIONS: &[OperationEntry] = &[$($how::<$operation>(),)* $(upkeep::<$job>(),)*];
-
+        static OPERATIONS: &[OperationEntry] = &[
+            $($how::<$operation>(),)*
+            $(internal($inner::<$own>()),)*
+            $(upkeep::<$job>(),)*
+        ];
+        register!($($operation,)* $($own,)* $($step,)*);
+    };
+    ($($operation:ty,)*) => {
         $(impl Registered for $operation {
             #[inline(never)]
             fn run_in(
@@ -245,7 +258,6 @@ register! {
         entry sortie::report::AddReview,
         entry agent::RegisterAgent,
         entry agent::ListAgents,
-        entry agent::ListProcesses,
         entry agent::ShowAgent,
         entry agent::UpdateAgent,
         entry agent::RetireAgent,
@@ -269,7 +281,6 @@ register! {
         entry mail::ShowThread,
         entry mail::list::ListMessages,
         entry mail::RequeueMail,
-        entry mail::relay::RelayEvents,
         entry note::AddNote,
         entry note::ListNotes,
         entry note::end::EndNote,
@@ -283,7 +294,6 @@ register! {
         entry ids::ListNames,
         entry ids::ShortenIds,
         entry clock::TellTime,
-        entry clock::NameHistory,
         entry status::ShowStatus,
         entry stats::ShowStats,
         entry metrics_snapshot::ReadMetricsSnapshot,
@@ -296,19 +306,9 @@ register! {
         entry checkpoint::inspect::MarkCheckpoint,
         with_file_repair checkpoint::inspect::DiffCheckpoints,
         entry checkpoint::prune::PlanPrune,
-        alone checkpoint::prune::ApplyPrune,
         alone checkpoint::prune::PruneCheckpoints,
-        entry checkpoint::due::DueCheckpoints,
-        entry checkpoint::thin::PlanThinning,
-        alone checkpoint::thin::ThinJournal,
-        entry checkpoint::thin::RecordThinning,
         large_alone checkpoint::import::ImportCheckpoint,
-        entry checkpoint::backups::UnsettledBackups,
-        entry checkpoint::backups::RecordBackups,
         entry checkpoint::files::WholeCheckpoint,
-        entry checkpoint::inspect::VerifyCheckpoint,
-        entry checkpoint::mend::ExamineCheckpoints,
-        large_alone checkpoint::mend::MendCheckpoint,
         alone recovery::detect::Detect,
         entry recovery::detect::PeekCandidates,
         entry recovery::points::ListRecoveryPoints,
@@ -323,7 +323,6 @@ register! {
         entry context::AcknowledgeBriefing,
         large_alone dialect::ImportDocuments,
         entry dialect::ExportDocuments,
-        large dialect::aside::TellPutAside,
         alone agent::monitor::MonitorAgents,
         entry agent::resume::ResumeAgent,
         entry agent::takeover::TakeOver,
@@ -334,7 +333,6 @@ register! {
         entry report::ShowReport,
         entry task::ShowTask,
         entry task::ShowTaskTable,
-        entry checkpoint::tree::RecordFiles,
         entry recovery::claims::ListClaims,
         entry replay::Replay,
         entry replay::state::ShowState,
@@ -342,7 +340,28 @@ register! {
         entry token::CreateToken,
         entry token::ListTokens,
         entry token::RevokeToken,
-        entry token::CheckToken,
+    }
+    // Only `fleet` itself asks a server for these.
+    internal {
+        entry agent::ListProcesses,
+        entry clock::NameHistory,
+        alone checkpoint::prune::ApplyPrune,
+        entry checkpoint::thin::PlanThinning,
+        alone checkpoint::thin::ThinJournal,
+        entry checkpoint::thin::RecordThinning,
+        large dialect::aside::TellPutAside,
+    }
+    // Flightline takes these steps where the store is: none of them travels.
+    steps {
+        checkpoint::due::DueCheckpoints,
+        checkpoint::backups::UnsettledBackups,
+        checkpoint::backups::RecordBackups,
+        checkpoint::inspect::VerifyCheckpoint,
+        checkpoint::mend::ExamineCheckpoints,
+        checkpoint::mend::MendCheckpoint,
+        checkpoint::tree::RecordFiles,
+        mail::relay::RelayEvents,
+        token::CheckToken,
     }
     store_jobs {
         store_job::SettleBackups,
@@ -354,37 +373,21 @@ register! {
     }
 }
 
+/// Every operation that a server knows, internal ones included.
 #[must_use]
 pub fn operations() -> &'static [OperationEntry] {
     OPERATIONS
 }
 
-#[must_use]
-pub fn operation_names() -> Vec<&'static str> {
-    OPERATIONS.iter().map(|entry| entry.name).collect()
-}
-
-/// Every operation, and the narrowest token that may ask for it.
-#[must_use]
-pub fn scopes() -> BTreeMap<&'static str, &'static str> {
-    let scopes = OPERATIONS.iter();
-    scopes
-        .map(|entry| (entry.name, entry.scope.as_str()))
-        .collect()
+/// The operations that callers are told of.
+pub fn public_operations() -> impl Iterator<Item = &'static OperationEntry> {
+    OPERATIONS.iter().filter(|entry| !entry.internal)
 }
 
 /// Returns true when an operation may have been queued on another machine until the server could be reached.
 #[must_use]
 pub fn may_wait(name: &str) -> bool {
     find(name).is_ok_and(|entry| entry.offline == Offline::Kept)
-}
-
-/// Runs the operation `name` on a request in JSON, and gives its outcome as JSON.
-pub fn call(fleet: &mut Fleet, name: &str, request: &str, ask: &CallContext<'_>) -> Called {
-    match find(name) {
-        Ok(entry) => entry.run(fleet, request, ask),
-        Err(refusal) => Err(refusal).into(),
-    }
 }
 
 pub fn find(name: &str) -> Result<OperationEntry, Refusal> {
@@ -407,14 +410,23 @@ const fn entry<O: Registered>() -> OperationEntry {
         access: O::ACCESS,
         scope: O::SCOPE,
         commit: Commit::Grouped,
+        internal: false,
         #[cfg(feature = "schema")]
         request: O::json_schema,
         #[cfg(feature = "schema")]
         outcome: |schemas| schemas.subschema_for::<O::Outcome>(),
         largest: LARGEST,
         offline: O::OFFLINE,
-        reader: read_request::<O>,
-        part: Some(decide::<O>),
+        reader: |text| Ok(Box::new(Plain(read::<O>(O::NAME, text)?))),
+        part: Some(|text| Ok(Box::new(Plain(misfit::read::<O>("its request", text)?)))),
+    }
+}
+
+/// Returns this entry as one that only `fleet` itself asks for.
+const fn internal(entry: OperationEntry) -> OperationEntry {
+    OperationEntry {
+        internal: true,
+        ..entry
     }
 }
 
@@ -448,7 +460,7 @@ const fn large_alone<O: Registered>() -> OperationEntry {
 const fn with_file_repair<O: ReadsCheckpoints>() -> OperationEntry {
     OperationEntry {
         commit: Commit::Own,
-        reader: read_with_file_repair::<O>,
+        reader: |text| Ok(Box::new(WithFileRepair(read::<O>(O::NAME, text)?))),
         part: None,
         ..entry::<O>()
     }
@@ -461,14 +473,14 @@ const fn upkeep<E: StoreJob>() -> OperationEntry {
         access: E::ACCESS,
         scope: E::SCOPE,
         commit: Commit::Own,
-        // Only ends of ours ask for one.
+        internal: true,
         #[cfg(feature = "schema")]
         request: |_| Schema::default(),
         #[cfg(feature = "schema")]
         outcome: |_| Schema::default(),
         largest: LARGEST,
         offline: Offline::Refused,
-        reader: read_store_job::<E>,
+        reader: |text| Ok(Box::new(JobRequest(read::<E>(E::NAME, text)?))),
         part: None,
     }
 }
@@ -481,32 +493,32 @@ const fn batch<O: Registered>() -> OperationEntry {
     }
 }
 
-/// Decides an operation as a part of a batch, in its transaction.
-pub(crate) fn decide_part(
-    name: &str,
-    request: &str,
-    ctx: &mut OpContext<'_, '_>,
-) -> crate::Result<Value> {
-    let entry = find(name)?;
-    let Some(decide) = entry.part else {
-        return Err(Refusal::invalid("it cannot be part of a batch")
-            .hint("run it alone")
-            .into());
-    };
-    decide(request, ctx)
+/// An operation of a batch, without its type. It was read together with the batch.
+pub(crate) trait ErasedPart: Send {
+    fn asked(&self) -> crate::Result<String>;
+    /// Decides it in the transaction of the batch.
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> crate::Result<Box<dyn ErasedOutcome>>;
 }
 
-fn decide<O: Registered>(request: &str, ctx: &mut OpContext<'_, '_>) -> crate::Result<Value> {
-    let operation: O = misfit::read("its request", request)?;
-    let outcome = crate::fleet::decide_part(&operation, ctx)?;
-    Ok(value_of(&erase(outcome).text()?)?)
+/// Reads the request of an operation that is part of a batch.
+pub(crate) fn read_part(name: &str, request: &str) -> Result<Box<dyn ErasedPart>, Refusal> {
+    let Some(read) = find(name)?.part else {
+        return Err(Refusal::invalid("it cannot be part of a batch").hint("run it alone"));
+    };
+    read(request)
+}
+
+impl<O: Registered> ErasedPart for Plain<O> {
+    fn asked(&self) -> crate::Result<String> {
+        self.0.asked()
+    }
+
+    fn decide(&self, ctx: &mut OpContext<'_, '_>) -> crate::Result<Box<dyn ErasedOutcome>> {
+        crate::fleet::decide_part(&self.0, ctx).map(erase)
+    }
 }
 
 struct Plain<O>(O);
-
-fn read_request<O: Registered>(request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
-    Ok(Box::new(Plain(read::<O>(O::NAME, request)?)))
-}
 
 impl<O: Registered> ErasedRequest for Plain<O> {
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {
@@ -516,12 +528,6 @@ impl<O: Registered> ErasedRequest for Plain<O> {
 
 /// A request for an operation that reads checkpoints.
 struct WithFileRepair<O>(O);
-
-fn read_with_file_repair<O: ReadsCheckpoints>(
-    request: &str,
-) -> Result<Box<dyn ErasedRequest>, Refusal> {
-    Ok(Box::new(WithFileRepair(read::<O>(O::NAME, request)?)))
-}
 
 impl<O: ReadsCheckpoints> ErasedRequest for WithFileRepair<O> {
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {
@@ -540,10 +546,6 @@ impl<O: ReadsCheckpoints> ErasedRequest for WithFileRepair<O> {
 
 /// A request for work with the files beside the store.
 struct JobRequest<E>(E);
-
-fn read_store_job<E: StoreJob>(request: &str) -> Result<Box<dyn ErasedRequest>, Refusal> {
-    Ok(Box::new(JobRequest(read::<E>(E::NAME, request)?)))
-}
 
 impl<E: StoreJob> ErasedRequest for JobRequest<E> {
     fn run(&self, fleet: &mut Fleet, ask: &CallContext<'_>) -> RunResult {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flightline::registry::{CallContext, Spoken, call, operation_names};
+use flightline::registry::{CallContext, Spoken, find, public_operations};
 
 use super::{CommandResult, typed};
 use crate::app::App;
@@ -18,7 +18,7 @@ const MAX_REQUEST: usize = 1024 * 1024;
 
 pub fn run(args: &CallArgs, app: &mut App) -> CommandResult {
     let Some(operation) = &args.operation else {
-        let names = operation_names();
+        let names: Vec<&str> = public_operations().map(|entry| entry.name).collect();
         app.ui.answer(&names, |page| {
             for name in &names {
                 page.line(name);
@@ -33,7 +33,7 @@ pub fn run(args: &CallArgs, app: &mut App) -> CommandResult {
         folder: &folder,
         rehearse: false,
     };
-    let called = call(app.fleet()?, operation, &request, &ask);
+    let called = find(operation)?.run(app.fleet()?, &request, &ask);
     for warning in called.warnings {
         app.ui.warn(warning);
     }

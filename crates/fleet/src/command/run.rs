@@ -182,30 +182,31 @@ impl Program {
 
     /// Ends the agent's session. After a bad end, takes a checkpoint and records a blocker, which is returned.
     fn end(&self, status: ExitStatus, app: &mut App) -> Result<Option<NoteId>, Refusal> {
-        let mut blocker = None;
-        if !status.success() {
-            let details = format!(
-                "{} (`{}`) ended with {}",
-                self.name,
-                self.words,
-                spoken(status)
-            );
-            let failed = RecordFailure {
-                mission: None,
-                reason: Reason::Blocker,
-                details: typed::note("details", &details)?,
-                failure: None,
-            };
-            match app.run(&failed) {
-                // Without a mission there is nothing to save.
-                Err(refusal) if refusal.code == Code::NotFound => {}
-                failed => blocker = failed?.note_id,
-            }
-        }
+        // No batch: the session ends also where the failure is refused, and on a full disk into the reserve.
+        let blocker = match status.success() {
+            true => Ok(None),
+            false => self.record(status, app),
+        };
         match app.run(&EndSession::default()) {
             // Another session has taken the name: it is over already.
-            Err(refusal) if refusal.code == Code::Fenced => Ok(blocker),
-            ended => ended.map(|_| blocker),
+            Err(refusal) if refusal.code == Code::Fenced => blocker,
+            ended => ended.and(blocker),
+        }
+    }
+
+    /// Takes a checkpoint after a bad end and records a blocker; none where there is no mission to save.
+    fn record(&self, status: ExitStatus, app: &mut App) -> Result<Option<NoteId>, Refusal> {
+        let (name, words, end) = (&self.name, &self.words, spoken(status));
+        let details = format!("{name} (`{words}`) ended with {end}");
+        let failed = app.run(&RecordFailure {
+            mission: None,
+            reason: Reason::Blocker,
+            details: typed::note("details", &details)?,
+            failure: None,
+        });
+        match failed {
+            Err(refusal) if refusal.code == Code::NotFound => Ok(None),
+            failed => failed.map(|recorded| recorded.note_id),
         }
     }
 }
@@ -242,25 +243,28 @@ fn step_back(app: &mut App) {
     app.globals.agent = None;
 }
 
-/// Gives back the work of an agent that is not started again.
+/// Gives back the work of an agent that is not started again. No batch: a sortie that is refused, because another agent was
+/// faster, keeps no other from being given back, and a full disk none.
 fn give_back(name: &Name, app: &mut App) -> Result<(), Refusal> {
     let sightings = app.sightings()?;
     let view = app.run(&ShowAgent {
         agent: Some(name.to_string()),
         sightings,
     })?;
+    let reason = Some(typed::note("reason", "its program ended badly")?);
+    let mut done = Ok(());
     for sortie in view.sorties {
         let release = ChangeSortie {
             sortie,
             action: SortieAction::Release {
-                reason: Some(typed::note("reason", "its program ended badly")?),
+                reason: reason.clone(),
             },
             keep_locks: false,
             checkpoint: false,
         };
-        app.run(&release)?;
+        done = done.and(app.run(&release).map(drop));
     }
-    Ok(())
+    done
 }
 
 fn title(text: &str) -> Result<Title, Refusal> {

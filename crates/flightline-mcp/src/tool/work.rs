@@ -123,6 +123,9 @@ struct SortieArgs {
     #[serde(default)]
     #[cfg_attr(test, schemars(skip))]
     lock: bool,
+    #[serde(default)]
+    #[cfg_attr(test, schemars(skip))]
+    checkpoint: bool,
     #[cfg_attr(test, schemars(skip))]
     status: Option<SortieStatus>,
     #[cfg_attr(test, schemars(skip))]
@@ -136,7 +139,8 @@ fn sortie(arguments: &str) -> Result<PlannedCall, Refusal> {
     let which = |action: &str| needed("fleet_sortie", action, "sortie", args.sortie.clone());
     let said = |action: &str| needed("fleet_sortie", action, "text", args.text.clone());
     let change = |name: &str, action: Value| -> Result<Call, Refusal> {
-        let request = json!({ "sortie": which(name)?, "action": action });
+        let request =
+            json!({ "sortie": which(name)?, "action": action, "checkpoint": args.checkpoint });
         Ok(Call::of::<ChangeSortie>(request))
     };
     let call = match args.action {
@@ -167,6 +171,7 @@ fn sortie(arguments: &str) -> Result<PlannedCall, Refusal> {
                 "next_to_process": args.next,
                 "files": files,
                 "subtasks": subtasks,
+                "checkpoint": args.checkpoint,
             }))
         }
         SortieVerb::Start => change("start", json!("start"))?,

@@ -110,7 +110,7 @@ pub(crate) async fn call(
     let done = match done {
         Err(refusal) => Err(Problem::from(refusal).saying(&said.warnings, &said.noticed)),
         Ok(outcome) => {
-            let outcome = outcome.and_then(ErasedOutcome::text)?;
+            let outcome = outcome.and_then(|outcome| outcome.text())?;
             match wants_answer(&headers) {
                 true => outcome
                     .map(|outcome| Whole {

@@ -176,7 +176,7 @@ pub(crate) fn going_on(text: &str) -> Result<(&'static str, Cursor), Refusal> {
 #[derive(Deserialize)]
 struct Events<'a> {
     #[serde(borrow)]
-    events: Vec<Thing<'a>>,
+    events: Vec<&'a RawValue>,
     cursor: Cursor,
 }
 

@@ -7,7 +7,6 @@ use axum::Router;
 use axum::extract::{RawPathParams, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::{MethodFilter, on};
-use flightline::ErasedOutcome;
 use flightline::core::{Kind, Refusal};
 use flightline::registry::CallContext;
 
@@ -292,7 +291,7 @@ async fn handle(
             },
         )
         .await?
-        .and_then(ErasedOutcome::text)?;
+        .and_then(|outcome| outcome.text())?;
     let outcome = match (route.list, page) {
         (Some(list), Some(asking)) => {
             let (since, part) = (outcome.since.clone(), window.and_then(|it| it.given()));

@@ -1,7 +1,7 @@
 //! Any operation by its name, and who may ask for it.
 
 use flightline::core::token::Scope;
-use flightline::registry::operation_names;
+use flightline::registry::operations;
 use flightline_server::openapi;
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::json;
@@ -141,14 +141,22 @@ fn every_operation_is_described_by_its_own_name() {
         assert!(answer.is_object(), "{name}: {answer}");
         assert!(post["summary"].as_str().unwrap().len() > 5, "{name}");
     }
-    // What only ends of ours ask for is about files beside the store.
-    let others: Vec<&str> = operation_names()
-        .into_iter()
+    // An internal operation is asked for by `fleet` alone, and told to nobody.
+    let internal: Vec<&str> = operations()
+        .iter()
+        .map(|entry| entry.name)
         .filter(|name| !described.contains(name))
         .collect();
     assert_eq!(
-        others,
+        internal,
         [
+            "list_processes",
+            "name_history",
+            "apply_prune",
+            "plan_thinning",
+            "thin_journal",
+            "record_thinning",
+            "tell_put_aside",
             "settle_backups",
             "compare_files",
             "after_write",
@@ -157,6 +165,39 @@ fn every_operation_is_described_by_its_own_name() {
             "mend_from_files"
         ]
     );
+    let by_name = &document["paths"]["/api/v1/ops/{operation}"]["post"];
+    let names = by_name["parameters"][0]["schema"]["enum"]
+        .as_array()
+        .unwrap();
+    assert_eq!(names.len(), described.len());
+    assert_eq!(
+        by_name["x-scopes"].as_object().unwrap().len(),
+        described.len()
+    );
+}
+
+#[test]
+fn an_internal_operation_is_carried_out_and_an_inner_step_is_not_known() {
+    let world = World::new(Engine::Sqlite);
+    let server = start(&world);
+    let client = server.with(&token(&world, "tests", Scope::Admin, None));
+    for name in ["list_processes", "name_history", "plan_thinning"] {
+        client.op(name, &json!({})).ok(200);
+    }
+    for step in [
+        "check_token",
+        "due_checkpoints",
+        "examine_checkpoints",
+        "mend_checkpoint",
+        "record_backups",
+        "record_files",
+        "relay_events",
+        "unsettled_backups",
+        "verify_checkpoint",
+    ] {
+        assert_eq!(client.op(step, &json!({})).problem(404), "not_found");
+    }
+    server.end();
 }
 
 #[test]

@@ -29,19 +29,12 @@ fn routes() -> Vec<(String, String, String)> {
     routes
 }
 
-/// Every operation there is, and the scope it needs.
+/// Every operation there is, internal ones too, and the scope it needs.
 fn operations() -> Vec<(String, String)> {
-    let described = flightline_server::openapi();
-    let scopes = &described["paths"]["/api/v1/ops/{operation}"]["post"]["x-scopes"];
-    let scopes = scopes.as_object().unwrap().iter();
-    let operations: Vec<_> = scopes
-        .map(|(name, scope)| (name.clone(), scope.as_str().unwrap().to_owned()))
-        .collect();
-    assert_eq!(
-        operations.len(),
-        flightline::registry::operation_names().len()
-    );
-    operations
+    let known = flightline::registry::operations().iter();
+    known
+        .map(|entry| (entry.name.to_owned(), entry.scope.as_str().to_owned()))
+        .collect()
 }
 
 fn rank(scope: &str) -> usize {

@@ -240,30 +240,39 @@ pub fn plan_thinning(
 pub fn thin(fleet: &mut Fleet, caller: &Caller, request: &PlanThinning) -> Result<Thinned> {
     let (mut part, mut done) = (in_parts(request), Thinned::default());
     loop {
-        let plan = fleet.run(&part, caller)?;
-        for (from, to) in plan.batches {
-            let batch = ThinJournal {
-                mission: request.mission.clone(),
-                older_than_ms: request.older_than_ms,
-                from,
-                to,
-                force: request.force,
-            };
-            let gone = fleet.run(&batch, caller)?;
-            done.values += gone.values;
-            done.bytes += gone.bytes;
-        }
-        part.from = plan.next;
-        if plan.next == 0 || request.revisions.is_some() {
-            break;
+        part.from = thin_part(fleet, caller, &part, &mut done)?;
+        if part.from == 0 || request.revisions.is_some() {
+            return record(fleet, caller, done, part.from);
         }
     }
-    let record = RecordThinning {
-        journal: done,
-        next: part.from,
-    };
-    fleet.run(&record, caller)?;
-    Ok(done)
+}
+
+/// Takes away the values of one part, a batch at a time. Returns the revision where the next part begins; zero after the last.
+fn thin_part(
+    fleet: &mut Fleet,
+    caller: &Caller,
+    part: &PlanThinning,
+    done: &mut Thinned,
+) -> Result<u64> {
+    let plan = fleet.run(part, caller)?;
+    for (from, to) in plan.batches {
+        let batch = ThinJournal {
+            mission: part.mission.clone(),
+            older_than_ms: part.older_than_ms,
+            from,
+            to,
+            force: part.force,
+        };
+        let gone = fleet.run(&batch, caller)?;
+        done.values += gone.values;
+        done.bytes += gone.bytes;
+    }
+    Ok(plan.next)
+}
+
+fn record(fleet: &mut Fleet, caller: &Caller, journal: Thinned, next: u64) -> Result<Thinned> {
+    fleet.run(&RecordThinning { journal, next }, caller)?;
+    Ok(journal)
 }
 
 fn in_parts(request: &PlanThinning) -> PlanThinning {
@@ -296,30 +305,11 @@ pub fn thin_within(
         ..PlanThinning::default()
     };
     loop {
-        let plan = fleet.run(&slice, caller)?;
-        for (from, to) in plan.batches {
-            let batch = ThinJournal {
-                mission: None,
-                older_than_ms: Some(older_than_ms),
-                from,
-                to,
-                force: true,
-            };
-            let gone = fleet.run(&batch, caller)?;
-            done.values += gone.values;
-            done.bytes += gone.bytes;
-        }
-        slice.from = plan.next;
-        if plan.next == 0 || began.elapsed() >= budget {
-            break;
+        slice.from = thin_part(fleet, caller, &slice, &mut done)?;
+        if slice.from == 0 || began.elapsed() >= budget {
+            return record(fleet, caller, done, slice.from);
         }
     }
-    let record = RecordThinning {
-        journal: done,
-        next: slice.from,
-    };
-    fleet.run(&record, caller)?;
-    Ok(done)
 }
 
 /// Number of revisions looked at by a process that comes back, and of values that go.

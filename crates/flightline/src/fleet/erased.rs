@@ -132,12 +132,12 @@ fn without_outcome(name: &str) -> Refusal {
 
 /// An outcome without its type. It is written as JSON where its reader is, and not on the thread that writes to the store.
 pub trait ErasedOutcome: Send {
-    fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal>;
+    fn text(&self) -> std::result::Result<Box<RawValue>, Refusal>;
 }
 
 impl<T: Serialize + Send> ErasedOutcome for T {
-    fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal> {
-        to_raw_value(&*self).map_err(|error| unwritable(&error))
+    fn text(&self) -> std::result::Result<Box<RawValue>, Refusal> {
+        to_raw_value(self).map_err(|error| unwritable(&error))
     }
 }
 
@@ -145,8 +145,8 @@ impl<T: Serialize + Send> ErasedOutcome for T {
 struct Ready(String);
 
 impl ErasedOutcome for Ready {
-    fn text(self: Box<Self>) -> std::result::Result<Box<RawValue>, Refusal> {
-        RawValue::from_string(self.0).map_err(|error| {
+    fn text(&self) -> std::result::Result<Box<RawValue>, Refusal> {
+        RawValue::from_string(self.0.clone()).map_err(|error| {
             Refusal::new(Code::Integrity, format!("a remembered outcome: {error}"))
         })
     }

@@ -8,7 +8,7 @@ use flightline::agent::ListProcesses;
 use flightline::core::note::Note;
 use flightline::core::{Name, Subject};
 use flightline::ids::ShortenIds;
-use flightline::registry::{CallContext, Registered, call, value_of};
+use flightline::registry::{CallContext, Registered, find, value_of};
 use flightline::store::{CrashPoints, OpenOptions, Reads, Store, StoreError};
 use flightline::store_job::AfterWrite;
 use flightline::{ListPart, Window};
@@ -65,7 +65,9 @@ impl Counted {
                 rehearse: false,
             };
             let _ = self.steps.take_reads();
-            let called = call(&mut self.fleet, operation, &request.to_string(), &ask);
+            let called = find(operation)
+                .unwrap()
+                .run(&mut self.fleet, &request.to_string(), &ask);
             let given = value_of(&called.outcome.unwrap().now().unwrap()).unwrap();
             let list = given.get("checkpoints").unwrap_or(&given);
             let at = ["/id", "/lock/id", "/message/id"];

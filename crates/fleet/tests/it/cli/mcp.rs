@@ -62,9 +62,10 @@ fn an_agent_works_with_tools_alone() {
         assert_eq!(released["locks"].as_array().unwrap().len(), 1);
         client.ok("fleet_lock", json!({ "paths": ["src/user.rs"] }));
     }
-    let told = json!({ "action": "update", "sortie": sortie, "text": "fields", "next": "tests", "files": ["src/user.rs"], "subtasks": { "fields": "complete", "tests": "pending" } });
+    let told = json!({ "action": "update", "sortie": sortie, "text": "fields", "next": "tests", "files": ["src/user.rs"], "subtasks": { "fields": "complete", "tests": "pending" }, "checkpoint": true });
     let updated = client.ok("fleet_sortie", told);
     assert_eq!(updated["progress"]["completed"], 1, "{updated}");
+    assert!(updated["checkpoint"].as_str().unwrap().starts_with("chk-"));
     client.ok(
         "fleet_note",
         json!({ "kind": "decision", "text": "argon2", "rationale": "slow" }),
@@ -80,6 +81,15 @@ fn an_agent_works_with_tools_alone() {
     // Its file is written as after a command.
     let files = std::fs::read_dir(world.repo().join(".flightline/checkpoints")).unwrap();
     assert!(files.count() > 0);
+    let released = client.ok(
+        "fleet_sortie",
+        json!({ "action": "release", "sortie": sortie, "checkpoint": true }),
+    );
+    assert!(released["checkpoint"].is_string(), "{released}");
+    client.ok(
+        "fleet_sortie",
+        json!({ "action": "claim", "sortie": sortie }),
+    );
     client.ok(
         "fleet_sortie",
         json!({ "action": "complete", "sortie": sortie }),

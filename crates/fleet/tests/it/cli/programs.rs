@@ -24,6 +24,9 @@ fn operations_are_listed() {
             "{name} is not in {names}"
         );
     }
+    for internal in ["after_write", "list_processes", "thin_journal"] {
+        assert!(!names.lines().any(|line| line == internal), "{names}");
+    }
     let listed: Vec<String> = names.lines().map(str::to_owned).collect();
     assert_eq!(world.json("call"), json!(listed));
 }

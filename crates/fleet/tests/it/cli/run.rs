@@ -104,3 +104,13 @@ fn a_program_that_runs_again_is_in_nobodys_way() {
     let open = world.ok("note list").stdout;
     assert!(open.contains("exit code 9"), "{open}");
 }
+
+#[test]
+fn a_failure_that_cannot_be_recorded_leaves_no_session_open() {
+    let world = World::with_sorties(&["Model"]);
+    let ran = world.fleet("run --agent ada --mission nonsense -- sh -c \"exit 7\"");
+    assert!(ran.stderr.contains("`nonsense`"), "{ran:?}");
+    let agent = world.json("agents show ada --json");
+    let ended = &agent["agent"]["session_ended_at"];
+    assert!(ended.is_string(), "{agent}");
+}
