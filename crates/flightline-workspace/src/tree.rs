@@ -181,8 +181,8 @@ impl WorkTree {
 
     fn look_here(&self, named: &[RepoPath]) -> FileSystem {
         let mut found = match self.repository() {
-            None => RepositoryChanges::default(),
-            Some(Err(silence)) => RepositoryChanges::silent(&silence),
+            None => GitChanges::default(),
+            Some(Err(silence)) => GitChanges::silent(&silence),
             Some(Ok((repository, prefix))) => self.ask(&repository, &prefix),
         };
         let mut room = self.room();
@@ -225,7 +225,7 @@ impl WorkTree {
         }
     }
 
-    fn ask(&self, repository: &Repository, prefix: &Path) -> RepositoryChanges {
+    fn ask(&self, repository: &Repository, prefix: &Path) -> GitChanges {
         let answer = repository
             .status(self.bounds.git, self.bounds.output)
             .and_then(|answer| {
@@ -236,7 +236,7 @@ impl WorkTree {
         match answer {
             Ok((status, answer)) => self.sort(status, &answer, prefix),
             Err(silence) => {
-                let mut found = RepositoryChanges::silent(&silence);
+                let mut found = GitChanges::silent(&silence);
                 found.git = head_of(repository, self.bounds.head).map(|head| GitStatus {
                     branch: head.branch,
                     commit_hash: head.commit_hash,
@@ -262,16 +262,11 @@ impl WorkTree {
         named.filter(|path| !self.is_ours(Path::new(path.as_str())))
     }
 
-    fn sort(
-        &self,
-        status: RepositoryStatus,
-        answer: &GitOutput,
-        prefix: &Path,
-    ) -> RepositoryChanges {
-        let mut found = RepositoryChanges {
+    fn sort(&self, status: RepositoryStatus, answer: &GitOutput, prefix: &Path) -> GitChanges {
+        let mut found = GitChanges {
             left_out: answer.records_dropped,
             truncated: status.cut || answer.records_dropped > 0,
-            ..RepositoryChanges::default()
+            ..GitChanges::default()
         };
         let (mut staged_files, mut unstaged_files) = (BTreeSet::new(), BTreeSet::new());
         let (mut nameless, mut dirty) = (0_u64, found.truncated);
@@ -329,7 +324,7 @@ impl WorkTree {
 }
 
 #[derive(Default)]
-struct RepositoryChanges {
+struct GitChanges {
     modified: BTreeSet<RepoPath>,
     created: BTreeSet<RepoPath>,
     deleted: BTreeSet<RepoPath>,
@@ -339,7 +334,7 @@ struct RepositoryChanges {
     warnings: Vec<Title>,
 }
 
-impl RepositoryChanges {
+impl GitChanges {
     fn silent(silence: &GitFailure) -> Self {
         Self {
             // Where there is no git, nothing is missing that git would have said.

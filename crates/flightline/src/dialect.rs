@@ -182,8 +182,8 @@ pub struct Lost {
     pub what: Vec<String>,
 }
 
-/// A document in the format of another system, made from what the store knows.
-struct OutgoingDocument {
+/// A document in the format of another system, as the store makes it, before it is written out.
+struct Draft {
     of: String,
     file: String,
     document: DialectDocument,
@@ -231,7 +231,7 @@ impl Operation for ExportDocuments {
     }
 }
 
-fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<OutgoingDocument>> {
+fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Draft>> {
     match wanted.dialect {
         Dialect::Epic => epic::things(ctx),
         Dialect::Sitebuilder => sitebuilder::things(ctx, wanted),
@@ -252,10 +252,7 @@ pub(crate) fn as_written(
 }
 
 /// The thing a document is about, when the store knows it.
-fn find(
-    ctx: &mut OpContext<'_, '_>,
-    document: &DialectDocument,
-) -> Result<Option<OutgoingDocument>> {
+fn find(ctx: &mut OpContext<'_, '_>, document: &DialectDocument) -> Result<Option<Draft>> {
     match document.dialect() {
         Dialect::Epic => epic::find(ctx, document),
         Dialect::Sitebuilder => sitebuilder::find(ctx, document),
@@ -296,11 +293,7 @@ fn refuse_retired(owner: &Agent) -> Result<()> {
     .into())
 }
 
-fn thing(
-    ctx: &mut OpContext<'_, '_>,
-    dialect: Dialect,
-    of: &str,
-) -> Result<Option<OutgoingDocument>> {
+fn thing(ctx: &mut OpContext<'_, '_>, dialect: Dialect, of: &str) -> Result<Option<Draft>> {
     match dialect {
         Dialect::Epic => epic::thing(ctx, of),
         Dialect::Sitebuilder => sitebuilder::thing(ctx, of),
@@ -310,7 +303,7 @@ fn thing(
 }
 
 /// The text of a thing's document: as it came in, with what has changed here since.
-fn outgoing(ctx: &mut OpContext<'_, '_>, thing: &OutgoingDocument) -> Result<String> {
+fn outgoing(ctx: &mut OpContext<'_, '_>, thing: &Draft) -> Result<String> {
     let dialect = thing.document.dialect();
     let fresh = thing.document.write();
     let Some(original) = ctx.tx.get::<Original>(&Original::id(dialect, &thing.of))? else {

@@ -40,7 +40,7 @@ pub(super) fn covers(pattern: &str, path: &str) -> bool {
     let (pattern, path) = (parts(pattern, Part::read), parts(path, Part::plain));
     let (width, mut seen) = (
         path.len() + 1,
-        VisitedPairs::new(pattern.len() + 1, path.len() + 1),
+        Visited::new(pattern.len() + 1, path.len() + 1),
     );
     let mut open = vec![(0, 0)];
     while let Some((at, on)) = open.pop() {
@@ -69,7 +69,7 @@ pub(super) fn covers(pattern: &str, path: &str) -> bool {
 fn have_common(one: &[Part], other: &[Part], holds_more: [bool; 2]) -> bool {
     let (width, mut seen) = (
         other.len() + 1,
-        VisitedPairs::new(one.len() + 1, other.len() + 1),
+        Visited::new(one.len() + 1, other.len() + 1),
     );
     let mut open = vec![(0, 0)];
     while let Some((at, on)) = open.pop() {
@@ -227,7 +227,7 @@ impl Automaton {
     /// Returns true when there is a name that both accept.
     fn meets(&self, other: &Self) -> bool {
         let width = other.states.len();
-        let mut seen = VisitedPairs::new(self.states.len(), width);
+        let mut seen = Visited::new(self.states.len(), width);
         let mut open = vec![(0, 0)];
         while let Some((at, on)) = open.pop() {
             if (at, on) == (self.end(), other.end()) {
@@ -339,9 +339,9 @@ fn is_left((low, high): (char, char), taken_out: &[(char, char)]) -> bool {
 }
 
 /// The pairs of places that were looked at.
-struct VisitedPairs(Vec<bool>);
+struct Visited(Vec<bool>);
 
-impl VisitedPairs {
+impl Visited {
     fn new(rows: usize, columns: usize) -> Self {
         Self(vec![false; rows * columns])
     }

@@ -52,7 +52,7 @@ pub(crate) struct Folded {
 }
 
 #[derive(Default)]
-struct SubjectEvents {
+struct EventSpan {
     /// The first event that gave the subject a value.
     born: Option<u64>,
     last: Option<u64>,
@@ -112,7 +112,7 @@ impl Folded {
         project: &str,
         row: &Row,
         (word, id): (String, String),
-        told: &SubjectEvents,
+        told: &EventSpan,
         damaged: &BTreeSet<u64>,
     ) -> Result<(), StoreError> {
         let Ok(kind) = word.parse::<Kind>() else {
@@ -203,7 +203,7 @@ fn judge(
     kind: Kind,
     id: &str,
     row: &Row,
-    told: &SubjectEvents,
+    told: &EventSpan,
     damaged: &BTreeSet<u64>,
 ) -> Result<Judged, StoreError> {
     let ill = |what| {
@@ -388,8 +388,8 @@ impl<'a> Changes<'a> {
         &mut self,
         driver: &mut dyn Driver,
         key: &(String, String),
-    ) -> Result<SubjectEvents, StoreError> {
-        let mut told = SubjectEvents::default();
+    ) -> Result<EventSpan, StoreError> {
+        let mut told = EventSpan::default();
         while let Some(changed) = self.peek(driver)? {
             if changed.key != *key {
                 break;

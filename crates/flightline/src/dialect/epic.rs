@@ -8,7 +8,7 @@ use flightline_core::{Code, Kind, Name, Refusal, RepoPath, Subject, Time, Title}
 use flightline_store::Find;
 use serde_json::json;
 
-use super::{EndedFile, OutgoingDocument, Stored, note, refuse_others, refuse_retired, title};
+use super::{Draft, EndedFile, Stored, note, refuse_others, refuse_retired, title};
 use crate::agent::document::{checkpoint_of, epoch_named};
 use crate::error::{Error, Result};
 use crate::op_context::{OpContext, agent_named, first_epoch, new_agent, next_epoch};
@@ -25,8 +25,8 @@ const ENDINGS: [EventType; 3] = [
 ];
 
 /// Agents that have a document: those that have begun, and not mere mailboxes.
-pub(super) fn things(ctx: &mut OpContext<'_, '_>) -> Result<Vec<OutgoingDocument>> {
-    let mut things: Vec<OutgoingDocument> = Vec::new();
+pub(super) fn things(ctx: &mut OpContext<'_, '_>) -> Result<Vec<Draft>> {
+    let mut things: Vec<Draft> = Vec::new();
     for agent in ctx.tx.find::<Agent>(Find::All)? {
         if agent.retired_at.is_none() {
             match of_agent(ctx, &agent) {
@@ -42,21 +42,21 @@ pub(super) fn things(ctx: &mut OpContext<'_, '_>) -> Result<Vec<OutgoingDocument
 pub(super) fn find(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &DialectDocument,
-) -> Result<Option<OutgoingDocument>> {
+) -> Result<Option<Draft>> {
     let agent = agent_named(ctx.tx, checkpoint.word("agent_id"))?;
     agent.map_or(Ok(None), |agent| of_agent(ctx, &agent))
 }
 
-pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<OutgoingDocument>> {
+pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<Draft>> {
     let agent = ctx.tx.get::<Agent>(of)?;
     agent.map_or(Ok(None), |agent| of_agent(ctx, &agent))
 }
 
-fn of_agent(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<OutgoingDocument>> {
+fn of_agent(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<Option<Draft>> {
     let Some(document) = checkpoint_of(ctx, agent)? else {
         return Ok(None);
     };
-    Ok(Some(OutgoingDocument {
+    Ok(Some(Draft {
         of: agent.key(),
         file: epic::file_name(agent.name.as_str())?,
         document,

@@ -12,8 +12,8 @@ use flightline_store::{Find, StoreError};
 use serde_json::json;
 
 use super::{
-    ImportDocuments, ImportedDocument, Incoming, OutgoingDocument, epic, find, named, orchestrator,
-    outgoing, parsed, read, recovery, sitebuilder, thing,
+    Draft, ImportDocuments, ImportedDocument, Incoming, epic, find, named, orchestrator, outgoing,
+    parsed, read, recovery, sitebuilder, thing,
 };
 use crate::error::{Error, Result};
 use crate::fleet::{Access, ActsFor, Operation, Scope};
@@ -242,7 +242,7 @@ impl ImportDocuments {
         ctx: &mut OpContext<'_, '_>,
         incoming: &Incoming,
         mut document: DialectDocument,
-        thing: Option<&OutgoingDocument>,
+        thing: Option<&Draft>,
     ) -> Result<Arriving> {
         let now = thing.map(|thing| outgoing(ctx, thing)).transpose()?;
         let known = match self.dialect {

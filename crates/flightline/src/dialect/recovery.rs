@@ -15,7 +15,7 @@ use flightline_core::{Kind, Name, Subject, Time, Title};
 use flightline_store::Find;
 use serde_json::json;
 
-use super::{ExportDocuments, OutgoingDocument, Stored, filled};
+use super::{Draft, ExportDocuments, Stored, filled};
 use crate::agent::context::{stack_of, synced_by};
 use crate::checkpoint::load;
 use crate::checkpoint::milestone::{catch_up, milestones};
@@ -35,10 +35,7 @@ const MISSION: &str = "Tasks from checkpoints";
 const EARLIER: &str = "earlier-session";
 
 /// The newest checkpoint that means something to the seed, and every one of those since a revision.
-pub(super) fn things(
-    ctx: &mut OpContext<'_, '_>,
-    wanted: &ExportDocuments,
-) -> Result<Vec<OutgoingDocument>> {
+pub(super) fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Draft>> {
     let missions = super::missions(ctx, wanted.mission.as_deref())?;
     let mut found: Vec<(u64, String)> = Vec::new();
     for mission in missions {
@@ -49,7 +46,7 @@ pub(super) fn things(
         }
     }
     found.sort();
-    let mut things: Vec<OutgoingDocument> = Vec::new();
+    let mut things: Vec<Draft> = Vec::new();
     let (mut is_latest, mut backups) = (true, 0);
     let rules = CleanUp::default();
     for (born, id) in found.into_iter().rev() {
@@ -120,8 +117,8 @@ fn document(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Dial
     Ok(recovery_document(checkpoint, &mission, &sorties))
 }
 
-fn thing_of(checkpoint: &Checkpoint, file: String, document: &DialectDocument) -> OutgoingDocument {
-    OutgoingDocument {
+fn thing_of(checkpoint: &Checkpoint, file: String, document: &DialectDocument) -> Draft {
+    Draft {
         of: checkpoint.key(),
         file,
         document: document.clone(),
@@ -129,7 +126,7 @@ fn thing_of(checkpoint: &Checkpoint, file: String, document: &DialectDocument) -
     }
 }
 
-pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<OutgoingDocument>> {
+pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<Draft>> {
     let Some(checkpoint) = ctx.tx.get::<Checkpoint>(of)? else {
         return Ok(None);
     };
@@ -163,7 +160,7 @@ pub(super) fn known(ctx: &mut OpContext<'_, '_>) -> Result<Option<Time>> {
 }
 
 /// The newest checkpoint that has a file.
-fn latest(ctx: &mut OpContext<'_, '_>) -> Result<Option<OutgoingDocument>> {
+fn latest(ctx: &mut OpContext<'_, '_>) -> Result<Option<Draft>> {
     let newest = ExportDocuments {
         dialect: Dialect::Recovery,
         mission: None,

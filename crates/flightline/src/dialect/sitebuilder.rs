@@ -18,8 +18,7 @@ use flightline_store::Find;
 use serde_json::json;
 
 use super::{
-    ExportDocuments, OutgoingDocument, Stored, filled, missions, note, refuse_others,
-    refuse_retired, title,
+    Draft, ExportDocuments, Stored, filled, missions, note, refuse_others, refuse_retired, title,
 };
 use crate::agent::context::synced_by;
 use crate::checkpoint::milestone::{catch_up, milestones};
@@ -37,10 +36,7 @@ use crate::task;
 const MISSION: &str = "Tasks from progress/checkpoints";
 
 /// Tasks that have begun, of one mission or of all that are open.
-pub(super) fn things(
-    ctx: &mut OpContext<'_, '_>,
-    wanted: &ExportDocuments,
-) -> Result<Vec<OutgoingDocument>> {
+pub(super) fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> Result<Vec<Draft>> {
     let missions = missions(ctx, wanted.mission.as_deref())?;
     let mut things = Vec::new();
     for mission in missions {
@@ -97,14 +93,14 @@ fn heard(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<String>> 
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
-fn of_sortie(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<Option<OutgoingDocument>> {
+fn of_sortie(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<Option<Draft>> {
     let task = task::load(ctx, sortie)?;
     let Some(document) = task.document()? else {
         return Ok(None);
     };
     let [current, archive] = files_of(&document.checkpoint)?;
     let done = is_archive(&document.file);
-    Ok(Some(OutgoingDocument {
+    Ok(Some(Draft {
         of: task.view.sortie.key(),
         replaces: Some(if done { current } else { archive }),
         file: document.file,
@@ -118,10 +114,7 @@ fn files_of(document: &Json) -> Result<[String; 2]> {
     Ok([file_name(agent, task)?, archive_name(agent, task)?])
 }
 
-pub(super) fn find(
-    ctx: &mut OpContext<'_, '_>,
-    checkpoint: &Json,
-) -> Result<Option<OutgoingDocument>> {
+pub(super) fn find(ctx: &mut OpContext<'_, '_>, checkpoint: &Json) -> Result<Option<Draft>> {
     match known(ctx, checkpoint)? {
         Some((TaskState::Open, sortie)) => of_sortie(ctx, sortie),
         Some((TaskState::Closed, _)) | None => Ok(None),
@@ -135,7 +128,7 @@ pub(super) fn last_update(ctx: &mut OpContext<'_, '_>, document: &Json) -> Resul
     }
 }
 
-pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<OutgoingDocument>> {
+pub(super) fn thing(ctx: &mut OpContext<'_, '_>, of: &str) -> Result<Option<Draft>> {
     match ctx.tx.get::<Sortie>(of)? {
         Some(sortie) => of_sortie(ctx, sortie),
         None => Ok(None),

@@ -78,7 +78,7 @@ struct Held {
     milestones: BTreeSet<String>,
 }
 
-struct CheckpointChanges<'a> {
+struct FileChanges<'a> {
     checkpoint: &'a Checkpoint,
     history: &'a str,
     gone: Vec<(Kind, String)>,
@@ -92,7 +92,7 @@ impl Held {
     fn plan<'a>(
         &self,
         document: &'a CheckpointDocument,
-    ) -> std::result::Result<CheckpointChanges<'a>, String> {
+    ) -> std::result::Result<FileChanges<'a>, String> {
         let no = |why: String| format!("{} is not used: {why}", short(document.id));
         let state = document.state.as_ref();
         let state = state.ok_or_else(|| no("it holds no state".to_owned()))?;
@@ -140,7 +140,7 @@ impl Held {
             .filter(|one| progress.reached(u64::from(one.percent)))
             .filter(|one| !self.milestones.contains(&one.key()))
             .collect();
-        Ok(CheckpointChanges {
+        Ok(FileChanges {
             checkpoint: &state.checkpoint,
             history: &state.history,
             gone,
@@ -150,7 +150,7 @@ impl Held {
         })
     }
 
-    fn take(&mut self, plan: &CheckpointChanges<'_>) {
+    fn take(&mut self, plan: &FileChanges<'_>) {
         for key in &plan.gone {
             self.values.remove(key);
         }
@@ -198,7 +198,7 @@ fn progress(cut: &Cut) -> Progress {
     }
 }
 
-impl CheckpointChanges<'_> {
+impl FileChanges<'_> {
     fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
         let id = self.checkpoint.id;
         for (kind, key) in &self.gone {
