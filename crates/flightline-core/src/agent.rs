@@ -1,5 +1,6 @@
 //! Agents: the workers of a fleet. An agent keeps its name through any number of incarnations (epochs).
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::context::ContextMode;
@@ -10,8 +11,7 @@ use crate::text::{Name, NoteText, Title};
 use crate::time::Time;
 
 /// A worker of the fleet, with a name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Agent {
     /// The agent's id.
     pub id: AgentId,
@@ -99,30 +99,22 @@ words! {
 }
 
 /// A process, named so that a reused pid or a restarted machine is not taken for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Process {
     /// The process id.
     pub pid: u32,
     /// Time at which the process started, in clock ticks since boot.
     pub started: u64,
     /// The boot of the machine that the process belongs to.
-    #[cfg_attr(
-        feature = "schema",
-        schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))
-    )]
+    #[schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))]
     pub boot_id: String,
     /// The machine on which it runs.
-    #[cfg_attr(
-        feature = "schema",
-        schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))
-    )]
+    #[schemars(length(min = 1, max = 500), regex(pattern = r"^[!-~]+$"))]
     pub host: String,
 }
 
 /// The times at which an agent last coordinated with others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Coordination {
     /// Time at which the agent last looked into its inbox.
     pub last_inbox_check: Option<Time>,
@@ -133,8 +125,7 @@ pub struct Coordination {
 }
 
 /// A step an agent has completed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Step {
     /// The agent that completed the step.
     pub agent_id: AgentId,

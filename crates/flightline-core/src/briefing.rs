@@ -18,6 +18,7 @@ mod list;
 mod rules;
 mod share;
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 pub use self::cause::{Cause, Ending, Predecessor};
@@ -46,8 +47,7 @@ const HEAD_LEAST: Size = Size::new(500, 1_150);
 const BLOCKERS: Size = Size::new(500, 450);
 
 /// A text and its author.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Quote {
     /// The author of the text: an agent's name, `user:NAME`, or `flightline`.
     pub author: String,
@@ -56,8 +56,7 @@ pub struct Quote {
 }
 
 /// The facts that a briefing can tell. Lists are in the order of their importance.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Facts {
     /// The title of the mission.
     pub mission_title: Quote,
@@ -114,8 +113,7 @@ pub struct Facts {
 }
 
 /// The moment that a briefing describes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
     /// The present: the agent can work by the briefing, and acknowledge it.
@@ -126,8 +124,7 @@ pub enum Moment {
 }
 
 /// The mode in which an agent is given only what is required.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct ModeFacts {
     /// The agent's mode; never the normal one.
     pub mode: ContextMode,
@@ -136,8 +133,7 @@ pub struct ModeFacts {
 }
 
 /// The sortie the agent is at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct SortieFacts {
     /// The sortie's id, or as much of it as is unique.
     pub id: String,
@@ -153,8 +149,7 @@ pub struct SortieFacts {
 }
 
 /// The agent that is briefed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct AgentFacts {
     /// The agent's name.
     pub name: Name,
@@ -165,8 +160,7 @@ pub struct AgentFacts {
 }
 
 /// A file that was worked on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct FileFact {
     /// The file's path, from the repository's root.
     pub path: String,
@@ -189,8 +183,7 @@ words! {
 }
 
 /// Mail the agent has not acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct MailFact {
     /// The message's id, or as much of it as is unique.
     pub id: String,
@@ -199,8 +192,7 @@ pub struct MailFact {
 }
 
 /// The limits of a briefing's length. Both hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Budget {
     /// The most tokens, as [`estimate_tokens`] counts.
     pub max_tokens: usize,
@@ -224,8 +216,7 @@ impl Budget {
 }
 
 /// The extent of a briefing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// The briefing says everything there is room for.

@@ -6,6 +6,7 @@ pub use self::digest::{
     Digest, DigestLine, KindDigest, Presence, SectionDigest, section_of, sections,
     sections_of_kinds,
 };
+use crate::Schema;
 
 use std::collections::BTreeMap;
 
@@ -73,8 +74,7 @@ pub fn size_warning(bytes: u64) -> Option<String> {
 }
 
 /// A checkpoint. Its cut never changes; its status, pin and note do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Checkpoint {
     /// The checkpoint's id.
     pub id: CheckpointId,
@@ -104,8 +104,7 @@ pub struct Checkpoint {
 }
 
 /// The origin of a checkpoint that a rebuild has brought back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct RebuiltFrom {
     /// The history in which the checkpoint was taken: an unbroken journal.
     pub history: String,
@@ -114,8 +113,7 @@ pub struct RebuiltFrom {
 }
 
 /// The origin of a checkpoint whose values are not in this journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Imported {
     /// The history in which the checkpoint was taken: an unbroken journal.
     pub history: String,
@@ -128,8 +126,7 @@ pub struct Imported {
 }
 
 /// The values of a checkpoint that came from elsewhere, beside the journal to which they do not belong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct ImportedValues {
     /// The checkpoint that the values belong to.
     pub checkpoint_id: CheckpointId,
@@ -138,8 +135,7 @@ pub struct ImportedValues {
 }
 
 /// A value of a checkpoint that came from elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct ImportedValue {
     /// The kind of the subject.
     pub kind: Kind,
@@ -171,8 +167,7 @@ impl Subject for ImportedValues {
 }
 
 /// The part of a checkpoint that never changes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Cut {
     /// The mission whose state the cut is.
     pub mission_id: MissionId,
@@ -350,8 +345,7 @@ impl CheckpointStatus {
 }
 
 /// The state of a checkpoint's copy in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Backup {
     /// The file is still to be written.
@@ -439,8 +433,7 @@ impl Subject for Checkpoint {
 }
 
 /// A milestone that a mission has reached on a timeline: unique, in the database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Milestone {
     /// The mission that reached the milestone.
     pub mission_id: MissionId,

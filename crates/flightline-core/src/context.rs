@@ -4,6 +4,7 @@ mod delta;
 mod document;
 mod remaining_steps;
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 pub use self::delta::{
@@ -54,8 +55,7 @@ impl ContextMode {
 }
 
 /// The fill level of a context, by its client's own figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct ContextUsage {
     /// The fill level in percent, rounded down.
     pub percent: u8,
@@ -99,8 +99,7 @@ impl ContextUsage {
 }
 
 /// The thresholds that an agent's present context has crossed: each counts once per context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct ContextGauge {
     /// The agent whose context it is.
     pub agent_id: AgentId,
@@ -185,8 +184,7 @@ impl Subject for ContextGauge {
 }
 
 /// The context that a checkpoint was taken for: whose it was, how full, and what was left of its task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct AgentContext {
     /// The agent whose context it was.
     pub agent_id: AgentId,

@@ -1,5 +1,6 @@
 //! Effects: actions of agents on the world outside, so that nothing is done twice.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, EffectId, MissionId, SortieId};
@@ -8,8 +9,7 @@ use crate::text::{Name, NoteText};
 use crate::time::Time;
 
 /// An action on an external system that must not happen twice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Effect {
     /// The effect's id.
     pub id: EffectId,
@@ -34,8 +34,7 @@ pub struct Effect {
 }
 
 /// The knowledge of whether an effect happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum EffectState {
     /// An agent set out to do the effect. Until it is done, it is in doubt.

@@ -1,11 +1,11 @@
 //! Refusals: a code, a sentence and a way out, for requests that Flightline will not carry out.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The kind of a failure, in one word that programs can match on. Every surface has the same words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
     /// The request is malformed: a flag, a field, a value.
@@ -120,8 +120,7 @@ impl Code {
 /// A refusal: what happened, to which thing, and what to do about it.
 ///
 /// The message is a lower-case fragment without a full stop; the hint holds commands to paste.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error, Schema)]
 #[error("{message}")]
 pub struct Refusal {
     /// The kind of the failure, for programs.

@@ -2,6 +2,7 @@
 
 mod kind;
 
+use crate::Schema;
 pub use kind::EventType;
 
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,7 @@ use crate::time::Time;
 pub const HAPPENED_AT: &str = "happened_at";
 
 /// An event, as it is shown: with everything but the new value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Event {
     /// The event's place in the project's one order, without gaps.
     pub rev: u64,

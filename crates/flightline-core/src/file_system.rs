@@ -3,6 +3,7 @@
 
 mod check;
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::CheckpointId;
@@ -14,8 +15,7 @@ use crate::time::Time;
 pub use self::check::{CheckedFile, Claim, HeadMove, ReportedFile, TreeCheck, check};
 
 /// The state of a work tree: seed D's file system section. Lists are in byte order of their paths.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct FileSystem {
     /// Time at which the work tree was looked at, by the store's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,8 +41,7 @@ pub struct FileSystem {
 }
 
 /// The answer of git about a work tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct GitStatus {
     /// The branch; none when HEAD is detached.
     pub branch: Option<Title>,
@@ -57,8 +56,7 @@ pub struct GitStatus {
 }
 
 /// The branch and the commit that HEAD points to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Head {
     /// The branch; none when it is detached.
     pub branch: Option<Title>,
@@ -67,8 +65,7 @@ pub struct Head {
 }
 
 /// A commit's id: 40 or 64 hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Schema)]
 #[serde(transparent)]
 pub struct CommitHash(String);
 
@@ -100,8 +97,7 @@ impl<'de> Deserialize<'de> for CommitHash {
 }
 
 /// A file as it was seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct SeenFile {
     /// The path of the file in the repository.
     pub path: RepoPath,
@@ -122,8 +118,7 @@ pub struct SeenFile {
 }
 
 /// The kind of thing at a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum SeenKind {
     /// A plain file.
@@ -139,8 +134,7 @@ pub enum SeenKind {
 }
 
 /// The present state of a work tree, as far as claims are about it. The caller sends it with a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct TreeNow {
     /// The branch and the commit of HEAD; none outside a repository, and without git.
     pub head: Option<Head>,
@@ -186,8 +180,7 @@ impl Head {
 
 /// The state of a checkpoint's work tree. It is a subject of its own, because the work tree is looked at after the
 /// checkpoint was decided: a decision touches no files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct RecordedFiles {
     /// The checkpoint that the section belongs to.
     pub checkpoint_id: CheckpointId,

@@ -2,6 +2,7 @@
 //! place of the database, it is not known what the replica lacked; so a new history continues from its last revision,
 //! far enough above every number that was handed out in the lost part.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::subject::{Keys, Kind, Subject};
@@ -15,8 +16,7 @@ pub const LEFT_OUT: u64 = 100_000_000_000;
 const LEFT_OUT_EPOCHS: u64 = 1_000;
 
 /// A history that goes on from another one, because a replica took the place of the database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Branch {
     /// The history that began.
     pub history: String,
@@ -57,8 +57,7 @@ impl Branch {
 }
 
 /// A part of an earlier history that a later one goes on from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct FollowedHistory {
     /// The earlier history.
     pub history: String,

@@ -47,3 +47,8 @@ pub use path::RepoPath;
 pub use subject::{Keys, Kind, Subject};
 pub use text::{Body, JsonData, Name, Text, Title};
 pub use time::{Millis, Time};
+
+#[cfg(not(feature = "schema"))]
+use flightline_schema::Schema;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema as Schema;

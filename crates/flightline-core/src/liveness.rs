@@ -1,5 +1,6 @@
 //! Liveness: a verdict on an agent from evidence, with its reason. Silence is not death.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::Policy;
@@ -18,8 +19,7 @@ pub struct Evidence {
 }
 
 /// The sighting of an agent's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case", tag = "process")]
 pub enum ProcessSight {
     /// The process was seen running: same pid, same start, same boot.
@@ -53,8 +53,7 @@ words! {
 }
 
 /// A verdict, with the evidence it rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Liveness {
     /// The liveness of the agent.
     pub life: Life,
@@ -63,8 +62,7 @@ pub struct Liveness {
 }
 
 /// An agent's last sign of life, in seed B's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct HeartbeatStatus {
     /// Time of the sign of life.
     pub last_beat: Time,
@@ -75,8 +73,7 @@ pub struct HeartbeatStatus {
 }
 
 /// The meaning of the age of a sign of life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum HeartbeatLevel {
     /// The agent is alive, and nothing needs to be done.

@@ -1,5 +1,6 @@
 //! Locks: one live grant per path, with a fence that only grows.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, LockId, MissionId, SortieId};
@@ -9,8 +10,7 @@ use crate::text::Title;
 use crate::time::{Millis, Time};
 
 /// A lock. It has no expiry of its own: it lapses `timeout_ms` after its holder's last sign of life.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Lock {
     /// The lock's id.
     pub id: LockId,

@@ -1,5 +1,6 @@
 //! Mail: messages, and the way of each to each recipient.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,8 +13,7 @@ use crate::time::Time;
 
 /// A message. It never changes once sent, but for a message about events or a sortie's progress: that one is brought up
 /// to date until it is read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Message {
     /// The message's id.
     pub id: MessageId,
@@ -45,8 +45,7 @@ pub struct Message {
 }
 
 /// Events of one type in one mission, as a mailbox holds them: the newest, and how many there are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct EventDigest {
     /// The kind of the newest event.
     #[serde(rename = "type")]
@@ -123,8 +122,7 @@ words! {
 }
 
 /// A message's way to one recipient.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Delivery {
     /// The message that is delivered.
     pub message_id: MessageId,
@@ -168,8 +166,7 @@ impl Delivery {
 }
 
 /// The state of a message's delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum DeliveryState {
     /// The message is in the mailbox, and was not looked at.

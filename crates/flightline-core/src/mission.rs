@@ -1,5 +1,6 @@
 //! Missions: objectives of the fleet, their workflows and their progress.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +12,7 @@ use crate::text::{Name, NoteText, Title};
 use crate::time::Time;
 
 /// An objective of the fleet, divided into sorties.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Mission {
     /// The mission's id.
     pub id: MissionId,
@@ -53,8 +53,7 @@ pub struct Mission {
 }
 
 /// The actors that may pin constraints, which bind every agent on a mission.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pinning {
     /// Every agent, dispatch and people may pin constraints.
@@ -72,8 +71,7 @@ impl Pinning {
 }
 
 /// A declared state machine and the mission's place in it. Its history is in the events.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Workflow {
     /// The state that the workflow is in.
     pub current: Option<Name>,
@@ -205,8 +203,7 @@ impl MissionStatus {
 }
 
 /// The progress of a mission: sorties completed of all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Progress {
     /// The number of completed sorties.
     pub completed: u64,

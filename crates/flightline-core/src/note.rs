@@ -1,5 +1,6 @@
 //! Notes: knowledge that the fleet has gained and must not forget.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, CheckpointId, MessageId, MissionId, NoteId, SortieId};
@@ -9,8 +10,7 @@ use crate::text;
 use crate::time::Time;
 
 /// A note of an agent or a person about a mission, or of Flightline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Note {
     /// The note's id.
     pub id: NoteId,
@@ -52,8 +52,7 @@ pub struct Note {
 }
 
 /// A failure that refused a request, and is a blocker until the request has worked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Failure {
     /// The locks could not be had in time.
@@ -74,8 +73,7 @@ pub enum Failure {
 }
 
 /// The end of a note. The note is kept, and counts for nothing any more.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct NoteEnd {
     /// The way in which the note ended.
     pub how: NoteEnding,
@@ -89,8 +87,7 @@ pub struct NoteEnd {
 }
 
 /// The ways in which a note comes to an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteEnding {
     /// The note is dealt with: done, answered, no longer in the way.

@@ -4,6 +4,7 @@
 mod knob;
 mod preset;
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 pub use knob::{Knob, KnobType, knobs};
@@ -17,8 +18,7 @@ use crate::text::Name;
 use crate::time::Millis;
 
 /// The numbers and switches that Flightline decides by.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Policy {
     /// The preset whose numbers these are, where no setting says otherwise.
     pub preset: Preset,
@@ -117,10 +117,9 @@ impl Policy {
 
 /// A set of reasons for which checkpoints are taken. A requested checkpoint is always taken, and so is the one that a rewind
 /// needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(into = "Vec<Reason>", from = "Vec<Reason>")]
-#[cfg_attr(feature = "schema", schemars(with = "Vec<Reason>"))]
+#[schemars(with = "Vec<Reason>")]
 pub struct Triggers(u32);
 
 impl Triggers {
@@ -161,10 +160,9 @@ impl From<Triggers> for Vec<Reason> {
 }
 
 /// A set of dialects whose files are kept up to date beside the work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(into = "Vec<Dialect>", from = "Vec<Dialect>")]
-#[cfg_attr(feature = "schema", schemars(with = "Vec<Dialect>"))]
+#[schemars(with = "Vec<Dialect>")]
 pub struct Mirrored(u8);
 
 impl Mirrored {

@@ -3,6 +3,7 @@
 pub mod analysis;
 mod own_context;
 
+use crate::Schema;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -23,8 +24,7 @@ pub use self::own_context::{OwnContext, OwnWork, own_context};
 const NEXT_READY: usize = 5;
 
 /// The recovery context: the last action, the next steps and the blockers, in seed A's words.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct RecoveryContext {
     /// The last action before the checkpoint.
     pub last_action: String,

@@ -3,6 +3,7 @@
 mod evidence;
 mod journal;
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,7 @@ const DAY: Millis = 86_400_000;
 pub const COMPLETED_GRACE: Millis = DAY;
 
 /// The numbers that retention decides by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Retention {
     /// The age above which checkpoints go, in milliseconds.
     pub older_than_ms: Millis,
@@ -116,8 +116,7 @@ pub struct RetentionPlan {
 }
 
 /// The reason why a checkpoint goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum RetentionRule {
     /// The checkpoint is older than checkpoints are kept.
@@ -131,8 +130,7 @@ pub enum RetentionRule {
 }
 
 /// The reason that forbids deleting a checkpoint whose time is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
     /// The checkpoint was pinned.

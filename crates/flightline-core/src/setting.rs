@@ -1,5 +1,6 @@
 //! Settings: choices that the store remembers, such as the current mission.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::history::FollowedHistory;
@@ -34,8 +35,7 @@ macro_rules! only_one {
 }
 
 /// The mission that was chosen with `fleet missions use`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct CurrentMission {
     /// The actor that made the choice: an agent's id, or `user`.
     pub of: String,
@@ -59,8 +59,7 @@ impl Subject for CurrentMission {
 }
 
 /// The last time the whole store was restored from a backup.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Restoration {
     /// Time at which the store was restored.
     pub at: Time,
@@ -79,8 +78,7 @@ pub struct Restoration {
 only_one!(Restoration, "restoration");
 
 /// The lower bound of epochs that were forgotten, after a store or an agent's record in it was lost.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct EpochFloor {
     /// The epoch above which new agents begin: earlier agents of their name were below it.
     pub epoch: u64,
@@ -89,8 +87,7 @@ pub struct EpochFloor {
 only_one!(EpochFloor, "epoch-floor");
 
 /// A recovery that was done, so that it can be looked up and a rewind taken back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Recovery {
     /// The recovery's id.
     pub id: RecoveryId,
@@ -131,8 +128,7 @@ impl Recovery {
 }
 
 /// The way in which a mission was brought back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum RecoveryKind {
     /// Everything acknowledged since the checkpoint stayed.
@@ -142,8 +138,7 @@ pub enum RecoveryKind {
 }
 
 /// A briefing that was offered to an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Briefing {
     /// The agent that is briefed.
     pub agent_id: AgentId,
@@ -163,8 +158,7 @@ pub struct Briefing {
 }
 
 /// The form of a briefing for an agent that did not ask for all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
     /// The agent is given the whole briefing.
@@ -194,8 +188,7 @@ impl Form {
 }
 
 /// The state of a briefing's delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum Receipt {
     /// The briefing was not offered yet.

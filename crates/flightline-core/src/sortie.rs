@@ -3,6 +3,7 @@
 mod part;
 mod scratch;
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,7 @@ pub use self::part::{
 };
 
 /// A sortie. Its subtasks, files, errors and reviews are subjects of their own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Sortie {
     /// The sortie's id.
     pub id: SortieId,
@@ -92,8 +92,7 @@ pub struct Sortie {
 }
 
 /// Work that was cut short: its owner was gone, and a recovery freed it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Interruption {
     /// The agent that had the sortie.
     pub owner: Name,
@@ -196,8 +195,7 @@ impl SortieStatus {
 }
 
 /// The place of an owner in a longer run of items.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Schema)]
 pub struct WorkCursor {
     /// The item that was processed last.
     pub last_processed: Option<Title>,
@@ -208,8 +206,7 @@ pub struct WorkCursor {
 }
 
 /// The number of tokens that were read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct TokenUsage {
     /// The number of tokens read.
     pub input: u64,
@@ -218,8 +215,7 @@ pub struct TokenUsage {
 }
 
 /// A verdict on a sortie's result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Approval {
     /// The verdict: approved or rejected.
     pub verdict: Verdict,
@@ -232,8 +228,7 @@ pub struct Approval {
 }
 
 /// A verdict on work: approved or rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The work is good.

@@ -2,6 +2,7 @@
 //! a [`Name`] before anything else sees it, so that length, control characters and secrets are
 //! settled here and nowhere else.
 
+use crate::Schema;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
@@ -293,8 +294,7 @@ impl<'de> Deserialize<'de> for Name {
 }
 
 /// Data from outside whose shape is its author's business. Texts in it are cleaned like any other.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Schema)]
 #[serde(transparent)]
 pub struct JsonData(serde_json::Value);
 

@@ -1,6 +1,7 @@
 //! Tokens: the right to use a server, and its scope. Only the hash of a token's secret is ever kept; the client that
 //! asks for a token draws the secret itself, and shows it once.
 
+use crate::Schema;
 use std::fmt;
 use std::str::FromStr;
 
@@ -135,8 +136,7 @@ impl Token {
 }
 
 /// A token as a caller presents it, with the hash of its secret in place of the secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Presented {
     /// The project that the token claims to open.
     pub project: String,

@@ -2,12 +2,15 @@
 
 /// Makes an enum from its variants and their words. The word stands for the variant in JSON, in SQL and in text.
 #[macro_export]
+#[expect(
+    clippy::crate_in_macro_def,
+    reason = "each crate has its own derive of schemas, by its own feature"
+)]
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[derive(::serde::Serialize, ::serde::Deserialize)]
-        #[cfg_attr(feature = "schema", derive(::schemars::JsonSchema))]
+        #[derive(::serde::Serialize, ::serde::Deserialize, crate::Schema)]
         pub enum $name { $($(#[$about])* #[serde(rename = $word)] $variant,)+ }
 
         impl $name {

@@ -33,3 +33,8 @@ pub use test_mode::TestMode;
 #[cfg(feature = "otel")]
 pub use trace::Sampling;
 pub use trace::Traces;
+
+#[cfg(not(feature = "schema"))]
+use flightline_schema::Schema;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema as Schema;

@@ -13,6 +13,7 @@ pub mod takeover;
 mod update;
 mod words;
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::agent::{Agent, Process, Role, Step};
@@ -42,8 +43,7 @@ pub use self::sighting::{KnownProcess, ListProcesses, Sighting, look_around};
 pub use self::update::UpdateAgent;
 
 /// Registers an agent, or begins a new session of a known one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RegisterAgent {
     /// The name of the agent.
@@ -61,8 +61,7 @@ pub struct RegisterAgent {
 }
 
 /// Lists the agents of the project.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListAgents {
     /// List retired agents too.
@@ -74,8 +73,7 @@ pub struct ListAgents {
 }
 
 /// Shows one agent with its work.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowAgent {
     /// The agent by name or id; the acting agent when none is named.
@@ -86,8 +84,7 @@ pub struct ShowAgent {
 }
 
 /// Retires an agent; registering it again brings it back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RetireAgent {
     /// The agent, by name or id.
@@ -97,8 +94,7 @@ pub struct RetireAgent {
 }
 
 /// An agent with its liveness, its work and its locks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct AgentView {
     /// The agent as it is stored.
     pub agent: Agent,

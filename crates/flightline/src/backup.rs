@@ -1,5 +1,6 @@
 //! Copies of the whole store, and the way back.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,7 @@ use crate::fleet::{Caller, Fleet, Scope};
 use crate::op_context::{self, OpContext};
 
 /// The outcome of a backup.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct BackedUp {
     /// The file of the backup.
     pub file: PathBuf,
@@ -44,8 +44,7 @@ pub struct BackedUp {
 }
 
 /// The outcome of a restore.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Restored {
     /// The backup that was restored.
     pub file: PathBuf,

@@ -1,5 +1,6 @@
 //! Several operations in one transaction and one commit: all of them are done, or none.
 
+use crate::Schema;
 use flightline_core::Refusal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -12,15 +13,11 @@ use crate::registry::{self, ErasedPart};
 const MOST: usize = 64;
 
 /// Runs several operations in one transaction: all of them are done, or none.
-#[derive(Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RunBatch {
     /// The operations, in the order in which they are run: 1 to 64.
-    #[cfg_attr(
-        feature = "schema",
-        schemars(with = "Vec<PartText>", length(min = 1, max = 64))
-    )]
+    #[schemars(with = "Vec<PartText>", length(min = 1, max = 64))]
     pub operations: Vec<BatchPart>,
 }
 
@@ -36,22 +33,15 @@ pub struct BatchPart {
 }
 
 /// An operation in a batch.
-#[derive(Deserialize)]
-#[cfg_attr(
-    feature = "schema",
-    derive(schemars::JsonSchema),
-    schemars(rename = "BatchPart")
-)]
+#[derive(Deserialize, Schema)]
+#[schemars(rename = "BatchPart")]
 #[serde(deny_unknown_fields)]
 struct PartText {
     /// The name of the operation, such as `update_sortie`.
     operation: String,
     /// The request of the operation, as it would be sent alone.
     #[serde(default = "nothing")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(with = "serde_json::Map<String, serde_json::Value>")
-    )]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     request: Box<RawValue>,
 }
 
@@ -70,11 +60,10 @@ impl From<PartText> for BatchPart {
 }
 
 /// The outcomes of a batch.
-#[derive(Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Schema)]
 pub struct BatchOutcome {
     /// The outcome of each operation, in order.
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<serde_json::Value>"))]
+    #[schemars(with = "Vec<serde_json::Value>")]
     pub outcomes: Vec<PartOutcome>,
 }
 

@@ -22,6 +22,7 @@ pub mod tree;
 pub mod trigger;
 mod unreadable;
 
+use crate::Schema;
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -53,8 +54,7 @@ use crate::op_context::OpContext;
 use crate::recovery::points::analysis;
 
 /// A checkpoint with everything it names, in the form of seed A.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct CheckpointDocument {
     /// The checkpoint's id.
     pub id: CheckpointId,
@@ -118,8 +118,7 @@ pub struct CheckpointDocument {
 }
 
 /// A sortie in a checkpoint, in the form of seed A.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct SortieSnapshot {
     /// The sortie's id.
     pub id: String,
@@ -144,8 +143,7 @@ pub struct SortieSnapshot {
 }
 
 /// A lock in a checkpoint, in the form of seed A.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct LockSnapshot {
     /// The lock's id.
     pub id: String,
@@ -162,8 +160,7 @@ pub struct LockSnapshot {
 }
 
 /// A message in a checkpoint, in the form of seed A.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct MessageSnapshot {
     /// The message's id.
     pub id: String,

@@ -1,5 +1,6 @@
 //! Tells the time at the store, and the name of its journal.
 
+use crate::Schema;
 use flightline_core::Time;
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +9,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Returns the time at the store.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct TellTime {}
 
@@ -26,8 +26,7 @@ impl Operation for TellTime {
 }
 
 /// Returns the name of the journal: another one after a restore or a rebuild.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct NameHistory {}
 

@@ -5,6 +5,7 @@ pub mod past;
 pub mod peek;
 pub mod receipt;
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::briefing::{
     AgentFacts, Budget, Cause, Facts, FileFact, FileMark, MailFact, Mode, ModeFacts, Moment, Quote,
@@ -44,8 +45,7 @@ use crate::sortie::subtask_progress;
 const CHANGES_LOOKED_AT: u64 = 200;
 
 /// Returns the acting agent's own recovery context as text. The offer is recorded.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct BriefAgent {
     /// The mission of the briefing; the current one when none is named.
     pub mission: Option<String>,
@@ -61,8 +61,7 @@ pub struct BriefAgent {
 
 /// Delivers the acting agent's recovery context without being asked for all of it: in full once per session and
 /// compaction, once more in full while it is not acknowledged, then in one line.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct DeliverBriefing {
     /// The mission of the briefing; the current one when none is named.
     pub mission: Option<String>,
@@ -76,16 +75,14 @@ pub struct DeliverBriefing {
 }
 
 /// Acknowledges that a briefing was read.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct AcknowledgeBriefing {
     /// The nonce that stands in the briefing.
     pub nonce: String,
 }
 
 /// A briefing and the facts it was made from.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Briefed {
     /// The text for the agent.
     pub text: String,

@@ -13,6 +13,7 @@ mod sitebuilder;
 
 pub(crate) use intake::turn;
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::dialect::{Dialect, DialectDocument, Json, Original, merge};
@@ -29,8 +30,7 @@ use crate::op_context::OpContext;
 
 /// Imports documents of another system, the oldest first. Each is imported by itself: one that is refused keeps no
 /// other out, and carries its refusal.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportDocuments {
     /// The dialect of the documents.
@@ -42,8 +42,7 @@ pub struct ImportDocuments {
 }
 
 /// A document to import.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct Incoming {
     /// The name of the document's file.
@@ -58,8 +57,7 @@ pub struct Incoming {
 }
 
 /// The outcome of importing a document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct ImportedDocument {
     /// The name of the document's file.
     pub file: String,
@@ -113,8 +111,7 @@ impl ImportedDocument {
 }
 
 /// Exports documents in the format of another system.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ExportDocuments {
     /// The dialect of the documents.
@@ -129,8 +126,7 @@ pub struct ExportDocuments {
 }
 
 /// Exported documents in the format of another system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct ExportedDocuments {
     /// The revision at which the documents were made.
     pub rev: u64,
@@ -149,8 +145,7 @@ pub struct ExportedDocuments {
 }
 
 /// A document to write to a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Outgoing {
     /// The name of the document's file.
     pub file: String,
@@ -163,8 +158,7 @@ pub struct Outgoing {
 }
 
 /// A file of a thing that has ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct EndedFile {
     /// The name of the file.
     pub file: String,
@@ -173,8 +167,7 @@ pub struct EndedFile {
 }
 
 /// A checkpoint that could not be exported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Lost {
     /// The checkpoint's short id.
     pub file: String,

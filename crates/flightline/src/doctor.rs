@@ -6,6 +6,7 @@ mod folder;
 mod repair;
 mod tables;
 
+use crate::Schema;
 use std::path::{Path, PathBuf};
 
 use flightline_core::Subject;
@@ -25,8 +26,7 @@ use crate::recovery::tasks::TaskTrouble;
 use crate::status::Attention;
 
 /// The outcome of an examination by the doctor.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Diagnosis {
     /// True when nothing has to be done: every check is ok, no task waits where the policy wants tasks found, and
     /// every connected coding agent reaches the fleet.
@@ -84,8 +84,7 @@ pub struct Needs {
 }
 
 /// The connection of a coding agent: a settings file, or a plugin, with hooks of Flightline.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Connection {
     /// The client, such as `claude`.
     pub client: String,
@@ -102,8 +101,7 @@ pub struct Connection {
 }
 
 /// A problem with a connection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct ConnectionFinding {
     /// The finding as a sentence.
     pub what: String,
@@ -114,8 +112,7 @@ pub struct ConnectionFinding {
 }
 
 /// A check of the doctor, with its findings.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct DoctorCheck {
     /// The name of the check.
     pub name: String,

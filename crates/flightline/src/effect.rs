@@ -1,5 +1,6 @@
 //! Operations on effects: so that nothing is done to the world twice.
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::effect::{Effect, EffectState};
 use flightline_core::event::EventType;
@@ -19,8 +20,7 @@ use crate::recovery::locked_verdict;
 use crate::remote::Offline;
 
 /// Begins an action on an external system. Refused when it was done, or may have been done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct BeginEffect {
     /// The name of the effect, unique in its mission.
@@ -40,8 +40,7 @@ pub struct BeginEffect {
 }
 
 /// Records that an action on an external system was done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct FinishEffect {
     /// The name of the effect, as it was begun.
@@ -53,8 +52,7 @@ pub struct FinishEffect {
 }
 
 /// Lists effects, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListEffects {
     /// The mission whose effects are listed; the current one when none is named.

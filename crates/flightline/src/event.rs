@@ -1,5 +1,6 @@
 //! Lists events of the journal.
 
+use crate::Schema;
 use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::event::{Event, EventType};
@@ -16,8 +17,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Lists events of the journal.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListEvents {
     /// List only events of this mission.
@@ -41,8 +41,7 @@ pub struct ListEvents {
 }
 
 /// A position in one unbroken journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Cursor {
     /// The id of the history.
     pub history: String,
@@ -93,8 +92,7 @@ fn leaves_out(event: &Event, rev: u64) -> bool {
 }
 
 /// A list of events, and the position at which to continue.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct EventList {
     /// The events that were found.
     pub events: Vec<Event>,

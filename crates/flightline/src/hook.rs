@@ -6,6 +6,7 @@ mod seat;
 mod tasks;
 mod work;
 
+use crate::Schema;
 use flightline_core::agent::{Agent, Process};
 use flightline_core::checkpoint::Reason;
 use flightline_core::file_system::TreeNow;
@@ -23,8 +24,7 @@ use crate::recovery::compaction::{CompactionEvidence, ReportCompaction};
 use crate::remote::Offline;
 
 /// Reports one event in a coding agent's session.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct TellHook {
     /// The client, such as `claude`: its agents are named after it.
@@ -60,8 +60,7 @@ pub struct TellHook {
 }
 
 /// A client's subagent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct SubagentRef {
     /// The client's id of the subagent.
@@ -72,8 +71,7 @@ pub struct SubagentRef {
 }
 
 /// An event in a session.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 #[serde(deny_unknown_fields)]
 pub enum SessionEvent {
@@ -140,8 +138,7 @@ pub enum SessionEvent {
 }
 
 /// An entry of a client's own task list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedTask {
     /// The work to be done.
@@ -151,8 +148,7 @@ pub struct PlannedTask {
 }
 
 /// The status of a task of a client's own list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedStatus {
     /// The task has not begun.
@@ -166,8 +162,7 @@ pub enum PlannedStatus {
 }
 
 /// The answer to an event of a session.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 pub struct Hooked {
     /// The agent of the session; none when it has none yet.
     pub agent: Option<Agent>,

@@ -1,5 +1,6 @@
 //! Ids as people read them, and the names of things.
 
+use crate::Schema;
 use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::Kind;
@@ -13,8 +14,7 @@ use crate::op_context::OpContext;
 use crate::sortie::task_ids;
 
 /// Lists every id of some kinds, so that ids can be shortened or completed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListIds {
     /// The kinds of subject whose ids are listed.
@@ -22,8 +22,7 @@ pub struct ListIds {
 }
 
 /// Every id of each kind, in byte order.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 pub struct IdList {
     /// The ids by kind.
     pub ids: BTreeMap<Kind, Vec<String>>,
@@ -47,8 +46,7 @@ impl Operation for ListIds {
 }
 
 /// Returns the shortest unique beginning of each of these ids, so that people can read and type it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShortenIds {
     /// The ids, or beginnings of ids, of any kind.
@@ -56,8 +54,7 @@ pub struct ShortenIds {
 }
 
 /// The short forms of ids, as people read them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 pub struct ShortIds {
     /// The shortest beginning that no other id of its kind shares, by what was asked about. A beginning that fits no id, or
     /// several, is not among them.
@@ -111,8 +108,7 @@ fn shortened<'a>(asked: &'a str, beside: Neighbours<'a>) -> Option<&'a str> {
 }
 
 /// Lists the names of the things of a kind, so that a shell can complete them.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListNames {
     /// The kind of subject whose names are listed.

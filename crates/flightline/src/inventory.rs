@@ -1,5 +1,6 @@
 //! Lists the projects of a store, for a caller that names one that is not there.
 
+use crate::Schema;
 use flightline_core::shell::shell_word;
 use flightline_core::{Code, Kind, Refusal};
 use flightline_store::{Store, StoreError};
@@ -9,8 +10,7 @@ use serde_json::json;
 use crate::error::Result;
 
 /// A project in a store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct StoredProject {
     /// The project's id.
     pub id: String,

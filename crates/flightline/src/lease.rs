@@ -1,6 +1,7 @@
 //! Settles deadlines that need an action, where no command runs for long. A lapsed lock needs no action: the next
 //! agent that wants it takes it, and its holder keeps it with the next sign of life.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::clock::forget_requests;
@@ -11,14 +12,12 @@ use crate::op_context::OpContext;
 
 /// Settles expired deadlines: reports mail that was to be acknowledged by now, and removes requests that need not be
 /// remembered any longer.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct SettleLeases {}
 
 /// The outcome of settling expired deadlines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct SettledLeases {
     /// Number of remembered requests that were removed.
     pub requests: u64,

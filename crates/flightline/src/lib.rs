@@ -54,3 +54,8 @@ pub use op_context::OpContext;
 pub use flightline_core as core;
 pub use flightline_store as store;
 pub use flightline_workspace as workspace;
+
+#[cfg(not(feature = "schema"))]
+use flightline_schema::Schema;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema as Schema;

@@ -5,6 +5,7 @@ pub mod held;
 pub(crate) mod release;
 pub(crate) mod watch;
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::event::EventType;
 use flightline_core::lock::Lock;
@@ -24,16 +25,15 @@ use crate::fleet::{Access, ActsFor, Operation, Scope, WhenFull, listed};
 use crate::op_context::OpContext;
 
 /// Takes locks for the acting agent: all of them or none.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireLocks {
     /// The files or folders, or patterns of them: `*` and `?` in a name, `**` for any folders, `[a-z]`; after a backslash such a
     /// character is itself.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub paths: Vec<RepoPath>,
     /// Time after the holder's last sign of life at which the locks expire; the policy's when none is given.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = 604_800_000)))]
+    #[schemars(range(min = 1_000, max = 604_800_000))]
     pub ttl_ms: Option<Millis>,
     /// The purpose of the locks, in the agent's words.
     pub purpose: Option<Title>,
@@ -45,8 +45,7 @@ pub struct AcquireLocks {
 }
 
 /// Renews locks that are still needed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewLocks {
     /// The locks to renew, by path or id.
@@ -54,13 +53,12 @@ pub struct RenewLocks {
     /// The fence of the grant; checked when given.
     pub fence: Option<u64>,
     /// The new time to live.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = 604_800_000)))]
+    #[schemars(range(min = 1_000, max = 604_800_000))]
     pub ttl_ms: Option<Millis>,
 }
 
 /// Releases locks of the acting agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseLocks {
     /// The locks to release, by path or id.
@@ -74,8 +72,7 @@ pub struct ReleaseLocks {
 }
 
 /// Takes a lock from its holder.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct StealLock {
     /// The file or folder, or a pattern.
@@ -85,8 +82,7 @@ pub struct StealLock {
 }
 
 /// Lists the locks that are held.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListLocks {
     /// List only locks of this agent.
@@ -94,8 +90,7 @@ pub struct ListLocks {
 }
 
 /// Checks whether paths are free for the acting agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckLocks {
     /// The files or folders, or patterns of them.
@@ -103,8 +98,7 @@ pub struct CheckLocks {
 }
 
 /// A lock and its holder.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct LockView {
     /// The lock as it is stored.
     pub lock: Lock,
@@ -117,8 +111,7 @@ pub struct LockView {
 }
 
 /// The outcome of checking a path.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct PathCheck {
     /// The path that was checked.
     pub path: RepoPath,

@@ -7,6 +7,7 @@ pub(crate) mod post;
 pub(crate) mod progress;
 pub mod relay;
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::EventType;
@@ -29,12 +30,11 @@ use crate::note::failure::{settle_acknowledged, settle_sent};
 use crate::op_context::OpContext;
 
 /// Sends a message to agents.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct SendMail {
     /// The recipients: names or ids of agents, or `dispatch` for the mission's coordinator.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub to: Vec<String>,
     /// The subject line of the message.
     pub subject: Title,
@@ -47,8 +47,7 @@ pub struct SendMail {
 }
 
 /// Answers a message: everyone in it but the answerer gets the answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplyMail {
     /// The message that is answered.
@@ -58,8 +57,7 @@ pub struct ReplyMail {
 }
 
 /// Lists an agent's mail and marks it as delivered. Unacknowledged only, unless asked for all.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct OpenInbox {
     /// List acknowledged messages too.
@@ -69,8 +67,7 @@ pub struct OpenInbox {
 }
 
 /// Lists another agent's mail without marking anything.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct PeekInbox {
     /// The agent whose inbox is listed, by name or id.
@@ -83,8 +80,7 @@ pub struct PeekInbox {
 }
 
 /// Reads a message, which marks it as delivered to the acting agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadMail {
     /// The message to read.
@@ -92,8 +88,7 @@ pub struct ReadMail {
 }
 
 /// Acknowledges that messages were understood.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct AcknowledgeMail {
     /// The messages to acknowledge.
@@ -105,8 +100,7 @@ pub struct AcknowledgeMail {
 }
 
 /// Shows a conversation, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowThread {
     /// A message of the conversation.
@@ -114,8 +108,7 @@ pub struct ShowThread {
 }
 
 /// Puts a message back into the mailboxes that have not acknowledged it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RequeueMail {
     /// The message to deliver again.
@@ -123,8 +116,7 @@ pub struct RequeueMail {
 }
 
 /// A message and its deliveries.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct MessageView {
     /// The message as it is stored.
     pub message: Message,
@@ -133,8 +125,7 @@ pub struct MessageView {
 }
 
 /// The delivery of a message to one recipient.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct DeliveryView {
     /// The recipient's name.
     pub to: String,

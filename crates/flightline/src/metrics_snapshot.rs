@@ -1,5 +1,6 @@
 //! The fleet in figures, for monitoring: one read, without going through everything.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::agent::Agent;
@@ -22,8 +23,7 @@ use crate::op_context::OpContext;
 const AT_ONCE: u64 = 20_000;
 
 /// Reads the figures of a fleet.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadMetricsSnapshot {
     /// The position in a journal after which events are counted; nothing is counted when none is given.
@@ -31,8 +31,7 @@ pub struct ReadMetricsSnapshot {
 }
 
 /// The position up to which a journal was counted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Counted {
     /// The journal's id.
     pub history: String,
@@ -41,8 +40,7 @@ pub struct Counted {
 }
 
 /// Figures about a fleet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct MetricsSnapshot {
     /// The position up to which the journal is counted now.
     pub counted: Counted,
@@ -69,8 +67,7 @@ pub struct MetricsSnapshot {
 }
 
 /// Figures about locks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct LockFigures {
     /// The number of locks that are granted.
     pub held: u64,
@@ -79,8 +76,7 @@ pub struct LockFigures {
 }
 
 /// The room that the store takes, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct SpaceFigures {
     /// The size of the database in bytes.
     pub database: u64,
@@ -91,8 +87,7 @@ pub struct SpaceFigures {
 }
 
 /// The events after a position of the journal.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Happened {
     /// Checkpoints that were taken.
     pub checkpoints: Vec<CheckpointFigure>,
@@ -109,8 +104,7 @@ pub struct Happened {
 }
 
 /// A checkpoint that was taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct CheckpointFigure {
     /// The class of the reason: `progress`, `error`, `manual` or `compaction`.
     pub trigger: String,

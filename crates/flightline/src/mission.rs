@@ -3,6 +3,7 @@
 pub mod update;
 mod workflow;
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::agent::Role;
@@ -31,8 +32,7 @@ pub use self::workflow::{PastState, TransitionMission};
 pub(crate) use self::workflow::{enter, save_transition, workflow_history};
 
 /// Creates a mission, with its first sorties.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateMission {
     /// The title of the mission.
@@ -73,8 +73,7 @@ impl CreateMission {
 }
 
 /// Lists missions, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListMissions {
     /// List archived missions too.
@@ -85,8 +84,7 @@ pub struct ListMissions {
 }
 
 /// Shows one mission with its sorties.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowMission {
     /// The mission to show; the current one when none is named.
@@ -94,8 +92,7 @@ pub struct ShowMission {
 }
 
 /// Moves a mission to another status.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeMission {
     /// The mission to change; the current one when none is named.
@@ -107,8 +104,7 @@ pub struct ChangeMission {
 }
 
 /// Makes a mission the caller's current one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct UseMission {
     /// The mission that becomes the current one.
@@ -116,8 +112,7 @@ pub struct UseMission {
 }
 
 /// A mission with its progress and its sorties.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct MissionView {
     /// The mission as it is stored.
     pub mission: Mission,
@@ -141,8 +136,7 @@ pub struct MissionView {
 }
 
 /// A mission in a list.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct MissionSummary {
     /// The mission's id.
     pub id: MissionId,

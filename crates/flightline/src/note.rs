@@ -3,6 +3,7 @@
 pub mod end;
 pub(crate) mod failure;
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::briefing::{ConstraintRoom, Quote, check_constraint};
@@ -24,8 +25,7 @@ use crate::recovery::undone::Undone;
 use crate::remote::Offline;
 
 /// Adds a note to a mission.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct AddNote {
     /// The mission that the note belongs to; the current one when none is named.
@@ -41,7 +41,7 @@ pub struct AddNote {
     /// The path of the file, for an artifact.
     pub path: Option<RepoPath>,
     /// The SHA-256 of the file's bytes, as the caller found them.
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = r"^[0-9A-Fa-f]{64}$")))]
+    #[schemars(regex(pattern = r"^[0-9A-Fa-f]{64}$"))]
     pub checksum: Option<String>,
     /// The type of an artifact, in the caller's word.
     pub artifact_type: Option<Name>,
@@ -65,8 +65,7 @@ impl AddNote {
 }
 
 /// Lists notes, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListNotes {
     /// The mission whose notes are listed; the current one when none is named.

@@ -5,6 +5,7 @@ mod lineage;
 mod prospect;
 mod swap;
 
+use crate::Schema;
 use std::path::{Path, PathBuf};
 
 use flightline_core::checkpoint::Reason;
@@ -39,8 +40,7 @@ const FORGOTTEN: u64 = 1_000_000;
 pub const REBUILD_FOLDER: &str = ".rebuild-";
 
 /// The outcome of building a store anew.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Rebuilt {
     /// The checkpoints from which each mission's state is taken.
     pub from: Vec<CheckpointId>,

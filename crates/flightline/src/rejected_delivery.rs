@@ -1,5 +1,6 @@
 //! Queued requests that came too late to be done: they are recorded, not lost.
 
+use crate::Schema;
 use flightline_core::event::EventType;
 use flightline_core::message::MessageKind;
 use flightline_core::mission::Mission;
@@ -17,8 +18,7 @@ use crate::mission::short;
 use crate::op_context::{OpContext, agent_named, find_acting};
 
 /// Records a queued request that came too late, by a note on its sortie or mission, and mail to the coordinator.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordRejected {
     /// The id of the note, the same for every delivery. Without one, a new id is generated.

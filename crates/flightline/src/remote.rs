@@ -1,6 +1,7 @@
 //! A fleet whose store is elsewhere: the same operations, asked for over a wire. What the wire is made of is
 //! the front end's business; here is what both ends must agree on.
 
+use crate::Schema;
 use flightline_core::{Refusal, Time};
 use serde::{Deserialize, Serialize};
 
@@ -120,8 +121,7 @@ pub trait Remote: Send {
 }
 
 /// The queue for a server on this machine, and the outcome of the last delivery.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct SyncReport {
     /// The address of the server.
     pub server: String,
@@ -134,8 +134,7 @@ pub struct SyncReport {
 }
 
 /// The number of queued requests of one agent or person, and the time of the oldest.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Waiting {
     /// The agent or person that made the requests.
     pub agent: Option<String>,
@@ -158,8 +157,7 @@ pub struct Waiting {
 }
 
 /// The outcome of a delivery of queued requests.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 pub struct QueueDelivery {
     /// The time of the delivery.
     pub at: Option<Time>,
@@ -170,8 +168,7 @@ pub struct QueueDelivery {
 }
 
 /// A queued request that came too late.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Late {
     /// The agent that made the request.
     pub agent: Option<String>,

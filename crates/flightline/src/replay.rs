@@ -3,6 +3,7 @@
 pub mod state;
 mod step;
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::event::Event;
@@ -21,8 +22,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// Reads a page of a mission's history. Steps are whole: all changes of one request are one step.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
     /// The mission whose history is read; that of the checkpoints named, else the current one.
@@ -46,8 +46,7 @@ pub struct Replay {
 }
 
 /// The place of a page in a mission's history.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum PageStart {
     /// The first steps of the range.
@@ -73,8 +72,7 @@ pub enum PageStart {
 }
 
 /// A page of a mission's history.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct ReplayPage {
     /// The mission whose history it is.
     pub mission_id: MissionId,

@@ -1,5 +1,6 @@
 //! Reports the cost of a mission's work, against its estimates.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::agent::Agent;
@@ -15,8 +16,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Reports the cost of a mission's work. Changes nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowReport {
     /// The mission to report on; the current one when none is named.
@@ -24,8 +24,7 @@ pub struct ShowReport {
 }
 
 /// The cost of a mission's work. Figures that were not reported are left out, not guessed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Report {
     /// The mission that is reported on.
     pub mission_id: MissionId,
@@ -40,8 +39,7 @@ pub struct Report {
 }
 
 /// The cost of a sortie.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct ReportLine {
     /// The sortie that is reported on.
     pub sortie_id: SortieId,
@@ -73,8 +71,7 @@ pub struct ReportLine {
 }
 
 /// The review of one reviewer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct ReviewLine {
     /// The reviewer's name.
     pub reviewer: Name,
@@ -83,8 +80,7 @@ pub struct ReviewLine {
 }
 
 /// The totals of all sorties, and the number of sorties of which each figure is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Totals {
     /// The number of sorties.
     pub sorties: u64,

@@ -8,6 +8,7 @@ pub mod queue;
 mod recovered;
 pub mod report;
 
+use crate::Schema;
 use std::collections::{BTreeMap, HashMap};
 
 use flightline_core::agent::Agent;
@@ -30,8 +31,7 @@ use crate::lock::LockView;
 use crate::op_context::OpContext;
 
 /// Lists the sorties of a mission, in its order.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListSorties {
     /// The mission whose sorties are listed; the current one when none is named.
@@ -45,8 +45,7 @@ pub struct ListSorties {
 }
 
 /// Shows a sortie with all its parts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowSortie {
     /// The sortie to show.
@@ -54,8 +53,7 @@ pub struct ShowSortie {
 }
 
 /// A sortie in a list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct SortieSummary {
     /// The sortie's id.
     pub id: SortieId,
@@ -73,8 +71,7 @@ pub struct SortieSummary {
 }
 
 /// A sortie, and the effects of the operation on it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct SortieView {
     /// The sortie as it is stored.
     pub sortie: Sortie,
@@ -114,8 +111,7 @@ pub struct SortieView {
 }
 
 /// The point at which an interrupted sortie continues.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct ResumePoint {
     /// The item that was processed last.
     pub last_processed: Option<Title>,

@@ -1,5 +1,6 @@
 //! Counts the contents of a store, and the room that they take.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
@@ -18,22 +19,19 @@ use crate::op_context::OpContext;
 const LARGEST: u64 = 5;
 
 /// Shows the size of the store and what takes room in it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowStats {}
 
 /// Figures about the store.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Stats {
     /// The sizes of the parts of the store.
     pub storage: Storage,
 }
 
 /// The sizes of the parts of the store, in bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Storage {
     /// Figures about the database.
     pub database: DatabaseStats,
@@ -52,8 +50,7 @@ pub struct Storage {
 }
 
 /// Figures about the database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct DatabaseStats {
     /// The database engine: `sqlite` or `postgres`.
     pub engine: String,
@@ -67,8 +64,7 @@ pub struct DatabaseStats {
 }
 
 /// Figures about the checkpoints in the store.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct CheckpointStats {
     /// Number of checkpoints in all.
     pub total: u64,
@@ -87,8 +83,7 @@ pub struct CheckpointStats {
 }
 
 /// A checkpoint and when it was taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Taken {
     /// The checkpoint's id.
     pub id: CheckpointId,
@@ -97,8 +92,7 @@ pub struct Taken {
 }
 
 /// Figures about checkpoints' copies in files.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct FileStats {
     /// Number of files that were written.
     pub written: u64,
@@ -113,8 +107,7 @@ pub struct FileStats {
 }
 
 /// Figures about the journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct JournalStats {
     /// The number of events.
     pub events: u64,
@@ -127,8 +120,7 @@ pub struct JournalStats {
 }
 
 /// Figures for one kind of subject.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct KindStats {
     /// The kind of subject.
     pub kind: Kind,
@@ -141,8 +133,7 @@ pub struct KindStats {
 }
 
 /// Figures for one mission.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct MissionStats {
     /// The mission's id.
     pub mission_id: MissionId,

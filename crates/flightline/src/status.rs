@@ -2,6 +2,7 @@
 
 mod attention;
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::event::Event;
@@ -24,8 +25,7 @@ use crate::remote::SyncReport;
 use crate::sortie::{SortieSummary, subtask_progress, summaries};
 
 /// Shows the state of the fleet. Changes nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowStatus {
     /// The mission to show; the current one when none is named.
@@ -36,8 +36,7 @@ pub struct ShowStatus {
 }
 
 /// The state of the fleet.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct FleetStatus {
     /// The project's name.
     pub project: String,
@@ -65,8 +64,7 @@ pub struct FleetStatus {
 }
 
 /// A mission at a glance.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct MissionStatusView {
     /// The mission as it is stored.
     pub mission: Mission,
@@ -81,8 +79,7 @@ pub struct MissionStatusView {
 }
 
 /// A sortie that an agent works on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct ActiveSortie {
     /// The sortie's id.
     pub id: String,
@@ -97,8 +94,7 @@ pub struct ActiveSortie {
 }
 
 /// A matter that needs a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Attention {
     /// The matter as a sentence.
     pub what: String,

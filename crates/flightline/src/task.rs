@@ -1,6 +1,7 @@
 //! Sorties as seed B's tasks: the document of one, and the table of all. The values are loaded here; what
 //! they mean in the seed's words is a function of them.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::agent::Agent;
@@ -31,8 +32,7 @@ use crate::sortie::{SortieView, view};
 const COMPLETE: &str = "complete";
 
 /// Shows a sortie as seed B's document of a task.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowTask {
     /// The sortie of the task.
@@ -40,8 +40,7 @@ pub struct ShowTask {
 }
 
 /// A sortie as seed B's document of a task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct TaskFile {
     /// The sortie of the task.
     pub sortie_id: SortieId,
@@ -52,8 +51,7 @@ pub struct TaskFile {
 }
 
 /// Shows the table of tasks that `STATUS.md` holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowTaskTable {
     /// The mission whose tasks are listed; all open missions when none is named.
@@ -61,8 +59,7 @@ pub struct ShowTaskTable {
 }
 
 /// The table of tasks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct TaskTable {
     /// The rows of the table: the newest first, then tasks that have not begun.
     pub tasks: Vec<TaskRow>,
@@ -71,8 +68,7 @@ pub struct TaskTable {
 }
 
 /// A row of the table: one task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct TaskRow {
     /// The sortie of the task.
     pub sortie_id: SortieId,

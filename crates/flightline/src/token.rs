@@ -1,5 +1,6 @@
 //! Operations on the tokens that open a server.
 
+use crate::Schema;
 use flightline_core::event::{EventType, sha256_hex};
 use flightline_core::time::Millis;
 use flightline_core::token::{Presented, Token, unknown};
@@ -23,8 +24,7 @@ pub fn draw_secret(ids: &IdSource) -> String {
 }
 
 /// Creates a token for the project.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     /// The name of the token: its purpose.
@@ -40,8 +40,7 @@ pub struct CreateToken {
 }
 
 /// Lists tokens, oldest first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListTokens {
     /// List expired and revoked tokens too.
@@ -49,8 +48,7 @@ pub struct ListTokens {
 }
 
 /// Revokes a token, so that it opens nothing any more.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RevokeToken {
     /// The token to revoke, by name or id.
@@ -58,8 +56,7 @@ pub struct RevokeToken {
 }
 
 /// Checks a token that a caller presents.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckToken {
     /// The token that was presented.
@@ -67,8 +64,7 @@ pub struct CheckToken {
 }
 
 /// A token as it is shown, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct TokenView {
     /// The token's id.
     pub id: TokenId,

@@ -1,5 +1,6 @@
 //! The reason for which an agent is briefed, and the agent that had its work before.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use super::Quote;
@@ -7,8 +8,7 @@ use crate::text::Name;
 use crate::time::Time;
 
 /// The reason for which an agent is briefed: how its present context began, or what happened to its work since.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Cause {
     /// The agent has just begun, and had no context before.
@@ -68,8 +68,7 @@ impl Cause {
 }
 
 /// The agent that had a sortie before the one that is briefed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Predecessor {
     /// The predecessor's name; the briefed agent's own when it had the sortie in an earlier session.
     pub name: Name,
@@ -83,8 +82,7 @@ pub struct Predecessor {
 }
 
 /// The way in which an agent lost a sortie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The agent was dead or silent, and a recovery freed its work.

@@ -1,5 +1,6 @@
 //! Hashes the values that a checkpoint names: each by a line `kind id rev sha`, the lines into sections.
 
+use crate::Schema;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -9,8 +10,7 @@ use crate::event::Hasher;
 use crate::subject::Kind;
 
 /// A section of the state: its hash, and the number of its values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct SectionDigest {
     /// The SHA-256 over the section's lines `kind id rev sha`, as the cut's `digest` says.
     pub sha256: String,
@@ -19,8 +19,7 @@ pub struct SectionDigest {
 }
 
 /// The way in which the lines of a section are put together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum Digest {
     /// The lines follow one another, by kind and id, as in the first checkpoints.

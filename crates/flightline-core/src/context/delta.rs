@@ -1,5 +1,6 @@
 //! Lists the changes on a mission since the checkpoint before, in the words of seed E's task board.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,7 @@ const COMPLETED: &str = "metrics.currentSprint.completed";
 const MAX_PARTS: usize = 32;
 
 /// A change on a mission, written as seed E writes it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case", tag = "operation")]
 pub enum DeltaChange {
     /// A task moved on the board.
@@ -43,8 +43,7 @@ pub enum DeltaChange {
 }
 
 /// The file that a change was made to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "camelCase")]
 pub enum DeltaFile {
     /// The board of tasks.

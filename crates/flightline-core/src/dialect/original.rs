@@ -1,5 +1,6 @@
 //! The file of another system as it last came in.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use super::document::Dialect;
@@ -7,8 +8,7 @@ use crate::subject::{Keys, Kind, Subject};
 use crate::time::Time;
 
 /// A document as it last came in, so that the parts of it that we have no place for go out again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Original {
     /// The system whose format it is.
     pub dialect: Dialect,

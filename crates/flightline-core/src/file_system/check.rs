@@ -1,5 +1,6 @@
 //! Checks whether the reports about files are still true.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -25,8 +26,7 @@ pub enum ReportedFile {
 }
 
 /// Claims and recorded files, compared with the work tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct TreeCheck {
     /// The move of HEAD, when it is no longer where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,8 +38,7 @@ pub struct TreeCheck {
 }
 
 /// A move of HEAD since a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct HeadMove {
     /// The position of HEAD when the checkpoint was taken.
     pub from: Head,
@@ -48,8 +47,7 @@ pub struct HeadMove {
 }
 
 /// A file that was compared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct CheckedFile {
     /// The file that was checked.
     pub path: RepoPath,

@@ -1,6 +1,7 @@
 //! Analyses whether work can go on, from where, which obstacles there are, and how to remove them. The rule is seed
 //! D's; its own words for it are in [`crate::dialect::orchestrator`].
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
@@ -71,8 +72,7 @@ pub fn in_the_way<'a>(
 }
 
 /// The analysis of a resume: whether the mission can be resumed, from where, the obstacles, and suggestions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Analysis {
     /// True when work can go on without a decision.
     pub can_resume: bool,

@@ -1,5 +1,6 @@
 //! The parts of a sortie, each a subject of its own: subtasks and their counts, files, errors and reviews.
 
+use crate::Schema;
 use serde::{Deserialize, Serialize};
 
 use super::SortieStatus;
@@ -10,8 +11,7 @@ use crate::text::{Name, NoteText, Title};
 use crate::time::Time;
 
 /// The counts that an owner declares without listing every subtask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Declared {
     /// The number of subtasks.
     pub total: u64,
@@ -43,8 +43,7 @@ impl Declared {
 }
 
 /// A part of a sortie, named by its owner.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Subtask {
     /// The sortie that it is a part of.
     pub sortie_id: SortieId,
@@ -77,8 +76,7 @@ words! {
 }
 
 /// The progress of a sortie, counted in subtasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct SubtaskProgress {
     /// The number of subtasks completed.
     pub completed: u64,
@@ -117,8 +115,7 @@ impl SubtaskProgress {
 }
 
 /// A file a sortie changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct SortieFile {
     /// The sortie that touched the file.
     pub sortie_id: SortieId,
@@ -147,8 +144,7 @@ words! {
 }
 
 /// An error met in a sortie, as its caller reported it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct SortieError {
     /// The sortie in which it happened.
     pub sortie_id: SortieId,
@@ -172,8 +168,7 @@ pub struct SortieError {
 }
 
 /// A review of a sortie: one score per reviewer, the last one counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Review {
     /// The sortie that was reviewed.
     pub sortie_id: SortieId,

@@ -1,5 +1,6 @@
 //! Seed A's six endpoints, with its own envelopes.
 
+use crate::Schema;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -33,8 +34,7 @@ use crate::serve::ServerMessage;
 const LISTED: u64 = 10;
 const DAY_MS: u64 = 86_400_000;
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Create {
     /// Mission whose checkpoint is taken; without it, the current one.
@@ -44,10 +44,7 @@ pub(crate) struct Create {
     /// Details of the occasion, in free text.
     trigger_details: Option<NoteText>,
     /// Agent that takes the checkpoint; by default the token's.
-    #[cfg_attr(
-        feature = "schema",
-        schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))
-    )]
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))]
     created_by: Option<String>,
     /// Exact reason for the checkpoint; without it, the usual reason of the trigger.
     reason: Option<Reason>,
@@ -56,16 +53,14 @@ pub(crate) struct Create {
 }
 
 /// The checkpoint that was taken.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, Schema)]
 pub(crate) struct CreatedCheckpoint {
     /// The checkpoint in full.
     checkpoint: CheckpointDocument,
 }
 
 /// A page of checkpoints.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, Schema)]
 pub(crate) struct CheckpointPage {
     /// The checkpoints, newest first.
     checkpoints: Vec<CheckpointSummary>,
@@ -124,8 +119,7 @@ pub(crate) async fn create(
     Ok(response)
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckpointListQuery {
     /// Mission whose checkpoints are listed; without it, the current one.
@@ -200,18 +194,14 @@ pub(crate) async fn show(
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recover {
     /// Report what would be done, and do nothing.
     #[serde(default)]
     dry_run: bool,
     /// Agent that recovers the mission; by default the token's.
-    #[cfg_attr(
-        feature = "schema",
-        schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))
-    )]
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"))]
     agent_id: Option<String>,
     /// Roll back finished work even of agents that are alive.
     #[serde(default)]
@@ -227,8 +217,7 @@ pub(crate) struct Recover {
 }
 
 /// The outcome of a recovery: seed A's three fields first.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, Schema)]
 pub(crate) struct Recovered {
     /// Always true: a recovery that is refused is answered with a problem.
     success: bool,
@@ -359,8 +348,7 @@ pub(crate) async fn delete(
     Ok(response)
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prune {
     /// Age in days above which checkpoints go; the policy's when none is given.

@@ -1,6 +1,7 @@
 //! Events as they come (SSE): nothing twice and nothing left out, across disconnects and restarts, because every event
 //! has its place in the journal as its id, and a client that comes back names the last one.
 
+use crate::Schema;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::pin::Pin;
@@ -59,8 +60,7 @@ pub(crate) fn written(cursor: &Cursor) -> String {
     format!("{}.{}", cursor.history, cursor.rev)
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventQuery {
     /// Cursor after which the events begin.

@@ -42,7 +42,7 @@ pub(super) fn dependencies(name: &str) -> Vec<String> {
     let section = manifest
         .split("[dependencies]")
         .nth(1)
-        .unwrap()
+        .unwrap_or_default()
         .split("\n[")
         .next()
         .unwrap();

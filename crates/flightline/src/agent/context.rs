@@ -1,5 +1,6 @@
 //! The end of a session, and the way back to normal after a context was full.
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{Checkpoint, Reason};
 use flightline_core::context::{AgentContext, ContextMode, ContextUsage, remaining_steps};
@@ -20,8 +21,7 @@ use crate::op_context::{OpContext, retired};
 use crate::recovery::compaction::missions_of;
 
 /// Ends an agent's session. The agent keeps its work; work in progress is saved in a checkpoint.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct EndSession {
     /// The agent by name or id; the acting agent when none is named.
@@ -29,8 +29,7 @@ pub struct EndSession {
 }
 
 /// The outcome of ending a session.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct SessionEnded {
     /// The agent whose session ended.
     pub agent: Name,
@@ -52,8 +51,7 @@ pub struct SessionEnded {
 
 /// Confirms that an agent is fully in sync: its mode is normal again after its context was full, and nothing resumes
 /// from its checkpoints any more. Completing its task does the same.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct FullSync {
     /// The agent by name or id; the acting agent when none is named.
@@ -61,8 +59,7 @@ pub struct FullSync {
 }
 
 /// The outcome of a full sync.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct ContextSynced {
     /// The agent that is in sync again.
     pub agent: Name,

@@ -1,5 +1,6 @@
 //! Signs of life, and what a context leads to that fills up.
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::Reason;
 use flightline_core::context::{
@@ -25,8 +26,7 @@ use crate::remote::Offline;
 
 /// Records a sign of life of the acting agent. If it reports that its context has become too full, a checkpoint is
 /// taken, once per context and threshold.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// The current step of the agent.
@@ -38,8 +38,7 @@ pub struct Heartbeat {
 }
 
 /// The outcome of a heartbeat.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct HeartbeatRecorded {
     /// The agent that gave the sign of life.
     pub agent: Name,

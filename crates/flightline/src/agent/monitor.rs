@@ -1,6 +1,7 @@
 //! The primary's look at the other agents, as seed C has it: at work, slow, likely crashed. Each silence is reported
 //! once: to the agent itself, then to the coordinator.
 
+use crate::Schema;
 use flightline_core::agent::{Agent, AgentStatus, Role};
 use flightline_core::dialect::epic::{
     Escalation, MonitorLevel, PRIMARY, SECONDARY, Thresholds, escalation, is_monitored, judge,
@@ -25,8 +26,7 @@ use crate::mail::{notice, notice_for};
 use crate::op_context::OpContext;
 
 /// Checks every agent that should checkpoint, and warns about those that are silent.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorAgents {
     /// Observations of agents' processes.
@@ -35,8 +35,7 @@ pub struct MonitorAgents {
 }
 
 /// The liveness of the monitored agents.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Monitored {
     /// The monitored agents, in the order of their names.
     pub agents: Vec<MonitoredAgent>,
@@ -52,8 +51,7 @@ pub struct Monitored {
 }
 
 /// The liveness of a monitored agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct MonitoredAgent {
     /// The name of the agent.
     pub agent: Name,
@@ -79,8 +77,7 @@ pub struct MonitoredAgent {
 }
 
 /// The notice that was sent about a silence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum SilenceNotice {
     /// The agent was warned.

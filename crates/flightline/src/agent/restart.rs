@@ -1,5 +1,6 @@
 //! Restarts an agent from scratch: seed C's third way to recover, and the last.
 
+use crate::Schema;
 use flightline_core::agent::{Agent, AgentStatus, Coordination, Step};
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::Dialect;
@@ -22,8 +23,7 @@ use crate::op_context::OpContext;
 
 /// Restarts an agent from scratch: its sorties wait again as they were given, its locks are released, and of what it
 /// reported about itself only the feature that it owns stays.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RestartAgent {
     /// The agent to restart, by name or id.
@@ -37,8 +37,7 @@ pub struct RestartAgent {
 }
 
 /// The outcome of a restart.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Restarted {
     /// The agent: it begins when it registers again.
     pub agent: Agent,

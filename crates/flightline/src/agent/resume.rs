@@ -1,5 +1,6 @@
 //! Resumes an agent in a new session: seed C's first way to recover.
 
+use crate::Schema;
 use flightline_core::agent::{Agent, AgentStatus, Process};
 use flightline_core::dialect::{Dialect, Json, epic};
 use flightline_core::event::EventType;
@@ -18,8 +19,7 @@ use crate::recovery::compaction::{CompactionEvidence, lose_context};
 use crate::recovery::follow::follow;
 
 /// Begins a new session of an agent, with its work, its locks and its mail.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeAgent {
     /// The agent to resume, by name or id.
@@ -32,8 +32,7 @@ pub struct ResumeAgent {
 }
 
 /// The outcome of resuming an agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct ResumedAgent {
     /// The agent in its new session.
     pub agent: Agent,

@@ -1,5 +1,6 @@
 //! Looks for the processes that agents run in, and decides which caller is believed about them.
 
+use crate::Schema;
 use flightline_core::AgentId;
 use flightline_core::agent::{Agent, Process};
 use flightline_core::liveness::ProcessSight;
@@ -10,8 +11,7 @@ use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// The caller's observation of an agent's process. Read through `sight` alone, which decides whom to believe.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Sighting {
     /// The agent whose process it is.
     agent: AgentId,
@@ -66,14 +66,12 @@ pub fn look_around(fleet: &mut Fleet) -> Result<Vec<Sighting>> {
 }
 
 /// Lists the processes in which agents run.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListProcesses {}
 
 /// The process in which an agent runs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct KnownProcess {
     /// The agent whose process it is.
     pub agent: AgentId,

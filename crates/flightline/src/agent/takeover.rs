@@ -1,5 +1,6 @@
 //! Lets another agent take over from one that crashed: seed C's second way to recover.
 
+use crate::Schema;
 use flightline_core::agent::{Agent, AgentStatus, Role, Step};
 use flightline_core::dialect::epic::{
     self, ARCHIVE_FOLDER, Ended, FOLDER, archive_name, file_name,
@@ -26,8 +27,7 @@ use crate::recovery::follow::{follow, given_in};
 use crate::recovery::locked_verdict;
 
 /// Gives the work, the locks and the mail of a crashed agent to another agent, and retires the crashed one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct TakeOver {
     /// The agent whose work is taken over, by name or id.
@@ -46,8 +46,7 @@ pub struct TakeOver {
 }
 
 /// Shows the handoff to the agent that takes over, before or after the takeover.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowHandoff {
     /// The agent whose work is handed over, by name or id.
@@ -55,8 +54,7 @@ pub struct ShowHandoff {
 }
 
 /// The outcome of a takeover.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct TakenOver {
     /// The agent that took over.
     pub agent: Agent,
@@ -69,8 +67,7 @@ pub struct TakenOver {
 }
 
 /// The handoff to the agent that takes over.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Handoff {
     /// The agent whose work is handed over.
     pub from: Name,

@@ -1,5 +1,6 @@
 //! An agent's own report of its status, its steps, its blockers and the files that it changed.
 
+use crate::Schema;
 use flightline_core::agent::{Agent, AgentStatus, Step};
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::EventType;
@@ -17,8 +18,7 @@ use crate::op_context::OpContext;
 use crate::remote::Offline;
 
 /// Updates an agent's report on itself. Fields that are left out stay as they are.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgent {
     /// The agent by name or id; the acting agent when none is named.

@@ -1,6 +1,7 @@
 //! Plans and records checkpoints' copies in files. A command writes a few at a time, and records them together:
 //! however fast checkpoints are taken, their files are never in the way of the work.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io;
@@ -42,13 +43,11 @@ const RECORDED: usize = 50;
 const NEWEST: u64 = 100;
 
 /// Lists the checkpoints that get their copy in a file now.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct UnsettledBackups {}
 
 /// The checkpoints that get their copy in a file now.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 pub struct DueBackups {
     /// The files to write.
     pub files: Vec<DueBackup>,
@@ -57,8 +56,7 @@ pub struct DueBackups {
 }
 
 /// A checkpoint's file to write.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct DueBackup {
     /// The content of the file.
     pub document: CheckpointDocument,
@@ -224,16 +222,14 @@ fn sound(ctx: &mut OpContext<'_, '_>, id: CheckpointId) -> Option<Checkpoint> {
 }
 
 /// Records the outcome of writing checkpoints' copies to files.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 pub struct RecordBackups {
     /// The outcome for each checkpoint.
     pub backups: Vec<SettledBackup>,
 }
 
 /// The outcome of writing a checkpoint's copy to a file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct SettledBackup {
     /// The id of the checkpoint.
     pub checkpoint: CheckpointId,

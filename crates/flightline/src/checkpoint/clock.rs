@@ -1,5 +1,6 @@
 //! Limits how far the clock is believed where data is deleted for good: see `core::retention::ClockEvidence`.
 
+use crate::Schema;
 use flightline_core::retention::ClockEvidence;
 use flightline_core::setting::LastPrune;
 use flightline_core::time::Millis;
@@ -14,8 +15,7 @@ const DAY: Millis = 86_400_000;
 
 /// A clock that is so far ahead of confirmed time that it may be wrong, and the checkpoints that would go by it
 /// alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct ClockAhead {
     /// The time that the clock shows.
     pub now: Time,

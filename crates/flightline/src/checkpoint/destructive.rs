@@ -1,5 +1,6 @@
 //! A checkpoint before something that cannot be undone.
 
+use crate::Schema;
 use flightline_core::checkpoint::Reason;
 use flightline_core::dialect::orchestrator::TriggerCause;
 use flightline_core::text::NoteText;
@@ -15,8 +16,7 @@ use crate::mail::deadline::notice_overdue;
 use crate::op_context::OpContext;
 
 /// Takes a checkpoint before an operation, if the operation is destructive. The caller may go on in any case.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct BeforeDestructive {
     /// The mission of which the checkpoint is taken; the current one when none is named.
@@ -30,8 +30,7 @@ pub struct BeforeDestructive {
 }
 
 /// What a preparation checked, and the checkpoint that it took.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Prepared {
     /// The operation that is about to run.
     pub operation: Name,

@@ -1,5 +1,6 @@
 //! Checkpoints that time makes due. There is no daemon: whichever command notices takes them.
 
+use crate::Schema;
 use flightline_core::checkpoint::{Checkpoint, Reason};
 use flightline_core::mission::{Mission, MissionStatus};
 use flightline_core::time::human_span;
@@ -15,8 +16,7 @@ use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Lists the missions that are due for a checkpoint. Changes nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct DueCheckpoints {
     /// True for a check on a heartbeat of the acting agent; else the check is about the time that has passed.
     pub heartbeat: bool,

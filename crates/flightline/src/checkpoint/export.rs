@@ -1,5 +1,6 @@
 //! A checkpoint's whole document, sealed, in a file of the user's choice, and back from there.
 
+use crate::Schema;
 use std::io::ErrorKind;
 
 use flightline_core::event::sha256_hex;
@@ -12,8 +13,7 @@ use crate::file::NamedFile;
 pub use crate::file::Replacing;
 
 /// A file that holds a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Exported {
     /// The checkpoint's id.
     pub id: CheckpointId,

@@ -1,5 +1,6 @@
 //! The copy of a checkpoint in a file: whole, private, read back, and never in the way of the work.
 
+use crate::Schema;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -32,8 +33,7 @@ const SEAL: &str = "\"file_sha256\": \"";
 const UNSEALED: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The part of a backup file that is enough to build the store anew.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct BackedUpState {
     /// The id of the project.
     pub project: String,
@@ -53,8 +53,7 @@ pub struct BackedUpState {
 }
 
 /// A value of the cut.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct StateValue {
     /// The kind of the subject.
     pub kind: Kind,
@@ -98,8 +97,7 @@ pub(crate) fn rewrite(
 }
 
 /// Shows a checkpoint with every value it names.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct WholeCheckpoint {
     /// The checkpoint's id.
     pub checkpoint: CheckpointId,

@@ -3,6 +3,7 @@
 //! A checkpoint's values belong to the journal it was taken in. Where this journal still has exactly those values, only
 //! its record comes back. Else they are kept beside the journal, and the checkpoint says so (`imported`).
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::agent::{Agent, Step};
@@ -32,8 +33,7 @@ use crate::mission::short;
 use crate::op_context::{OpContext, check_new_name};
 
 /// Imports a checkpoint, with every value it names.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportCheckpoint {
     /// The whole document, as a file holds it.
@@ -41,8 +41,7 @@ pub struct ImportCheckpoint {
 }
 
 /// The outcome of an import.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct ImportedCheckpoint {
     /// The checkpoint as it is stored here now.
     pub checkpoint: CheckpointSummary,
@@ -55,8 +54,7 @@ pub struct ImportedCheckpoint {
 }
 
 /// The way in which a checkpoint was imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImportArrival {
     /// The checkpoint was here already, and is sound: nothing was changed.

@@ -2,6 +2,7 @@
 
 mod diff;
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, Reason, Trigger};
@@ -25,8 +26,7 @@ pub(crate) use self::diff::differences;
 pub use self::diff::{DiffCheckpoints, Difference};
 
 /// Lists checkpoints of a mission, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct ListCheckpoints {
     /// The mission whose checkpoints are listed; the current one when none is named.
     pub mission: Option<String>,
@@ -38,8 +38,7 @@ pub struct ListCheckpoints {
 }
 
 /// Checkpoints of a mission.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct CheckpointList {
     /// The mission whose checkpoints they are.
     pub mission_id: MissionId,
@@ -50,8 +49,7 @@ pub struct CheckpointList {
 }
 
 /// A checkpoint in a list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct CheckpointSummary {
     /// The checkpoint's id.
     pub id: CheckpointId,
@@ -78,24 +76,21 @@ pub struct CheckpointSummary {
 }
 
 /// Shows a checkpoint in full.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct ShowCheckpoint {
     /// The id of the checkpoint; `@latest` for the newest.
     pub checkpoint: String,
 }
 
 /// Checks a checkpoint against its hashes; all checkpoints of the current mission when none is named.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct VerifyCheckpoints {
     /// The checkpoint to verify; all checkpoints of the current mission when none is named.
     pub checkpoint: Option<String>,
 }
 
 /// Checks one checkpoint against its hashes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct VerifyCheckpoint {
     /// The checkpoint to verify.
     pub checkpoint: CheckpointId,
@@ -115,8 +110,7 @@ impl Operation for VerifyCheckpoint {
 }
 
 /// The outcome of the check of a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Verification {
     /// The checkpoint's id.
     pub id: CheckpointId,
@@ -134,8 +128,7 @@ pub struct Verification {
 }
 
 /// Pins, unpins, annotates, archives or deletes a checkpoint.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct MarkCheckpoint {
     /// The checkpoint to mark.
     pub checkpoint: String,
@@ -144,8 +137,7 @@ pub struct MarkCheckpoint {
 }
 
 /// The mark to set on a checkpoint, or to take away.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointMark {
     /// Pin the checkpoint: retention leaves it alone.

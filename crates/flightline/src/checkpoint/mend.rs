@@ -1,6 +1,7 @@
 //! Healing: of several copies of a value one is enough. What fails its hash in the store is taken from its
 //! other copy there, or from a file, and put right; what no copy can mend is as damaged as it was.
 
+use crate::Schema;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, DigestLine, sections};
 use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::history::Branch;
@@ -36,8 +37,7 @@ pub(crate) fn heal(ctx: &mut OpContext<'_, '_>) -> Result<Vec<String>> {
 }
 
 /// The checkpoints that an operation is going to read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointsToRead {
     /// The newest sound checkpoint of a mission; the current mission when none is named.
@@ -60,16 +60,14 @@ pub enum CheckpointsToRead {
 }
 
 /// Examines the checkpoints that an operation is going to read, and reports their state in the store.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct ExamineCheckpoints {
     /// The checkpoints to examine.
     pub wanted: CheckpointsToRead,
 }
 
 /// The state of checkpoints in the store.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 pub struct ExaminedCheckpoints {
     /// The checkpoints that were examined.
     pub checkpoints: Vec<ExaminedCheckpoint>,
@@ -87,8 +85,7 @@ pub struct ExaminedCheckpoints {
 }
 
 /// The state of a checkpoint in the store.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct ExaminedCheckpoint {
     /// The checkpoint's id.
     pub id: CheckpointId,
@@ -254,8 +251,7 @@ pub(crate) fn examine(
 }
 
 /// Mends a checkpoint in the store, as far as what is offered fits the hashes that are stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct MendCheckpoint {
     /// The checkpoint to mend.
     pub checkpoint: CheckpointId,
@@ -274,8 +270,7 @@ pub struct MendCheckpoint {
 }
 
 /// The outcome of mending a checkpoint.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct MendedCheckpoint {
     /// The checkpoint's id.
     pub id: CheckpointId,

@@ -2,6 +2,7 @@
 
 mod space;
 
+use crate::Schema;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -31,8 +32,7 @@ use crate::store_job::GiveBack;
 pub use self::space::FreedSpace;
 
 /// Plans which checkpoints retention removes. Changes nothing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 pub struct PlanPrune {
     /// Prune only checkpoints of this mission.
     pub mission: Option<String>,
@@ -49,8 +49,7 @@ pub struct PlanPrune {
 }
 
 /// Deletes and archives the checkpoints that a plan names, as far as they may still go.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct ApplyPrune {
     /// The request that made the plan.
     pub plan: PlanPrune,
@@ -65,8 +64,7 @@ pub struct ApplyPrune {
 }
 
 /// Plans and deletes checkpoints in one step, for callers that cannot look at the plan first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneCheckpoints {
     /// The limits that decide which checkpoints go.
@@ -74,8 +72,7 @@ pub struct PruneCheckpoints {
 }
 
 /// A plan of pruning, or its outcome.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Pruned {
     /// Number of checkpoints that are deleted.
     pub deleted: u64,
@@ -142,8 +139,7 @@ impl Pruned {
 }
 
 /// A checkpoint that is deleted or archived.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct PrunedCheckpoint {
     /// The checkpoint's id.
     pub id: CheckpointId,
@@ -158,8 +154,7 @@ pub struct PrunedCheckpoint {
 }
 
 /// A checkpoint that stays although its time is over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct KeptCheckpoint {
     /// The checkpoint's id.
     pub id: CheckpointId,

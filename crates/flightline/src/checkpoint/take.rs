@@ -1,5 +1,6 @@
 //! Takes a checkpoint: one row, and the hash of what it names.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::{
@@ -28,8 +29,7 @@ use crate::op_context::OpContext;
 use crate::remote::Offline;
 
 /// Takes a checkpoint of a mission.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct TakeCheckpoint {
     /// The mission of which the checkpoint is taken; the current one when none is named.
     pub mission: Option<String>,

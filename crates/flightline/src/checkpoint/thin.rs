@@ -1,6 +1,7 @@
 //! Thins the journal: values go that later ones have replaced and no checkpoint needs. Candidates are found in a
 //! read; each batch is decided again and taken away in a short transaction of its own, so that no writer waits long.
 
+use crate::Schema;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,7 @@ const BATCH: usize = 500;
 const SPAN: u64 = 5_000;
 
 /// Plans which old values leave the journal. Changes nothing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanThinning {
     /// Thin only the values of this mission.
@@ -50,8 +50,7 @@ pub struct PlanThinning {
 }
 
 /// The old values that leave the journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct ThinningPlan {
     /// Number and size of the values.
     pub journal: Thinned,
@@ -62,8 +61,7 @@ pub struct ThinningPlan {
 }
 
 /// A number of old values of the journal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Thinned {
     /// Number of values that were removed.
     pub values: u64,
@@ -72,8 +70,7 @@ pub struct Thinned {
 }
 
 /// Removes the old values among these revisions that no checkpoint needs: 500 at most.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ThinJournal {
     /// Thin only the values of this mission.
@@ -90,8 +87,7 @@ pub struct ThinJournal {
 }
 
 /// Records the outcome of a thinning, and removes requests whose time is over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordThinning {
     /// The values that were removed.

@@ -4,6 +4,7 @@
 //! is looked at right afterwards, by the upkeep that writes its file: a command that takes no checkpoint pays nothing.
 //! The result is a subject of its own, recorded before the file is written.
 
+use crate::Schema;
 use std::collections::{BTreeMap, BTreeSet};
 
 use flightline_core::checkpoint::{Backup, Checkpoint};
@@ -26,8 +27,7 @@ use crate::op_context::OpContext;
 const LATE_MS: u64 = 60_000;
 
 /// Records the state of the work tree at a checkpoint. Only the first record counts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordFiles {
     /// The checkpoint that the record belongs to.

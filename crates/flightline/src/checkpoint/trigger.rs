@@ -1,5 +1,6 @@
 //! The acts and failures that make an operation take a checkpoint.
 
+use crate::Schema;
 use flightline_core::checkpoint::{Checkpoint, Reason, Trigger};
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
@@ -117,8 +118,7 @@ pub(crate) fn error(
 }
 
 /// Records a failure that refused its own operation, such as a lock that could not be granted in time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct RecordFailure {
     /// The mission that the failure concerns; the current one when none is named.
     pub mission: Option<String>,
@@ -132,8 +132,7 @@ pub struct RecordFailure {
 }
 
 /// The outcome of recording a failure.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct FailureRecorded {
     /// The id of the blocker that stands until the failure is dealt with; none where there is no mission.
     pub note_id: Option<NoteId>,

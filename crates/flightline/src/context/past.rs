@@ -1,5 +1,6 @@
 //! The briefing that a checkpoint would have given: made of what it names, and of nothing since.
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::briefing::{
     AgentFacts, Budget, Cause, Facts, FileFact, FileMark, MailFact, Mode, Moment, Quote,
@@ -28,8 +29,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// Returns a checkpoint's recovery context as text: an agent's own, or that of the whole mission.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct BriefCheckpoint {
     /// The checkpoint's id; `@latest` for the newest.
@@ -41,8 +41,7 @@ pub struct BriefCheckpoint {
 }
 
 /// A checkpoint's briefing, and the facts it was made from.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct CheckpointBriefing {
     /// The checkpoint that the briefing is of.
     pub checkpoint_id: CheckpointId,

@@ -1,5 +1,6 @@
 //! Shows an agent's briefing. Nothing is recorded, and nothing is delivered.
 
+use crate::Schema;
 use flightline_core::event::sha256_hex;
 use flightline_core::file_system::TreeNow;
 use flightline_core::setting::NonceSecret;
@@ -11,8 +12,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Returns the recovery context of an agent to another caller.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct PeekBriefing {
     /// The agent whose recovery context is shown, by name or id.

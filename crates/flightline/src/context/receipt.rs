@@ -1,5 +1,6 @@
 //! Keeps the briefings that were offered to an agent, and which of them arrived.
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
@@ -15,8 +16,7 @@ use crate::op_context::OpContext;
 use crate::recovery::compaction::missions_of;
 
 /// The state of an agent's briefing, in its present session and since its last compaction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct BriefingView {
     /// The state of the briefing: `pending`, `offered`, `acknowledged` or `expired`.
     pub status: String,

@@ -1,5 +1,6 @@
 //! Tells an agent that its file was put aside.
 
+use crate::Schema;
 use flightline_core::Name;
 use flightline_core::agent::{Agent, Role};
 use flightline_core::dialect::{Dialect, DialectDocument, epic as core_epic};
@@ -16,8 +17,7 @@ use crate::op_context::{OpContext, agent_named};
 
 /// Sends a message about a file that was put aside to the agent that wrote it; to the coordinator, where the writer
 /// is not known.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct TellPutAside {
     /// The dialect of the file.

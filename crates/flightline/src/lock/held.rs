@@ -1,5 +1,6 @@
 //! Takes a lock from its holder by the lock's id.
 
+use crate::Schema;
 use flightline_core::LockId;
 use flightline_core::lock::Lock;
 use flightline_core::text::NoteText;
@@ -11,8 +12,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Takes exactly this lock from its holder: one that was granted anew since is another lock.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct StealHeldLock {
     /// The lock's id.

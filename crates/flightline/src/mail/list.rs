@@ -1,5 +1,6 @@
 //! Lists all messages.
 
+use crate::Schema;
 use std::collections::BTreeSet;
 
 use flightline_core::message::Message;
@@ -13,8 +14,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope, documents, part_of, some_r
 use crate::op_context::OpContext;
 
 /// Lists messages, newest first, without marking anything.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListMessages {
     /// List only messages of this mission.

@@ -2,6 +2,7 @@
 //! after the fact, by the next command: so code that checkpoints, prunes or recovers need not know of this, and
 //! cannot fail because of it.
 
+use crate::Schema;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,8 +29,7 @@ const MARK_AFTER: u64 = 500;
 
 /// Reports to the mailbox of each mission's dispatch on its checkpoints and recoveries since the last time, but not
 /// on its own acts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct RelayEvents {}
 
 impl Operation for RelayEvents {

@@ -1,5 +1,6 @@
 //! Changes the record of a mission: its title, its objective, and the things it belongs to.
 
+use crate::Schema;
 use flightline_core::event::EventType;
 use flightline_core::mission::{MissionStatus, Pinning};
 use flightline_core::text::NoteText;
@@ -13,8 +14,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Changes the record of a mission. Fields that are left out stay as they are.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateMission {
     /// The mission to change; the current one when none is named.

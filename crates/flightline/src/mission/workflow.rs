@@ -1,5 +1,6 @@
 //! Moves a mission's workflow to another state, and lists the states that it went through.
 
+use crate::Schema;
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::{Event, EventType};
 use flightline_core::mission::Mission;
@@ -16,8 +17,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Moves a mission's workflow to another state, or notes that it is to move.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct TransitionMission {
     /// The mission whose workflow moves; the current one when none is named.
@@ -32,8 +32,7 @@ pub struct TransitionMission {
 }
 
 /// A workflow state that a mission was in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct PastState {
     /// The name of the state.
     pub state: String,

@@ -1,5 +1,6 @@
 //! Ends notes: closes, withdraws or replaces them. Each is kept.
 
+use crate::Schema;
 use flightline_core::event::EventType;
 use flightline_core::note::{Note, NoteEnd, NoteEnding, NoteKind};
 use flightline_core::text;
@@ -15,8 +16,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// Ends a note: from now on it is in no briefing and no recovery context.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct EndNote {
     /// The note that ends.
@@ -29,8 +29,7 @@ pub struct EndNote {
 }
 
 /// The ways to end a note without writing another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum EndHow {
     /// The matter of the note is dealt with.
@@ -40,8 +39,7 @@ pub enum EndHow {
 }
 
 /// Replaces a note by a new one: the old note is kept, and holds no longer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceNote {
     /// The note that is replaced.

@@ -1,5 +1,6 @@
 //! Reads from the journal the changes that a recovery made, and lists the actions that remain.
 
+use crate::Schema;
 use std::collections::BTreeSet;
 
 use flightline_core::effect::{Effect, EffectState};
@@ -22,8 +23,7 @@ use crate::status::Attention;
 const PAGE: u64 = 1_000;
 
 /// An action on an external system that an agent began, and never reported done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct DoubtfulEffect {
     /// The name of the effect, as its author gave it.
     pub key: String,

@@ -1,6 +1,7 @@
 //! Reports about files, compared with the work tree. The tree is looked at before, where the caller is, and comes in
 //! with the request.
 
+use crate::Schema;
 use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
@@ -18,8 +19,7 @@ use crate::fleet::{Access, ActsFor, Caller, Fleet, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Lists the files that reports of a mission name, or that were recorded with its checkpoint.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListClaims {
     /// The mission whose files are listed; the current one when none is named.

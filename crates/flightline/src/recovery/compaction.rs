@@ -1,5 +1,6 @@
 //! An agent whose context is known to be lost: its client said so, or another session took its name.
 
+use crate::Schema;
 use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
@@ -29,8 +30,7 @@ flightline_core::words! {
 }
 
 /// Reports that an agent's context was compacted: its knowledge is gone, its session continues.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportCompaction {
     /// The agent by name or id; the acting agent when none is named.
@@ -40,8 +40,7 @@ pub struct ReportCompaction {
 }
 
 /// The outcome of reporting a compaction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Compacted {
     /// The agent whose context was compacted.
     pub agent: Name,

@@ -1,5 +1,6 @@
 //! Changes that another system wrote down and had not applied, made to our own state.
 
+use crate::Schema;
 use flightline_core::context::{DeltaDecision, decide};
 use flightline_core::dialect::Json;
 use flightline_core::event::EventType;
@@ -24,8 +25,7 @@ use crate::sortie::change::check_owner;
 const MOST: usize = 1_000;
 
 /// Applies changes of seed E's documents to a mission. Applying them twice changes nothing the second time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyDeltas {
     /// The mission to change; the current one when none is named.
@@ -35,8 +35,7 @@ pub struct ApplyDeltas {
 }
 
 /// The outcome of one change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct DeltaOutcome {
     /// The position of the change in the request, from 0.
     pub index: usize,
@@ -51,8 +50,7 @@ pub struct DeltaOutcome {
 }
 
 /// The decision on a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaResult {
     /// The change was made.

@@ -1,5 +1,6 @@
 //! Notices that a mission needs recovery.
 
+use crate::Schema;
 use flightline_core::event::{Event, EventType};
 use flightline_core::liveness::Life;
 use flightline_core::mission::{Mission, MissionStatus};
@@ -43,8 +44,7 @@ const TASKS: &str = "tasks";
 const UNATTENDED: &str = "unattended";
 
 /// Looks for missions that need recovery, and tells their dispatch once per silence.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Detect {
     /// Silence after which a mission is a candidate; the policy's when none is given.
     pub threshold_ms: Option<Millis>,
@@ -53,8 +53,7 @@ pub struct Detect {
 }
 
 /// Looks for missions that need recovery, and reports them to no mailbox.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct PeekCandidates {
     /// Silence after which a mission is a candidate; the policy's when none is given.
     pub threshold_ms: Option<Millis>,
@@ -64,8 +63,7 @@ pub struct PeekCandidates {
 }
 
 /// A mission that needs recovery.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct RecoveryCandidate {
     /// The mission that needs recovery.
     pub mission_id: MissionId,
@@ -109,8 +107,7 @@ impl RecoveryCandidate {
 }
 
 /// An agent of a candidate.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct CandidateAgent {
     /// The name of the agent.
     pub name: String,

@@ -1,5 +1,6 @@
 //! Lists recoveries, and takes one of them back by its id.
 
+use crate::Schema;
 use flightline_core::setting::Recovery;
 use flightline_core::{Code, Kind, RecoveryId, Refusal};
 use flightline_store::{ListOrder, ListScope, RowList};
@@ -15,8 +16,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// Lists recoveries, newest first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListRecoveries {
     /// List only recoveries of this mission.
@@ -24,8 +24,7 @@ pub struct ListRecoveries {
 }
 
 /// Takes exactly this recovery back. It must be the last rewind of its mission: later work would be lost with it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct UndoRecovery {
     /// The recovery to take back.

@@ -1,5 +1,6 @@
 //! Lists the checkpoints to which a mission can go back, and whether work can go on from each.
 
+use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus};
 use flightline_core::mission::Mission;
@@ -18,8 +19,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// Lists the checkpoints of a mission to which it can go back, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListRecoveryPoints {
     /// The mission whose checkpoints are listed; the current one when none is named.
@@ -29,8 +29,7 @@ pub struct ListRecoveryPoints {
 }
 
 /// The checkpoints to which a mission can go back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct RecoveryPoints {
     /// The mission whose checkpoints they are.
     pub mission_id: MissionId,
@@ -41,8 +40,7 @@ pub struct RecoveryPoints {
 }
 
 /// A checkpoint to go back to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct RecoveryPoint {
     /// The checkpoint's id.
     pub id: CheckpointId,

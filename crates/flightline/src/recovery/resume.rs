@@ -1,5 +1,6 @@
 //! Resumes a mission: forwards by default, or back to exactly what a checkpoint names.
 
+use crate::Schema;
 use std::collections::BTreeSet;
 
 use flightline_core::agent::Agent;
@@ -41,8 +42,7 @@ use crate::op_context::OpContext;
 use crate::status::Attention;
 
 /// Resumes a mission, or goes back to a checkpoint of it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 pub struct Resume {
     /// The mission to resume; the current one when none is named.
     pub mission: Option<String>,
@@ -67,8 +67,7 @@ pub struct Resume {
 }
 
 /// The outcome of a resume.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Resumed {
     /// The record of this recovery.
     pub recovery_id: RecoveryId,
@@ -127,8 +126,7 @@ pub struct Resumed {
 }
 
 /// Numbers of changes that a recovery made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct RestoredCounts {
     /// Number of sorties that are not as they were found: set back, free to be claimed, or left out.
     pub sorties: u64,

@@ -1,6 +1,7 @@
 //! Starts a session where there is a checkpoint of a full context or of an ended session: from it, in recovery mode,
 //! when it fits; else normally, and the checkpoint is kept.
 
+use crate::Schema;
 use std::collections::BTreeSet;
 
 use flightline_core::agent::{Agent, Role};
@@ -29,8 +30,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// The start of a session from a checkpoint of a context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct SessionStart {
     /// The checkpoint that was found.
     pub checkpoint_id: CheckpointId,

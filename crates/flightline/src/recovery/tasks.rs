@@ -1,6 +1,7 @@
 //! Tasks that need a decision, in seed B's three scenarios: the session ended, an error is in the way, or it was
 //! completed before all of its criteria were met.
 
+use crate::Schema;
 use flightline_core::dialect::sitebuilder::{Scenario, scenario};
 use flightline_core::event::Event;
 use flightline_core::liveness::Life;
@@ -19,8 +20,7 @@ use crate::op_context::OpContext;
 use crate::task::load;
 
 /// A task that needs a decision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct TaskTrouble {
     /// The scenario: `session_timeout`, `error` or `partial_completion`.
     pub scenario: String,

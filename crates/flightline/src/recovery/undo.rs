@@ -1,5 +1,6 @@
 //! Takes the last rewind of a mission back.
 
+use crate::Schema;
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::event::EventType;
 use flightline_core::{Code, Refusal};
@@ -20,8 +21,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// Takes the last rewind of a mission back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Undo {
     /// The mission whose rewind is taken back; the current one when none is named.
     pub mission: Option<String>,

@@ -1,5 +1,6 @@
 //! Shows a mission as it stood at a revision, at a time, or at a checkpoint.
 
+use crate::Schema;
 use flightline_core::{Code, Kind, Refusal, Time};
 use flightline_store::Find;
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// Shows a mission as it stood at some point of its history.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowState {
     /// The mission to show; the current one when none is named.

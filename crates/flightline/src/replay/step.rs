@@ -1,5 +1,6 @@
 //! Describes one step: the changes of a request, and the state after it.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::agent::{Agent, AgentStatus, Role};
@@ -19,8 +20,7 @@ use crate::error::Result;
 use crate::op_context::OpContext;
 
 /// The changes that one request made to a mission.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct ReplayStep {
     /// The first revision of the step, by which it is named.
     pub step: u64,
@@ -52,8 +52,7 @@ pub struct ReplayStep {
 }
 
 /// A recovery in a mission's history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct StepRecovery {
     /// The kind of recovery: forwards, or back to the state that the checkpoint names.
     pub kind: RecoveryKind,
@@ -64,8 +63,7 @@ pub struct StepRecovery {
 }
 
 /// Values that are not there any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Missing {
     /// The code of the loss: `history_thinned`, or `integrity` when a value is damaged.
     pub code: Code,
@@ -76,8 +74,7 @@ pub struct Missing {
 }
 
 /// A thing whose value before or after a step is not there any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct MissingValue {
     /// The kind of the subject.
     pub kind: Kind,
@@ -88,8 +85,7 @@ pub struct MissingValue {
 }
 
 /// The state of a mission after a step: everything that a checkpoint taken there would name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct StateAt {
     /// The revision of the state.
     pub rev: u64,
@@ -112,8 +108,7 @@ pub struct StateAt {
 }
 
 /// An agent at a point of the history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct AgentAt {
     /// The name of the agent.
     pub name: String,

@@ -1,5 +1,6 @@
 //! Adds sorties to a mission.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::event::EventType;
@@ -21,8 +22,7 @@ use crate::op_context::OpContext;
 const MOST: usize = 100_000;
 
 /// Adds sorties to a mission.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct AddSorties {
     /// The mission to add to; the current one when none is named.
@@ -32,8 +32,7 @@ pub struct AddSorties {
 }
 
 /// A sortie to add to the mission.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSortie {
     /// The title of the sortie: the work to be done.
@@ -44,12 +43,9 @@ pub struct NewSortie {
     pub task_id: Option<Name>,
     /// Sorties that must be completed first, by id or beginning of an id.
     #[serde(default)]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(inner(regex(
-            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-        )))
-    )]
+    #[schemars(inner(regex(
+        pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+    )))]
     pub depends_on: Vec<String>,
     /// Files that the work is expected to touch.
     #[serde(default)]

@@ -2,6 +2,7 @@
 
 mod check;
 
+use crate::Schema;
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::EventType;
 use flightline_core::sortie::{Approval, Sortie, SortieStatus, Subtask, SubtaskStatus, Verdict};
@@ -29,8 +30,7 @@ use crate::op_context::OpContext;
 pub(crate) use self::check::{check_move, check_owner, refuse_open_errors};
 
 /// Changes the status or the owner of a sortie.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeSortie {
     /// The sortie to change.
@@ -46,8 +46,7 @@ pub struct ChangeSortie {
 }
 
 /// The change of status or owner to make.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 #[serde(deny_unknown_fields)]
 pub enum SortieAction {

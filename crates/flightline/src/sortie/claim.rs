@@ -1,5 +1,6 @@
 //! Claims a sortie: compare and set, so that exactly one agent wins.
 
+use crate::Schema;
 use std::time::{Duration, Instant};
 
 use flightline_core::event::EventType;
@@ -25,8 +26,7 @@ use crate::op_context::OpContext;
 use crate::recovery::start::start_with;
 
 /// Claims a sortie for the acting agent and begins it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSortie {
     /// The sortie to claim.
@@ -37,8 +37,7 @@ pub struct ClaimSortie {
 }
 
 /// Claims the next sortie that is ready, and begins it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimNext {
     /// The mission to claim from; the current one when none is named.

@@ -1,5 +1,6 @@
 //! Changes the task of a sortie, and its position in the order.
 
+use crate::Schema;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use flightline_core::event::EventType;
@@ -22,8 +23,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// Changes the task of a sortie. Fields that are left out stay as they are.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct EditSortie {
     /// The sortie to edit.
@@ -40,21 +40,15 @@ pub struct EditSortie {
     pub estimate_ms: Option<Millis>,
     /// Sorties that must be completed first as well.
     #[serde(default)]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(inner(regex(
-            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-        )))
-    )]
+    #[schemars(inner(regex(
+        pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+    )))]
     pub add_dependencies: Vec<String>,
     /// Sorties that need not be completed first any more.
     #[serde(default)]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(inner(regex(
-            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-        )))
-    )]
+    #[schemars(inner(regex(
+        pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+    )))]
     pub remove_dependencies: Vec<String>,
     /// Further files that the work is expected to touch.
     #[serde(default)]
@@ -73,8 +67,7 @@ pub struct EditSortie {
 }
 
 /// Changes the position of a sortie in its mission: the order in which sorties are listed and claimed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct MoveSortie {
     /// The sortie to move.
@@ -84,8 +77,7 @@ pub struct MoveSortie {
 }
 
 /// The new position of a sortie in its mission.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 #[serde(deny_unknown_fields)]
 pub enum NewPlace {
@@ -96,23 +88,17 @@ pub enum NewPlace {
     /// Just before the named sortie.
     Before {
         /// The sortie before which it is put.
-        #[cfg_attr(
-            feature = "schema",
-            schemars(regex(
-                pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-            ))
-        )]
+        #[schemars(regex(
+            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+        ))]
         sortie: String,
     },
     /// Just after the named sortie.
     After {
         /// The sortie after which it is put.
-        #[cfg_attr(
-            feature = "schema",
-            schemars(regex(
-                pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
-            ))
-        )]
+        #[schemars(regex(
+            pattern = r"^srt-([0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"
+        ))]
         sortie: String,
     },
 }

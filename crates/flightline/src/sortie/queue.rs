@@ -1,5 +1,6 @@
 //! Finds the sorties of a mission that are ready, and the obstacles of the others.
 
+use crate::Schema;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
@@ -15,8 +16,7 @@ use crate::mission::short;
 use crate::op_context::OpContext;
 
 /// Lists the sorties of a mission in its order, each with the reason why it cannot be claimed.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ListQueue {
     /// The mission whose sorties are listed; the current one when none is named.
@@ -27,8 +27,7 @@ pub struct ListQueue {
 }
 
 /// A sortie with the sorties and locks that it waits for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct QueuedSortie {
     /// The sortie's id.
     pub id: SortieId,

@@ -1,5 +1,6 @@
 //! Records the reports of a sortie's owner: progress, subtasks, files, errors, reviews.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::checkpoint::Reason;
@@ -27,8 +28,7 @@ use crate::op_context::OpContext;
 use crate::remote::Offline;
 
 /// Reports progress of a sortie. Fields that are left out stay as they are.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateSortie {
     /// The sortie to report on.
@@ -71,8 +71,7 @@ pub struct UpdateSortie {
 }
 
 /// The status of a subtask.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct SubtaskReport {
     /// The name of the subtask within its sortie; a new name adds a subtask.
@@ -86,8 +85,7 @@ pub struct SubtaskReport {
 }
 
 /// The report of a changed file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct FileReport {
     /// The path of the file.
@@ -97,8 +95,7 @@ pub struct FileReport {
 }
 
 /// Reports an error met in a sortie.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportError {
     /// The sortie in which the error happened.
@@ -115,8 +112,7 @@ pub struct ReportError {
 }
 
 /// Marks the open errors of a sortie as cleared.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct ClearErrors {
     /// The sortie whose errors are cleared.
@@ -124,8 +120,7 @@ pub struct ClearErrors {
 }
 
 /// Records a review of a sortie.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 #[serde(deny_unknown_fields)]
 pub struct AddReview {
     /// The sortie that was reviewed.

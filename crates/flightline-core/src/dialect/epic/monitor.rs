@@ -1,5 +1,6 @@
 //! The primary's verdicts on the other agents: at work, slow, crashed.
 
+use crate::Schema;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -40,8 +41,7 @@ pub struct MonitorVerdict {
 }
 
 /// The meaning of an agent's silence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]
 pub enum MonitorLevel {
     /// The agent wrote lately.

@@ -1,5 +1,6 @@
 //! Compares two checkpoints, field by field.
 
+use crate::Schema;
 use std::collections::BTreeMap;
 
 use flightline_core::{Kind, Refusal};
@@ -13,8 +14,7 @@ use crate::fleet::{Access, ActsFor, Operation, Scope};
 use crate::op_context::OpContext;
 
 /// Compares two checkpoints, or a checkpoint with the current state.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct DiffCheckpoints {
     /// The earlier checkpoint.
     pub a: String,
@@ -23,8 +23,7 @@ pub struct DiffCheckpoints {
 }
 
 /// A subject that differs between two states.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Difference {
     /// The kind of the subject.
     pub kind: Kind,

@@ -1,5 +1,6 @@
 //! Describes the state of the space that pruned values took in the store.
 
+use crate::Schema;
 use flightline_store::Compaction;
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +8,7 @@ use crate::error::Error;
 use crate::fleet::Fleet;
 
 /// The state of the space that old values took in the store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum FreedSpace {
     /// The store uses the space again.

@@ -3,6 +3,7 @@
 //! None is lost. One that turns out whole and newer after all, because its agent was still writing it, is taken in. The
 //! others wait for a person to settle them.
 
+use crate::Schema;
 use std::io;
 use std::path::Path;
 
@@ -33,8 +34,7 @@ const LONGEST_WORD: usize = 4_000;
 const LOOKED_AT_ONCE: usize = 50;
 
 /// A file that was put aside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct Conflict {
     /// The present name of the file.
     pub file: String,
