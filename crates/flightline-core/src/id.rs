@@ -9,9 +9,10 @@ use uuid::Uuid;
 
 use crate::error::Refusal;
 use crate::redact::shown;
+use crate::subject::SubjectKey;
 
 macro_rules! id_type {
-    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+    ($(#[$doc:meta])* $name:ident of $subject:ty, $prefix:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Uuid);
@@ -51,6 +52,12 @@ macro_rules! id_type {
             }
         }
 
+        impl From<$name> for SubjectKey<'_, $subject> {
+            fn from(id: $name) -> Self {
+                Self::of(&id)
+            }
+        }
+
         impl Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -82,34 +89,34 @@ macro_rules! id_type {
 
 id_type!(
     /// The id of a mission.
-    MissionId, "msn-");
+    MissionId of crate::mission::Mission, "msn-");
 id_type!(
     /// The id of a sortie: a unit of work with one owner.
-    SortieId, "srt-");
+    SortieId of crate::sortie::Sortie, "srt-");
 id_type!(
     /// The id of an agent.
-    AgentId, "agt-");
+    AgentId of crate::agent::Agent, "agt-");
 id_type!(
     /// The id of a lock on a path.
-    LockId, "lck-");
+    LockId of crate::lock::Lock, "lck-");
 id_type!(
     /// The id of a message.
-    MessageId, "msg-");
+    MessageId of crate::message::Message, "msg-");
 id_type!(
     /// The id of a note.
-    NoteId, "nte-");
+    NoteId of crate::note::Note, "nte-");
 id_type!(
     /// The id of a checkpoint.
-    CheckpointId, "chk-");
+    CheckpointId of crate::checkpoint::Checkpoint, "chk-");
 id_type!(
     /// The id of a recovery that was done.
-    RecoveryId, "rcv-");
+    RecoveryId of crate::setting::Recovery, "rcv-");
 id_type!(
     /// The id of an effect on the world outside.
-    EffectId, "eff-");
+    EffectId of crate::effect::Effect, "eff-");
 id_type!(
     /// The id of a token that opens a server's door.
-    TokenId, "tok-");
+    TokenId of crate::token::Token, "tok-");
 
 /// Number of characters of a whole id.
 pub const WHOLE: usize = 40;

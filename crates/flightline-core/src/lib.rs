@@ -44,7 +44,7 @@ pub use id::{
     TokenId,
 };
 pub use path::RepoPath;
-pub use subject::{Keys, Kind, Subject};
+pub use subject::{Keys, Kind, Subject, SubjectKey};
 pub use text::{Body, JsonData, Name, Text, Title};
 pub use time::{Millis, Time};
 

@@ -1,6 +1,10 @@
 //! Subjects: the things whose last value is the state. Every event names one and carries its new
 //! value; the store keeps them all in one table and needs to know only what this trait says.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::marker::PhantomData;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -147,6 +151,27 @@ pub trait Subject: Serialize + DeserializeOwned + Clone + Send + Sync + 'static 
     fn key(&self) -> String;
 
     fn keys(&self) -> Keys;
+}
+
+/// The key by which a subject of one kind is asked for: its typed id, or a text that the store gave.
+pub struct SubjectKey<'a, S>(Cow<'a, str>, PhantomData<fn() -> S>);
+
+impl<S> SubjectKey<'_, S> {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The key of the subject with this id.
+    pub(crate) fn of(id: &dyn Display) -> Self {
+        Self(Cow::Owned(id.to_string()), PhantomData)
+    }
+}
+
+impl<'a, S, T: AsRef<str> + ?Sized> From<&'a T> for SubjectKey<'a, S> {
+    fn from(text: &'a T) -> Self {
+        Self(Cow::Borrowed(text.as_ref()), PhantomData)
+    }
 }
 
 /// Reads the keys of a subject of this kind from the exact text of its document.

@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// Creates the store where it is missing, and no project in it: that one comes whole, with
-    /// [`Store::restore`]. Refuses a store that is not ours.
+    /// [`Store::restore_above`]. Refuses a store that is not ours.
     pub fn create_empty(
         location: &Location,
         id: &str,

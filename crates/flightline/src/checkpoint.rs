@@ -234,7 +234,7 @@ impl Contents {
             .collect();
         let mut agents = Vec::with_capacity(ids.len());
         for id in ids {
-            agents.extend(tx.get_shared::<Agent>(&id.to_string())?);
+            agents.extend(tx.get_shared::<Agent>(id)?);
         }
         self.keep(agents);
         Ok(true)

@@ -566,7 +566,7 @@ fn mail(ctx: &mut OpContext<'_, '_>, agent: Option<&Agent>) -> Result<Vec<MailFa
         if delivery.digest.is_some() {
             continue;
         }
-        if let Some(mut message) = ctx.tx.get::<Message>(&delivery.message_id.to_string())? {
+        if let Some(mut message) = ctx.tx.get::<Message>(delivery.message_id)? {
             bring_up_to_date(ctx, &mut message, &delivery)?;
             facts.push(MailFact {
                 id: short(message.id),

@@ -310,7 +310,7 @@ fn locks(tx: &mut Tx<'_>) -> Result<Vec<String>> {
         if lock.fence > tx.rev() {
             findings.push(format!("the fence of `{}` lies in the future", lock.file));
         }
-        if tx.get::<Agent>(&lock.held_by.to_string())?.is_none() {
+        if tx.get::<Agent>(lock.held_by)?.is_none() {
             findings.push(format!(
                 "`{}` is held by an agent that does not exist",
                 lock.file
@@ -323,12 +323,12 @@ fn locks(tx: &mut Tx<'_>) -> Result<Vec<String>> {
 fn owners(tx: &mut Tx<'_>) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for sortie in tx.find::<Sortie>(Find::All)? {
-        if tx.get::<Mission>(&sortie.mission_id.to_string())?.is_none() {
+        if tx.get::<Mission>(sortie.mission_id)?.is_none() {
             findings.push(format!("{} belongs to no mission", sortie.id));
         }
         let owner = sortie
             .assigned_to
-            .map(|owner| tx.get::<Agent>(&owner.to_string()))
+            .map(|owner| tx.get::<Agent>(owner))
             .transpose()?;
         match owner {
             Some(Some(_)) => {}
@@ -352,16 +352,13 @@ fn owners(tx: &mut Tx<'_>) -> Result<Vec<String>> {
 fn mail(tx: &mut Tx<'_>) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for delivery in tx.find::<Delivery>(Find::All)? {
-        if tx
-            .get::<Message>(&delivery.message_id.to_string())?
-            .is_none()
-        {
+        if tx.get::<Message>(delivery.message_id)?.is_none() {
             findings.push(format!(
                 "{} delivers a message that does not exist",
                 delivery.key()
             ));
         }
-        if tx.get::<Agent>(&delivery.to.to_string())?.is_none() {
+        if tx.get::<Agent>(delivery.to)?.is_none() {
             findings.push(format!(
                 "{} goes to an agent that does not exist",
                 delivery.key()

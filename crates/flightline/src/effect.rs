@@ -177,7 +177,7 @@ fn session_of(ctx: &mut OpContext<'_, '_>, effect: &Effect) -> Result<Option<Age
     let Some(id) = effect.agent_id else {
         return Ok(None);
     };
-    let agent = ctx.tx.get::<Agent>(&id.to_string())?;
+    let agent = ctx.tx.get::<Agent>(id)?;
     Ok(agent.filter(|agent| Some(agent.epoch) == effect.epoch && agent.session_ended_at.is_none()))
 }
 

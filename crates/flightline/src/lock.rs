@@ -253,7 +253,7 @@ impl Operation for StealLock {
         for lock in &taken {
             let data = json!({ "file": lock.file, "fence": lock.fence, "by": thief.name, "reason": self.reason });
             ctx.tx.remove(EventType::LockStolen, lock, &data)?;
-            let Some(holder) = ctx.tx.get::<Agent>(&lock.held_by.to_string())? else {
+            let Some(holder) = ctx.tx.get::<Agent>(lock.held_by)? else {
                 continue;
             };
             crate::mail::notice(
@@ -397,7 +397,7 @@ fn check_ttl(ttl_ms: Option<Millis>) -> Result<()> {
 }
 
 pub(crate) fn view(ctx: &mut OpContext<'_, '_>, lock: Lock) -> Result<LockView> {
-    let holder = ctx.tx.get::<Agent>(&lock.held_by.to_string())?;
+    let holder = ctx.tx.get::<Agent>(lock.held_by)?;
     let pulse = ctx.tx.pulse(lock.held_by)?;
     let last_sign = holder
         .as_ref()

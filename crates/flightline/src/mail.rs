@@ -209,7 +209,7 @@ impl Operation for ReplyMail {
         for id in question.from_id.iter().chain(&question.to) {
             let agent = ctx
                 .tx
-                .get::<Agent>(&id.to_string())?
+                .get::<Agent>(*id)?
                 .filter(|agent| agent.retired_at.is_none());
             if let Some(agent) = agent.filter(|agent| Some(agent.id) != me)
                 && !to.iter().any(|known: &Agent| known.id == agent.id)
@@ -469,7 +469,7 @@ fn inbox(
         .take(usize::try_from(limit).unwrap_or(usize::MAX));
     let mut messages = Vec::new();
     for delivery in wanted {
-        messages.extend(ctx.tx.get::<Message>(&delivery.message_id.to_string())?);
+        messages.extend(ctx.tx.get::<Message>(delivery.message_id)?);
     }
     Ok(messages)
 }

@@ -176,7 +176,7 @@ impl OpContext<'_, '_> {
                 .tx
                 .get::<CurrentMission>(&format!("current-mission/{of}"))?;
             if let Some(chosen) = chosen
-                && let Some(mission) = self.tx.get::<Mission>(&chosen.mission_id.to_string())?
+                && let Some(mission) = self.tx.get::<Mission>(chosen.mission_id)?
                 && mission.status.is_open()
             {
                 return Ok(Some(mission));
@@ -360,7 +360,7 @@ impl OpContext<'_, '_> {
 
     fn own_dispatch(&mut self, mission: &Mission) -> Result<Option<Agent>> {
         let own = match mission.dispatch {
-            Some(id) => self.tx.get::<Agent>(&id.to_string())?,
+            Some(id) => self.tx.get::<Agent>(id)?,
             None => None,
         };
         Ok(own.filter(|agent| agent.retired_at.is_none()))
@@ -421,7 +421,7 @@ impl OpContext<'_, '_> {
     pub fn agent_name(&mut self, id: AgentId) -> Result<String> {
         Ok(self
             .tx
-            .get::<Agent>(&id.to_string())?
+            .get::<Agent>(id)?
             .map_or_else(|| id.to_string(), |agent| agent.name.to_string()))
     }
 }

@@ -55,7 +55,7 @@ impl Operation for RecordRejected {
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Note> {
         // Another token may have delivered it, and so under a key of its own.
         if let Some(id) = self.note
-            && let Some(known) = ctx.tx.get::<Note>(&id.to_string())?
+            && let Some(known) = ctx.tx.get::<Note>(id)?
         {
             return match known.kind {
                 NoteKind::Late => Ok(known),

@@ -281,10 +281,7 @@ pub(crate) fn subtask_progress(
 pub(crate) fn view(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<SortieView> {
     let key = sortie.key();
     let owner = match sortie.assigned_to {
-        Some(id) => ctx
-            .tx
-            .get::<Agent>(&id.to_string())?
-            .map(|agent| agent.name.to_string()),
+        Some(id) => ctx.tx.get::<Agent>(id)?.map(|agent| agent.name.to_string()),
         None => None,
     };
     Ok(SortieView {

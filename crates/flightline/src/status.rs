@@ -197,7 +197,7 @@ fn at_a_glance(ctx: &mut OpContext<'_, '_>, mission: Mission) -> Result<MissionS
     let sorties = summaries(ctx, mission.id)?;
     let mut active = Vec::new();
     for summary in sorties.iter().filter(|sortie| sortie.status.is_held()) {
-        let Some(sortie) = ctx.tx.get::<Sortie>(&summary.id.to_string())? else {
+        let Some(sortie) = ctx.tx.get::<Sortie>(summary.id)? else {
             continue;
         };
         let subtasks = ctx.tx.find::<Subtask>(Find::Parent(&sortie.key()))?;

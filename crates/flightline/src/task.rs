@@ -210,7 +210,7 @@ fn rows(ctx: &mut OpContext<'_, '_>, mission: MissionId, agents: &[Agent]) -> Re
 /// A sortie with everything that its document is made of.
 pub(crate) fn load(ctx: &mut OpContext<'_, '_>, sortie: Sortie) -> Result<TaskFacts> {
     let agent = match sortie.assigned_to {
-        Some(id) => ctx.tx.get::<Agent>(&id.to_string())?,
+        Some(id) => ctx.tx.get::<Agent>(id)?,
         None => last_owner(ctx, &sortie)?,
     };
     let view = view(ctx, sortie)?;

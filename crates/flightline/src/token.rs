@@ -241,7 +241,7 @@ pub(crate) fn admit(tx: &mut Tx<'_>, presented: &Presented) -> Result<Token> {
     if presented.project != tx.project_id() {
         return Err(unknown().into());
     }
-    let found = tx.get::<Token>(&presented.id.to_string())?;
+    let found = tx.get::<Token>(presented.id)?;
     let token = found.ok_or_else(unknown)?;
     token.admit(presented, tx.now())?;
     Ok(token)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flightline_core::text::read_stored;
-use flightline_core::{AgentId, Kind, MissionId, Subject};
+use flightline_core::{AgentId, Kind, MissionId, Subject, SubjectKey};
 use serde::de::DeserializeOwned;
 
 use super::Tx;
@@ -13,7 +13,12 @@ use crate::table::subject::{self, Find, StoredDocument, SubjectRow};
 impl Tx<'_> {
     /// Returns the subject with this id, when there is one. Its text is checked against its hash; a damaged one is read
     /// from the journal, and noticed. Fails when both copies are damaged.
-    pub fn get<S: Subject>(&mut self, id: &str) -> Result<Option<S>, StoreError> {
+    pub fn get<'k, S: Subject>(
+        &mut self,
+        key: impl Into<SubjectKey<'k, S>>,
+    ) -> Result<Option<S>, StoreError> {
+        let key = key.into();
+        let id = key.as_str();
         if let Some(known) = self.cached_value::<S>(id)? {
             return Ok(known.map(|known| (*known).clone()));
         }
@@ -21,7 +26,12 @@ impl Tx<'_> {
     }
 
     /// Returns the subject with this id, as [`Tx::get`] finds it: shared with the write cache, where that knows it.
-    pub fn get_shared<S: Subject>(&mut self, id: &str) -> Result<Option<Arc<S>>, StoreError> {
+    pub fn get_shared<'k, S: Subject>(
+        &mut self,
+        key: impl Into<SubjectKey<'k, S>>,
+    ) -> Result<Option<Arc<S>>, StoreError> {
+        let key = key.into();
+        let id = key.as_str();
         match self.cached_value::<S>(id)? {
             Some(known) => Ok(known),
             None => Ok(self.get_stored(id)?.map(Arc::new)),

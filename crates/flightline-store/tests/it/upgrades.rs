@@ -234,7 +234,7 @@ fn fill(store: &mut Store, events: u64) {
             );
             store
                 .write(|tx| {
-                    tx.get::<Mission>(&mission.id.to_string())?;
+                    tx.get::<Mission>(mission.id)?;
                     tx.set(
                         EventType::MissionUpdated,
                         &mission,

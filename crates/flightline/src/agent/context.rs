@@ -161,7 +161,7 @@ pub(crate) fn synced_by(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<
     let Some(owner) = sortie.assigned_to else {
         return Ok(());
     };
-    let Some(mut agent) = ctx.tx.get::<Agent>(&owner.to_string())? else {
+    let Some(mut agent) = ctx.tx.get::<Agent>(owner)? else {
         return Ok(());
     };
     let checkpoints = if agent.mode.is_normal() {

@@ -119,7 +119,7 @@ fn save(
     missions.dedup();
     let mut taken = Vec::new();
     for id in missions {
-        if let Some(mission) = ctx.tx.get::<Mission>(&id.to_string())? {
+        if let Some(mission) = ctx.tx.get::<Mission>(id)? {
             let details = format!("Before {} begins from scratch", agent.name);
             let reason = Reason::BeforeDestructive;
             taken.extend(trigger(ctx, &mission, reason, details, Vec::new())?);

@@ -218,7 +218,7 @@ fn near(a: Time, b: Time) -> bool {
 }
 
 fn sound(ctx: &mut OpContext<'_, '_>, id: CheckpointId) -> Option<Checkpoint> {
-    ctx.tx.get::<Checkpoint>(&id.to_string()).ok().flatten()
+    ctx.tx.get::<Checkpoint>(id).ok().flatten()
 }
 
 /// Records the outcome of writing checkpoints' copies to files.

@@ -79,7 +79,7 @@ impl Operation for ImportCheckpoint {
         let arriving = Arriving::new(&self.document)?;
         let id = arriving.original.id;
         let mission = arriving.original.cut.mission_id;
-        if ctx.tx.get::<Mission>(&mission.to_string())?.is_none() {
+        if ctx.tx.get::<Mission>(mission)?.is_none() {
             return Err(Refusal::new(
                 Code::NotFound,
                 format!("{} belongs to {}, which this store does not know", short(id), short(mission)),
@@ -89,7 +89,7 @@ impl Operation for ImportCheckpoint {
             )
             .into());
         }
-        let before = match ctx.tx.get::<Checkpoint>(&id.to_string()) {
+        let before = match ctx.tx.get::<Checkpoint>(id) {
             Ok(found) => found,
             // A record that cannot be read is replaced.
             Err(StoreError::Corrupt(_)) => None,
@@ -257,7 +257,7 @@ impl<'a> Arriving<'a> {
             let Some(owner) = sortie.assigned_to else {
                 continue;
             };
-            if ctx.tx.get::<Agent>(&owner.to_string())?.is_some() {
+            if ctx.tx.get::<Agent>(owner)?.is_some() {
                 continue;
             }
             let agent = agents.get(&owner).ok_or_else(|| {

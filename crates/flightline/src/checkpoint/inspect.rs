@@ -329,10 +329,7 @@ impl Operation for MarkCheckpoint {
 
 /// Returns the guard that forbids deleting a checkpoint whose time is over.
 fn guard_of(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Option<Guard>> {
-    match ctx
-        .tx
-        .get::<Mission>(&checkpoint.cut.mission_id.to_string())
-    {
+    match ctx.tx.get::<Mission>(checkpoint.cut.mission_id) {
         Ok(Some(mission)) => {
             let all = newest_first(ctx, &mission)?;
             let all = all.iter().map(candidate_of);

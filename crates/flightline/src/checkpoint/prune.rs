@@ -233,7 +233,7 @@ impl Decided {
         }
         archive(ctx, &plan.archive)?;
         for candidate in &plan.delete {
-            if let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&candidate.id.to_string())? {
+            if let Some(checkpoint) = ctx.tx.get::<Checkpoint>(candidate.id)? {
                 delete_checkpoint(ctx, &checkpoint)?;
             }
         }
@@ -395,7 +395,7 @@ pub(super) fn archive(
     candidates: &[RetentionCandidate],
 ) -> Result<()> {
     for candidate in candidates {
-        if let Some(mut checkpoint) = ctx.tx.get::<Checkpoint>(&candidate.id.to_string())? {
+        if let Some(mut checkpoint) = ctx.tx.get::<Checkpoint>(candidate.id)? {
             checkpoint.status = CheckpointStatus::Archived;
             let data = json!({ "checkpoint_id": checkpoint.id, "reason": "surplus" });
             ctx.tx

@@ -162,7 +162,7 @@ fn owners(ctx: &mut OpContext<'_, '_>, sorties: &[Arc<Sortie>]) -> Result<Vec<Ar
     let ids: BTreeSet<AgentId> = sorties.iter().filter_map(|it| it.assigned_to).collect();
     let mut owners = Vec::with_capacity(ids.len());
     for id in ids {
-        owners.extend(ctx.tx.get_shared::<Agent>(&id.to_string())?);
+        owners.extend(ctx.tx.get_shared::<Agent>(id)?);
     }
     owners.sort_by_key(|agent| (agent.created_at, agent.id));
     Ok(owners)

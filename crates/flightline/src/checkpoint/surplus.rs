@@ -129,7 +129,7 @@ fn delete_surplus(
         false => {
             let mut going = Vec::new();
             for id in surplus_plan(ctx, mission)? {
-                going.extend(ctx.tx.get::<Checkpoint>(&id.to_string())?);
+                going.extend(ctx.tx.get::<Checkpoint>(id)?);
             }
             going
         }

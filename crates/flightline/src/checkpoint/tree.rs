@@ -45,7 +45,7 @@ impl Operation for RecordFiles {
     type Outcome = Option<StateValue>;
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Option<StateValue>> {
-        let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&self.checkpoint.to_string())? else {
+        let Some(checkpoint) = ctx.tx.get::<Checkpoint>(self.checkpoint)? else {
             return Ok(None);
         };
         if recorded(ctx, checkpoint.id)? == Ok(None) {

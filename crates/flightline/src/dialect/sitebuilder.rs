@@ -234,7 +234,7 @@ fn refuse_taken(
     let task = document.word("task_id");
     if let Some(other) = sortie.assigned_to.filter(|owner| *owner != agent.id)
         && sortie.status.is_held()
-        && let Some(other) = ctx.tx.get::<Agent>(&other.to_string())?
+        && let Some(other) = ctx.tx.get::<Agent>(other)?
         && other.retired_at.is_none()
     {
         return Err(Refusal::new(

@@ -16,7 +16,7 @@ pub(super) fn past(
     key: &str,
     request: &str,
 ) -> Result<Past> {
-    let Some(token) = tx.get::<Token>(&before.to_string())? else {
+    let Some(token) = tx.get::<Token>(before)? else {
         return Err(refused("with a token that is not known here".to_owned()));
     };
     let name = &token.name;

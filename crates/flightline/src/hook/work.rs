@@ -66,10 +66,10 @@ pub(super) fn mission(ctx: &mut OpContext<'_, '_>) -> Result<Option<Mission>> {
         return Ok(None);
     };
     if let Some(sortie) = current_sortie(ctx)? {
-        return Ok(ctx.tx.get::<Mission>(&sortie.mission_id.to_string())?);
+        return Ok(ctx.tx.get::<Mission>(sortie.mission_id)?);
     }
     if let Some(own) = chosen(ctx, &agent)? {
-        let mission = ctx.tx.get::<Mission>(&own.to_string())?;
+        let mission = ctx.tx.get::<Mission>(own)?;
         if mission.as_ref().is_some_and(|it| it.status.is_open()) {
             return Ok(mission);
         }

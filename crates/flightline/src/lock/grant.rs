@@ -161,7 +161,7 @@ fn mission_of_no_work(
     own: Option<&Lock>,
 ) -> Result<Option<MissionId>> {
     if let Some(mission) = own.and_then(|own| own.mission_id)
-        && let Some(known) = ctx.tx.get::<Mission>(&mission.to_string())?
+        && let Some(known) = ctx.tx.get::<Mission>(mission)?
         && known.status.is_open()
     {
         return Ok(Some(mission));
@@ -176,7 +176,7 @@ fn reclaim(
     wanted: &RepoPath,
     sightings: &[Sighting],
 ) -> Result<std::result::Result<(), Refusal>> {
-    let Some(holder) = ctx.tx.get::<Agent>(&lock.held_by.to_string())? else {
+    let Some(holder) = ctx.tx.get::<Agent>(lock.held_by)? else {
         ctx.tx.remove(
             EventType::LockReclaimed,
             lock,

@@ -68,7 +68,7 @@ fn settle_overdue(ctx: &mut OpContext<'_, '_>) -> Result<()> {
     }
     for ((by, message), deliveries) in late {
         // A message that cannot be read is the doctor's; its recipients are late all the same.
-        let message = match ctx.tx.get::<Message>(&message.to_string()) {
+        let message = match ctx.tx.get::<Message>(message) {
             Err(StoreError::Corrupt(_)) => None,
             message => message?,
         };
@@ -126,7 +126,7 @@ fn fail(
         short(message.id)
     );
     let mission = match message.mission_id {
-        Some(id) => ctx.tx.get::<Mission>(&id.to_string())?,
+        Some(id) => ctx.tx.get::<Mission>(id)?,
         None => None,
     };
     // A mission that is over needs no way back.
@@ -144,7 +144,7 @@ fn fail(
         trigger(ctx, &mission, Reason::DeliveryFailed, details, blockers)?;
     }
     let sender = match message.from_id {
-        Some(id) => ctx.tx.get::<Agent>(&id.to_string())?,
+        Some(id) => ctx.tx.get::<Agent>(id)?,
         None => None,
     };
     if let Some(sender) = sender.filter(|sender| sender.retired_at.is_none()) {

@@ -103,7 +103,7 @@ pub(crate) fn bring_up_to_date(
     if message.from != Actor::flightline().name {
         return Ok(());
     }
-    let Some(sortie) = ctx.tx.get::<Sortie>(&of.to_string())? else {
+    let Some(sortie) = ctx.tx.get::<Sortie>(of)? else {
         return Ok(());
     };
     let percent = subtask_progress(ctx, &sortie)?.percent;

@@ -125,7 +125,7 @@ fn tell(
     events: &[&Event],
     open: &mut Open,
 ) -> Result<()> {
-    let Some(mission) = ctx.tx.get::<Mission>(&mission.to_string())? else {
+    let Some(mission) = ctx.tx.get::<Mission>(mission)? else {
         return Ok(());
     };
     let dispatch = ctx.dispatch_of(&mission)?;

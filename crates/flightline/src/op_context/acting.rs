@@ -83,7 +83,7 @@ pub(super) fn unknown_agent(tx: &mut Tx<'_>, reference: &str) -> Result<Refusal>
 
 pub(crate) fn find_agent_by_id(tx: &mut Tx<'_>, reference: &str) -> Result<Option<Agent>> {
     match reference.parse::<AgentId>() {
-        Ok(id) => Ok(tx.get::<Agent>(&id.to_string())?),
+        Ok(id) => Ok(tx.get::<Agent>(id)?),
         Err(_) => Ok(None),
     }
 }

@@ -189,7 +189,7 @@ fn without_holder(
     held: &[(RepoPath, AgentId)],
 ) -> Result<Option<String>> {
     if let Some(id) = old.sortie_id {
-        let sortie = ctx.tx.get::<Sortie>(&id.to_string())?;
+        let sortie = ctx.tx.get::<Sortie>(id)?;
         if sortie.is_none_or(|sortie| sortie.status.is_settled()) {
             return Ok(None);
         }

@@ -49,15 +49,12 @@ impl Operation for Undo {
             .hint("only a rewind (`fleet resume --checkpoint ID`) can be undone, and this mission has none")
             .into());
         };
-        let checkpoint = ctx
-            .tx
-            .get::<Checkpoint>(&before.to_string())?
-            .ok_or_else(|| {
-                Refusal::new(
-                    Code::NotFound,
-                    format!("{} is gone, so the rewind cannot be undone", short(before)),
-                )
-            })?;
+        let checkpoint = ctx.tx.get::<Checkpoint>(before)?.ok_or_else(|| {
+            Refusal::new(
+                Code::NotFound,
+                format!("{} is gone, so the rewind cannot be undone", short(before)),
+            )
+        })?;
         let contents = load(ctx, &checkpoint)?;
         let mut warnings = heal(ctx)?;
         let verdicts = locked_verdicts(ctx, &self.sightings)?;

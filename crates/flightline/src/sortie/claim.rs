@@ -267,7 +267,7 @@ fn take(ctx: &mut OpContext<'_, '_>, mut sortie: Sortie, lock: bool) -> Result<S
 /// Refuses to begin a sortie that depends on one that is neither completed nor left out.
 pub(crate) fn refuse_waiting(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
     for needed in &sortie.depends_on {
-        let Some(needed) = ctx.tx.get::<Sortie>(&needed.to_string())? else {
+        let Some(needed) = ctx.tx.get::<Sortie>(*needed)? else {
             continue;
         };
         if !needed.status.is_settled() {

@@ -322,7 +322,7 @@ impl Operation for MoveSortie {
 
 /// Records that the mission's sorties are no longer in the order in which they were added.
 fn remember_order(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
-    let mission = ctx.tx.get::<Mission>(&sortie.mission_id.to_string())?;
+    let mission = ctx.tx.get::<Mission>(sortie.mission_id)?;
     if let Some(mut mission) = mission.filter(|mission| !mission.reordered) {
         mission.reordered = true;
         mission.updated_at = ctx.now();

@@ -35,7 +35,7 @@ fn engine(world: &World) -> &'static str {
 fn stored(story: &Story<'_>, taken: &CheckpointDocument) -> (CheckpointStatus, Backup) {
     story.look(|tx| {
         let backup = tx.backup_of(taken.id)?;
-        let checkpoint = tx.get::<Checkpoint>(&taken.id.to_string())?.unwrap();
+        let checkpoint = tx.get::<Checkpoint>(taken.id)?.unwrap();
         Ok((checkpoint.shown_status(&backup), backup))
     })
 }

@@ -161,7 +161,7 @@ both_engines! {
         let hashed = |digest: Digest, lines: Vec<DigestLine>| {
             story.with_fleet(|fleet| {
                 fleet.store().unwrap().write(|tx| {
-                    let mut it = tx.get::<Checkpoint>(&id.to_string())?.unwrap();
+                    let mut it = tx.get::<Checkpoint>(id)?.unwrap();
                     it.cut.digest = digest;
                     it.cut.sections = sections(lines.clone(), digest);
                     it.sha256 = it.cut.sha256();

@@ -129,7 +129,7 @@ impl<'w> Walk<'w> {
         let id = sortie.id.to_string();
         let owner = sortie.assigned_to.map(|owner| {
             self.story
-                .look(|tx| tx.get::<Agent>(&owner.to_string()))
+                .look(|tx| tx.get::<Agent>(owner))
                 .map_or_else(String::new, |agent| agent.name.to_string())
         });
         let owner = self.owner_or_any(owner);

@@ -125,7 +125,7 @@ pub(super) fn document(
 }
 
 fn history_of(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Vec<PastState>> {
-    match ctx.tx.get::<Mission>(&mission.to_string()) {
+    match ctx.tx.get::<Mission>(mission) {
         Ok(Some(mission)) => workflow_history(ctx, &mission),
         Ok(None) | Err(StoreError::Corrupt(_)) => Ok(Vec::new()),
         Err(error) => Err(error.into()),

@@ -127,7 +127,7 @@ fn take_in_one(
         );
     }
     let id: CheckpointId = format!("{}{}", CheckpointId::PREFIX, document.word("id")).parse()?;
-    let changes = match ctx.tx.get::<Checkpoint>(&id.to_string())? {
+    let changes = match ctx.tx.get::<Checkpoint>(id)? {
         Some(known) => {
             again(ctx, known, document)?;
             Vec::new()
