@@ -306,10 +306,7 @@ impl App {
         let named = self.globals.agent.as_ref().or(self.env.agent.as_ref());
         let client = match named {
             Some(_) => None,
-            None => self
-                .client_agent
-                .get_or_init(|| self.sessions().agent_of_client())
-                .clone(),
+            None => self.client_agent()?,
         };
         let agent = named.or(client.as_ref().map(|(agent, _)| agent));
         let epoch = match (&self.env.epoch, agent) {
@@ -318,9 +315,7 @@ impl App {
                 Refusal::invalid(format!("FLEET_EPOCH is `{text}`, which is not a number"))
                     .hint("`fleet agents register NAME` says which to set")
             })?),
-            (None, Some(agent)) if self.env.session.is_none() => *self
-                .own_epoch
-                .get_or_init(|| self.sessions().epoch_of(agent)),
+            (None, Some(agent)) if self.env.session.is_none() => self.own_epoch(agent)?,
             (None, _) => None,
         };
         Ok(Caller {
@@ -340,6 +335,24 @@ impl App {
             token: None,
             on_behalf_of_token: None,
         })
+    }
+
+    /// The agent that the nearest client above this process is, and its epoch. It is looked for once.
+    fn client_agent(&self) -> Result<Option<(String, u64)>, Refusal> {
+        if let Some(known) = self.client_agent.get() {
+            return Ok(known.clone());
+        }
+        let found = self.sessions()?.agent_of_client();
+        Ok(self.client_agent.get_or_init(|| found).clone())
+    }
+
+    /// The epoch of the agent's session that this process belongs to. It is looked for once.
+    fn own_epoch(&self, agent: &str) -> Result<Option<u64>, Refusal> {
+        if let Some(known) = self.own_epoch.get() {
+            return Ok(*known);
+        }
+        let found = self.sessions()?.epoch_of(agent);
+        Ok(*self.own_epoch.get_or_init(|| found))
     }
 
     /// Acts for no agent, though a client is above this process: a hook finds its agent by itself.

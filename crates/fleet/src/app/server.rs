@@ -94,16 +94,20 @@ impl App {
         Spool::of(self.env.user_state.as_deref(), &self.root())
     }
 
-    /// The sessions of agents that were begun on this machine.
-    pub fn sessions(&self) -> Sessions {
+    /// The sessions of agents that were begun on this machine. Fails where the settings, which name the fleet, cannot be read:
+    /// an agent must not lose its session by a fault of the disk.
+    pub fn sessions(&self) -> Result<Sessions, Refusal> {
         let fleet = match &self.server {
             Some(address) => address.as_str().to_owned(),
-            None => {
-                let project = self.config().ok().and_then(|config| config.project);
-                project.map_or_else(String::new, |project| project.to_string())
-            }
+            None => match self.config() {
+                Ok(config) => config.project.unwrap_or_default(),
+                Err(refusal) if refusal.code == Code::Unavailable => return Err(refusal),
+                // What needs the settings says what is wrong with them.
+                Err(_) => String::new(),
+            },
         };
-        Sessions::of(self.env.user_state.as_deref(), &self.root(), &fleet)
+        let user_state = self.env.user_state.as_deref();
+        Ok(Sessions::of(user_state, &self.root(), &fleet))
     }
 
     pub fn token_owner(&self) -> Option<TokenOwner> {

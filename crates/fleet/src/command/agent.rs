@@ -290,7 +290,7 @@ fn register(args: &RegisterArgs, app: &mut App) -> CommandResult {
         feature: typed::maybe(args.feature.as_ref(), |text| typed::title("feature", text))?,
     };
     let view = app.run(&request)?;
-    app.sessions().begun(&view.agent);
+    app.sessions()?.begun(&view.agent);
     let kinds: &[Kind] = match view.start {
         Some(_) => &[Kind::Checkpoint],
         None => &[],

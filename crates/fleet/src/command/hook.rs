@@ -195,7 +195,8 @@ impl Hook {
             return false;
         };
         let now = usage::compactions(client, &tail);
-        self.app.sessions().counts_up(&heard.session, now)
+        let sessions = self.app.sessions();
+        sessions.is_ok_and(|sessions| sessions.counts_up(&heard.session, now))
     }
 
     /// The client's own record of the session, where the payload names it or its place is known.
@@ -286,7 +287,7 @@ impl Hook {
         if done.begun
             && let (Some(agent), Some(process)) = (&done.agent, &request.process)
         {
-            self.app.sessions().begun_by_hook(agent, process);
+            self.app.sessions()?.begun_by_hook(agent, process);
         }
         self.wrote = done.checkpoint_id.is_some() || begins;
         Ok(done)

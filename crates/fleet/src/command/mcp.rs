@@ -171,8 +171,9 @@ fn note_session(app: &App, operation: &str, outcome: &RawValue) {
     }
     if operation == "register_agent"
         && let Ok(Registered { agent }) = serde_json::from_str(outcome.get())
+        && let Ok(sessions) = app.sessions()
     {
-        app.sessions().begun(&agent);
+        sessions.begun(&agent);
     }
 }
 

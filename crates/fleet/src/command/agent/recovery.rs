@@ -79,7 +79,7 @@ pub fn resume(args: &AgentResumeArgs, app: &mut App) -> CommandResult {
         process: process_of(args.pid)?,
     };
     let resumed = app.run(&request)?;
-    app.sessions().begun(&resumed.agent);
+    app.sessions()?.begun(&resumed.agent);
     for blocker in &resumed.blockers {
         app.ui.warn(blocker);
     }
@@ -110,7 +110,7 @@ pub fn takeover(args: &TakeoverArgs, app: &mut App) -> CommandResult {
         sightings: app.sightings()?,
     };
     let taken = app.run(&request)?;
-    app.sessions().begun(&taken.agent);
+    app.sessions()?.begun(&taken.agent);
     for blocker in &taken.blockers {
         app.ui.warn(blocker);
     }
