@@ -7,7 +7,7 @@ use serde_json::Value;
 use toml_edit::Item;
 
 use super::setup_file::{Moved, OwnedFile, SettingsFormat, SetupFile, SetupScope};
-use super::{SetupError, hooks, json, program, tables};
+use super::{SetupError, hooks, json, own_files, program, tables};
 use crate::Client;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,15 +15,18 @@ pub struct RegisteredHook {
     pub event: String,
     pub command: String,
     pub program: String,
+    /// True when the command, or the whole file around it, is exactly as `fleet setup` writes it for this program.
+    pub is_as_written: bool,
 }
 
 /// The hooks of ours in a settings file. A file without any has none of our hooks, whatever else of ours is in it.
 pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, SetupError> {
     let client = place.client;
-    let of = |event: &str, command: String| {
+    let of = |event: &str, command: String, written: &dyn Fn(&str) -> bool| {
         let program = program::named(&command)?;
         Some(RegisteredHook {
             event: event.to_owned(),
+            is_as_written: written(&program),
             command,
             program,
         })
@@ -31,7 +34,12 @@ pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, 
     Ok(match place.kind {
         SettingsFormat::Json(_) => json::commands(client, text)?
             .into_iter()
-            .filter_map(|(event, command)| of(&event, command))
+            .filter_map(|(event, command)| {
+                let found = command.clone();
+                of(&event, command, &|program| {
+                    found == json::shell_command(client, &event, program)
+                })
+            })
             .collect(),
         SettingsFormat::File(OwnedFile::Plugin) => {
             let line = text
@@ -39,10 +47,10 @@ pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, 
                 .find_map(|line| line.strip_prefix("const FLEET = "));
             let binary: Option<String> = line.and_then(|word| serde_json::from_str(word).ok());
             let all = hooks(client).iter().filter_map(|hook| {
-                of(
-                    hook.event,
-                    program::hook(binary.as_deref()?, client, hook.event),
-                )
+                let command = program::hook(binary.as_deref()?, client, hook.event);
+                of(hook.event, command, &|program| {
+                    text == own_files::plugin_js(program)
+                })
             });
             all.collect()
         }
@@ -50,7 +58,8 @@ pub fn registered(place: &SetupFile, text: &str) -> Result<Vec<RegisteredHook>, 
             let mut lines = text.lines();
             let line = lines.find_map(|line| line.strip_prefix("exec "));
             let ours = line.filter(|line| program::is_hook(line, client));
-            ours.and_then(|line| of(event, line.to_owned()))
+            let written = |program: &str| text == own_files::script(event, program);
+            ours.and_then(|line| of(event, line.to_owned(), &written))
                 .into_iter()
                 .collect()
         }

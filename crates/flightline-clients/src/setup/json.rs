@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::Client;
 
 use super::{JsonPart, SetupError, SetupUndo, hooks, program};
+pub(super) use entries::shell_command;
 use entries::{handlers, mcp_entry, mcp_key, shape_of};
 use sheet::{JsonEditor, array_in, drop_prop, merge, object_in, same, single};
 

@@ -22,7 +22,7 @@ pub const fn skill_md() -> &'static str {
 }
 
 /// The program that Cline runs for an event. Without `fleet` it does nothing, because an error would stop the agent.
-fn script(event: &str, binary: &str) -> String {
+pub(super) fn script(event: &str, binary: &str) -> String {
     let word = program::quoted(binary);
     format!(
         "#!/bin/sh\n\

@@ -1,5 +1,6 @@
 //! Checks that coding agents reach the fleet: looks at the hooks in their settings, and tries one of each file for real.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use flightline_clients::setup::{
 };
 use flightline_clients::{Client, wire};
 
-use super::fire::{Fired, Firing, fire};
+use super::fire::{Fired, fire};
 use crate::app::App;
 use crate::command::setup::plugged::{ClientFiles, Plugged};
 
@@ -237,8 +238,9 @@ impl Looking<'_> {
         Some(blocks(what, remedy))
     }
 
-    /// Tries one hook for real: the command of the settings file, with an event that has no effect. Returns how long it
-    /// took.
+    /// Tries one hook for real: this program, as the settings file starts it, with an event that has no effect. Settings
+    /// may have come with a clone, so that none of their text is run: they have to be exactly as `fleet setup` writes them.
+    /// Returns how long it took.
     fn try_hook(
         &self,
         client: Client,
@@ -246,27 +248,24 @@ impl Looking<'_> {
         settings: &[Settings],
     ) -> Result<u64, ConnectionFinding> {
         let (setup, root) = (way.again(client), self.files.root());
-        for hook in settings.iter().flat_map(|it| &it.hooks) {
+        for (file, hook) in settings
+            .iter()
+            .flat_map(|it| it.hooks.iter().map(move |hook| (it, hook)))
+        {
             self.is_this_program(hook, client, way)?;
+            is_as_written(file, hook, &setup)?;
         }
         let probe = wire::probe(client, root, &std::process::id().to_string());
-        let tried = settings.iter().find_map(|it| {
-            let hook = it.hooks.iter().find(|hook| hook.event == probe.event)?;
-            // Cline runs the file itself.
-            Some(match it.place.kind {
-                setup::SettingsFormat::File(OwnedFile::Script(_)) => Firing::Program(&it.path),
-                _ => Firing::Shell(&hook.command),
-            })
-        });
-        let Some(tried) = tried else {
+        let mut hooks = settings.iter().flat_map(|it| &it.hooks);
+        let Some(hook) = hooks.find(|hook| hook.event == probe.event) else {
             let what = format!("no hook for the event {}", probe.event);
             return Err(blocks(what, &setup));
         };
-        let shown = match &tried {
-            Firing::Program(path) => path.display().to_string(),
-            Firing::Shell(command) => (*command).to_owned(),
-        };
-        let (code, stdout, took) = match fire(&tried, root, &probe.stdin, PATIENCE) {
+        let shown = &hook.command;
+        let arguments = ["hook", client.as_str(), probe.event];
+        let fired = std::env::current_exe()
+            .and_then(|own| fire(&own, &arguments, root, &probe.stdin, PATIENCE));
+        let (code, stdout, took) = match fired {
             Ok(Fired::Ended { code, stdout, took }) => (code, stdout, took),
             Ok(Fired::Late) => {
                 let what = format!("`{shown}` did not end within {} s", PATIENCE.as_secs());
@@ -359,6 +358,44 @@ impl Looking<'_> {
             )),
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+}
+
+/// Refuses a hook that `fleet setup` did not write: what its text does is not known, and nothing of it is run.
+fn is_as_written(
+    file: &Settings,
+    hook: &RegisteredHook,
+    setup: &str,
+) -> Result<(), ConnectionFinding> {
+    let is_script = matches!(
+        file.place.kind,
+        setup::SettingsFormat::File(OwnedFile::Script(_))
+    );
+    // Cline runs the file itself.
+    let mode = file
+        .path
+        .symlink_metadata()
+        .map(|seen| seen.permissions().mode());
+    if is_script && mode.is_ok_and(|mode| mode & 0o111 == 0) {
+        let what = format!("{} is not executable", file.path.display());
+        return Err(blocks(what, setup));
+    }
+    match (hook.is_as_written, file.place.kind) {
+        (true, _) => Ok(()),
+        (false, setup::SettingsFormat::File(_)) => Err(blocks(
+            format!(
+                "{} is not as `fleet setup` writes it, and was not tried",
+                file.path.display()
+            ),
+            setup,
+        )),
+        (false, _) => Err(blocks(
+            format!(
+                "the hook for the event {} is not as `fleet setup` writes it, and was not tried",
+                hook.event
+            ),
+            setup,
+        )),
     }
 }
 

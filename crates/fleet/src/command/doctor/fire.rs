@@ -1,4 +1,4 @@
-//! Runs a hook as its client does: with an event on standard input, and a limit.
+//! Runs a hook with an event on standard input, and a limit. No shell is asked, and no text of a settings file is run.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -15,12 +15,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The most bytes of an answer that are read.
 const MOST: u64 = 1024 * 1024;
 
-pub enum Firing<'a> {
-    /// A file that is run without a shell.
-    Program(&'a Path),
-    Shell(&'a str),
-}
-
 pub enum Fired {
     /// The program ended by itself.
     Ended {
@@ -34,21 +28,15 @@ pub enum Fired {
 }
 
 pub fn fire(
-    what: &Firing<'_>,
+    program: &Path,
+    arguments: &[&str],
     folder: &Path,
     stdin: &str,
     patience: Duration,
 ) -> io::Result<Fired> {
     let began = Instant::now();
-    let mut command = match what {
-        Firing::Program(path) => Command::new(path),
-        Firing::Shell(line) => {
-            let mut shell = Command::new("sh");
-            shell.args(["-c", line]);
-            shell
-        }
-    };
-    let mut child = command
+    let mut child = Command::new(program)
+        .args(arguments)
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -94,4 +82,24 @@ fn end(child: &mut Child) {
     }
     let _ = child.kill();
     let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_hangs_is_given_up_with_what_it_started() {
+        let began = Instant::now();
+        let arguments = ["-c", "sleep 1000 & sleep 1000"];
+        let fired = fire(
+            Path::new("/bin/sh"),
+            &arguments,
+            Path::new("/"),
+            "",
+            Duration::from_millis(50),
+        );
+        assert!(matches!(fired, Ok(Fired::Late)));
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
 }

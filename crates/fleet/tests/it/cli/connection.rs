@@ -1,7 +1,7 @@
 //! `fleet doctor` looks at the connection of coding agents: it tries the very hook that a client would run, and says what keeps it from working.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::Value;
 
@@ -182,14 +182,70 @@ fn a_fleet_that_nobody_trusts_and_a_broken_store_are_told_by_the_hook_itself() {
     blocked(&nowhere, "there is no fleet in this folder", "`fleet init`");
 }
 
+/// Changes a settings file so that it would leave a mark if any of its text were run.
+fn tampered(text: &str) -> String {
+    text.replace(
+        " hook claude ",
+        " hook claude SessionStart; touch was-run; : ",
+    )
+    .replace(" || true", "; touch was-run || true")
+    .replace("\nexec ", "\ntouch was-run\nexec ")
+    .replace("\nconst LIMIT_MS", "\n// changed\nconst LIMIT_MS")
+}
+
 #[test]
-fn a_hook_that_hangs_is_given_up() {
+fn a_hook_that_setup_did_not_write_is_named_and_nothing_of_it_is_run() {
+    for (client, file) in [
+        ("claude", ".claude/settings.json"),
+        ("copilot", ".copilot/hooks/flightline.json"),
+        ("cline", ".cline/hooks/TaskStart"),
+        ("opencode", ".config/opencode/plugins/flightline.js"),
+    ] {
+        let world = World::new();
+        connect(&world, client);
+        assert_eq!(found(&world).0, 0, "{client}");
+        edit(&world, file, |text| {
+            let changed = tampered(&text);
+            assert_ne!(changed, text, "{client}");
+            changed
+        });
+        let setup = format!("`fleet setup {client}`");
+        blocked(&world, "is not as `fleet setup` writes it", &setup);
+        assert_eq!(world.fleet("doctor").code, 5);
+        for folder in [world.repo(), world.home()] {
+            assert!(!folder.join("was-run").exists(), "{client}");
+        }
+        // The way out that is named works.
+        world.ok(&format!("setup {client} -y"));
+        assert_eq!(found(&world).0, 0, "{client}");
+    }
+}
+
+#[test]
+fn the_hooks_that_came_with_a_clone_are_not_run() {
+    let world = World::new();
+    with_path(&world, "setup claude --project -y");
+    with_path(&world, "setup cline --project -y");
+    for file in [".claude/settings.json", ".cline/hooks/TaskStart"] {
+        let path = world.repo().join(file);
+        let text = fs::read_to_string(&path).expect(file);
+        assert_ne!(tampered(&text), text, "{file}");
+        fs::write(&path, tampered(&text)).expect("written");
+    }
+    for command in ["doctor --agents", "doctor"] {
+        let seen = with_path(&world, command);
+        assert_eq!(seen.code, 5, "{command}: {seen:?}");
+        assert!(!world.repo().join("was-run").exists(), "{command}");
+    }
+}
+
+#[test]
+fn a_hook_that_no_client_could_run_is_found() {
     let world = World::new();
     connect(&world, "cline");
-    edit(&world, ".cline/hooks/PostToolUse", |text| {
-        text.replace("exec ", "sleep 1000\nexec ")
-    });
-    blocked(&world, "did not end within 5 s", "fleet doctor");
+    let script = world.home().join(".cline/hooks/TaskStart");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o600)).expect("changed");
+    blocked(&world, "is not executable", "`fleet setup cline`");
 }
 
 #[test]

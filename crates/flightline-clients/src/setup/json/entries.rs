@@ -48,7 +48,7 @@ pub(super) fn shape_of(client: Client, hook: &Hook, binary: &str) -> HookShape {
                 .into_iter()
                 .chain(keys([
                     ("type", "command".into()),
-                    ("bash", format!("{command} || true").into()),
+                    ("bash", shell_command(client, hook.event, binary).into()),
                     ("powershell", format!("& {command}; exit 0").into()),
                     ("timeoutSec", timeout),
                 ]))
@@ -62,6 +62,20 @@ pub(super) fn shape_of(client: Client, hook: &Hook, binary: &str) -> HookShape {
                 .collect(),
             group: None,
         },
+    }
+}
+
+/// The command of a hook as a POSIX shell gets it.
+pub(in crate::setup) fn shell_command(client: Client, event: &str, binary: &str) -> String {
+    let command = program::hook(binary, client, event);
+    match client {
+        Client::Copilot => format!("{command} || true"),
+        Client::Claude
+        | Client::Codex
+        | Client::Gemini
+        | Client::Opencode
+        | Client::Cline
+        | Client::Cursor => command,
     }
 }
 
