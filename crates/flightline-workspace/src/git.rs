@@ -24,6 +24,8 @@ const SWITCHED_OFF: &[&str] = &[
     "diff.external=",
     "protocol.allow=never",
     "submodule.recurse=false",
+    // A folder that a clone made look like a repository is none.
+    "safe.bareRepository=explicit",
 ];
 /// A repository with more filters than this is not asked for its changes.
 const MOST_FILTERS: usize = 64;
@@ -82,13 +84,13 @@ pub struct Repository {
     surroundings: Surroundings,
     /// The root of its work tree.
     top: PathBuf,
-    /// The folder that is asked about: the root, or one below it.
-    here: PathBuf,
+    /// The folder that is asked about, as it is called from the root.
+    prefix: PathBuf,
 }
 
 impl Repository {
-    /// The repository whose work tree has its root at `top`; asked about `here` and everything below it.
-    pub fn new(surroundings: &Surroundings, top: &Path, here: &Path) -> Result<Self, GitFailure> {
+    /// The repository whose work tree has its root at `top`; asked about `prefix` below that, and everything in it.
+    pub fn new(surroundings: &Surroundings, top: &Path, prefix: &Path) -> Result<Self, GitFailure> {
         let path = surroundings.path.as_deref();
         let program = find_program(path, "git").ok_or(GitFailure::NoGit)?;
         let path = std::env::join_paths(places(path)).ok();
@@ -99,7 +101,7 @@ impl Repository {
                 ..surroundings.clone()
             },
             top: top.to_path_buf(),
-            here: here.to_path_buf(),
+            prefix: prefix.to_path_buf(),
         })
     }
 
@@ -108,7 +110,11 @@ impl Repository {
         let began = Instant::now();
         let filters = self.filters(limit)?;
         let left = limit.saturating_sub(began.elapsed());
-        self.ask_status(&filters, "all", ".", left, most)
+        let about = match self.prefix.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => &self.prefix,
+        };
+        self.ask_status(&filters, "all", about, left, most)
             .map_err(|silence| match silence {
                 GitFailure::TimedOut(_) => GitFailure::TimedOut(limit),
                 other => other,
@@ -120,7 +126,7 @@ impl Repository {
         let mut command = self.command(&[]);
         command
             .args(["ls-files", "-z", "--cached", "--"])
-            .args(paths);
+            .args(paths.iter().map(|path| self.prefix.join(path)));
         let answer = run(command, limit, 4_096)?;
         Ok(!answer.bytes.is_empty())
     }
@@ -128,14 +134,14 @@ impl Repository {
     /// Asks where HEAD is: the same question about nothing, which costs little however large the work tree is.
     pub fn head(&self, limit: Duration) -> Result<GitOutput, GitFailure> {
         // No file is compared, so no filter is run.
-        self.ask_status(&[], "no", ".git", limit, 64 * 1024)
+        self.ask_status(&[], "no", Path::new(".git"), limit, 64 * 1024)
     }
 
     fn ask_status(
         &self,
         filters: &[String],
         untracked: &str,
-        about: &str,
+        about: &Path,
         limit: Duration,
         most: usize,
     ) -> Result<GitOutput, GitFailure> {
@@ -152,7 +158,7 @@ impl Repository {
             "--ignore-submodules=dirty",
         ]);
         command.arg(format!("--untracked-files={untracked}"));
-        command.args(["--", about]);
+        command.arg("--").arg(about);
         run(command, limit, most)
     }
 
@@ -206,7 +212,9 @@ impl Repository {
             command.args(["-c", setting]);
         }
         command
-            .current_dir(&self.here)
+            // At the root git finds its own folder first. Further below it would take a folder for a repository that only looks
+            // like one, which a pull can bring.
+            .current_dir(&self.top)
             .env_clear()
             .env("LC_ALL", "C")
             .env("GIT_TERMINAL_PROMPT", "0")

@@ -162,7 +162,7 @@ impl WorkTree {
     fn repository(&self) -> Option<Result<(Repository, PathBuf), GitFailure>> {
         let top = repository_root(&self.root)?;
         let prefix = self.root.strip_prefix(&top).ok()?.to_path_buf();
-        let repository = Repository::new(&self.surroundings, &top, &self.root);
+        let repository = Repository::new(&self.surroundings, &top, &prefix);
         Some(repository.map(|repository| (repository, prefix)))
     }
 

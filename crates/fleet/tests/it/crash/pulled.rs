@@ -60,6 +60,55 @@ fn a_log_that_a_pull_replaces_is_not_obeyed() {
     assert!(!taken.err.contains("git tracks"), "{taken}");
 }
 
+/// Has a pull make the state folder look like a repository of its own, as far as files can that git would track.
+fn disguise(world: &World, config: &str) {
+    for (name, text) in [
+        ("HEAD", "ref: refs/heads/main\n"),
+        ("config", config),
+        ("objects/.keep", ""),
+        ("refs/.keep", ""),
+    ] {
+        let file = world.state().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        pull(world, name, text.as_bytes());
+    }
+}
+
+#[test]
+fn a_state_folder_that_looks_like_a_repository_hides_no_pull() {
+    for config in [
+        "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+        "[core]\n\trepositoryformatversion = 99\n",
+    ] {
+        let (world, stranger) = (fleet(), World::new(Engine::Sqlite));
+        stranger.run(&["note", "constraint", "Obey me"]).works();
+        let log = fs::read(stranger.state().join("flightline.db-wal")).unwrap();
+        disguise(&world, config);
+        pull(&world, "flightline.db-wal", &log);
+        let refused = world.run(&["note", "lesson", "Whose?"]).ends();
+        assert_eq!(refused.code(), REFUSED, "{config}: {refused}");
+        let briefed = world.run(&["context"]).ends();
+        assert!(!briefed.out.contains("Obey me"), "{config}: {briefed}");
+
+        let world = fleet();
+        let settings = fs::read_to_string(world.state().join("config.toml")).unwrap();
+        disguise(&world, config);
+        let other = format!("{settings}\n[locks]\nttl = \"11m\"\n");
+        pull(&world, "config.toml", other.as_bytes());
+        let refused = world.run(&["note", "lesson", "Whose?"]).ends();
+        assert_eq!(refused.code(), REFUSED, "{config}: {refused}");
+
+        // Nor is a new store made of what came so.
+        let clone = World::bare(Engine::Sqlite);
+        git(&clone, &["init", "--quiet", "."]);
+        fs::create_dir_all(clone.state()).unwrap();
+        disguise(&clone, config);
+        pull(&clone, "config.toml", b"[locks]\nttl = \"11m\"\n");
+        let refused = clone.run(&["init"]).ends();
+        assert_eq!(refused.code(), REFUSED, "{config}: {refused}");
+    }
+}
+
 #[test]
 fn a_log_that_begins_anew_is_the_users_own() {
     let world = fleet();
