@@ -307,6 +307,19 @@ impl App {
         }
     }
 
+    /// Refuses to change settings that are not the user's own, also where the fleet is at a server: what is written is noted
+    /// as the user's, and so is all that stood in the file before.
+    pub fn settings_must_be_own(&self) -> Result<(), Refusal> {
+        let standing = self.standing(&self.written_config()?)?;
+        if standing != TrustState::Trusted {
+            return Err(StoreError::Untrusted.into());
+        }
+        match self.is_own_home()? {
+            true => Ok(()),
+            false => self.must_be_a_person("make the settings of a folder its own"),
+        }
+    }
+
     /// Whether there is a store that the user has not been noted to have made.
     pub fn has_unknown_store(&self, config: &Config) -> bool {
         let store = self.store_file(config);

@@ -64,7 +64,7 @@ pub fn run(command: ConfigCommand, app: &mut App) -> CommandResult {
                 Level::User
             } else {
                 project_file(app)?;
-                app.must_be_trusted()?;
+                app.settings_must_be_own()?;
                 Level::Project
             };
             if name == "project" && level == Level::Project {

@@ -62,6 +62,15 @@ fn settings_that_came_with_a_clone_take_no_effect_at_a_server() {
     // An agent decides nothing of it; the user does.
     let agent = far.line("trust -y --agent bob").in_folder("clone").run();
     assert_eq!(agent.code, 1, "{agent:?}");
+    // Nor does a setting that is changed make the others of the file the user's own.
+    for change in [
+        "config set liveness.quiet 9m",
+        "config set liveness.quiet 9m --agent bob",
+    ] {
+        let set = far.line(change).in_folder("clone").run();
+        assert_eq!(set.code, 6, "{set:?}");
+    }
+    assert_eq!(fs::read_to_string(clone.join(SETTINGS)).unwrap(), settings);
     let trusted = far.line("trust -y").in_folder("clone").run();
     assert_eq!(trusted.code, 0, "{trusted:?}");
     let seen = far.line("status").in_folder("clone").run();
