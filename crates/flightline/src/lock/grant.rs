@@ -192,9 +192,8 @@ fn reclaim(
         ProcessSight::Gone { pid } if lock.epoch == holder.epoch => {
             Some(format!("process {pid} of {} is gone", holder.name))
         }
-        // A running process keeps its locks, however silent.
-        ProcessSight::Alive { .. } => None,
-        ProcessSight::Gone { .. } | ProcessSight::Unknown => {
+        // A process that runs may be frozen: it keeps a lock for no longer than the time to live.
+        ProcessSight::Alive { .. } | ProcessSight::Gone { .. } | ProcessSight::Unknown => {
             lock.has_lapsed(since, ctx.now()).then(|| {
                 format!(
                     "{} gave no sign of life for {}",

@@ -69,13 +69,30 @@ fn waiting_ends_when_the_time_to_live_of_a_silent_holder_is_over() {
 }
 
 #[test]
+fn a_process_that_is_frozen_keeps_its_lock_no_longer_than_the_time_to_live() {
+    let world = World::new().local_only("a server has a clock of its own");
+    let process = ChildGuard::sleeper();
+    world.ok("config set liveness.downtime 1s");
+    world.ok(&format!("agents register ada --pid {}", process.id()));
+    world.agent_ok("ada", "locks acquire src --ttl 2s");
+    let waited = world
+        .line("locks acquire src --wait 50s")
+        .agent("bob")
+        .without("FLEET_TEST_NOW")
+        .run();
+    assert_eq!(waited.code, 0, "{waited:?}");
+    let told = world.ok("events list --type lock_reclaimed --json").stdout;
+    assert!(told.contains("ada gave no sign of life for 2s"), "{told}");
+}
+
+#[test]
 fn a_lock_of_a_process_that_ended_is_taken_at_once() {
     let world = World::new();
     let mut process = ChildGuard::sleeper();
     let pid = process.id();
     world.ok(&format!("agents register ada --pid {pid}"));
     world.agent_ok("ada", "locks acquire src/a.rs");
-    // While it runs it keeps its lock, however silent it is.
+    // While it runs it keeps its lock for the time to live, which begins with the first look after a pause.
     world.pass(86_400);
     let kept = world.agent("bob", "locks acquire src/a.rs");
     assert!(kept.refused(4).contains("locked by ada"), "{kept:?}");
