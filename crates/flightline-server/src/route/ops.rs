@@ -73,6 +73,8 @@ pub(super) async fn run(
                 folder: &folder,
                 rehearse,
             };
+            // Those of an earlier request, which had no place for them, are not this caller's.
+            drop(fleet.take_warnings());
             let called = request.run(fleet, &ask);
             *on_the_way.lock().unwrap_or_else(PoisonError::into_inner) = OutcomeWarnings {
                 // Also those of the engine: that an answer could not be recorded, where the disk is full.

@@ -33,7 +33,17 @@ impl Tx<'_> {
         limit: u64,
     ) -> Result<Vec<SubjectRow>, StoreError> {
         let rows = overview::some(self.driver, &self.project.id, list, order, limit)?;
-        self.mended_rows(list.kind, rows)
+        let (found, mut rows) = (rows.len(), self.mended_rows(list.kind, rows)?);
+        rows.retain(|row| list.has(row));
+        if rows.len() == found {
+            return Ok(rows);
+        }
+        // Damaged columns put others into the list: it is read as a whole, so that the page has what is its own.
+        let all = overview::some(self.driver, &self.project.id, list, order, u64::MAX)?;
+        let mut rows = self.mended_rows(list.kind, all)?;
+        rows.retain(|row| list.has(row));
+        rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(rows)
     }
 
     /// The row of a subject, without its document.
