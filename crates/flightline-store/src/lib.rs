@@ -26,6 +26,7 @@ mod table;
 mod thin;
 mod tx;
 mod value;
+mod value_aside;
 pub mod verify;
 mod write_cache;
 
@@ -49,6 +50,7 @@ pub use table::pulse::Pulse;
 pub use table::subject::{Find, SubjectRow};
 pub use tx::neighbours::Neighbours;
 pub use tx::{Actor, NewestWork, Past, Savepoint, Tx};
+pub use value_aside::ValueAside;
 
 /// Every SQL statement of the store, for the test that prepares them all on both engines.
 #[must_use]

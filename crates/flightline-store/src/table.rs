@@ -36,6 +36,7 @@ pub(crate) fn all_statements() -> Vec<&'static str> {
         crate::write_cache::STATEMENTS,
         crate::mend::STATEMENTS,
         crate::mend_event::STATEMENTS,
+        crate::value_aside::STATEMENTS,
         crate::replay::STATEMENTS,
         crate::stats::STATEMENTS,
         crate::thin::STATEMENTS,

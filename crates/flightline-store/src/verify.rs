@@ -192,9 +192,18 @@ fn checks(
     let unmatched: Vec<String> = walked
         .unmatched
         .iter()
-        .map(|(rev, ..)| unmatched(*rev))
+        .map(|(rev, ..)| self::unmatched(*rev))
         .collect();
     damaged_values.extend(folded.damaged_values);
+    let known_values = walked.known_values.iter().map(|(rev, kind, id)| {
+        let kind = kind.map_or("?", |kind| kind.as_str());
+        format!("{} ({kind} {id}); set aside", self::unmatched(*rev))
+    });
+    let checksums = CheckFinding {
+        check: "checksums",
+        problems: few(&unmatched),
+        known: known_values.collect(),
+    };
     let columns: Vec<&DamagedValue> = damaged_values
         .iter()
         .filter(|damaged_value| {
@@ -210,7 +219,7 @@ fn checks(
         journal,
         finding("last acknowledged revision", behind),
         finding("state equals fold of events", few(&folded.unfolded)),
-        finding("checksums", few(&unmatched)),
+        checksums,
         finding(COLUMNS, few(&columns)),
         finding("beside the journal", few(&stale)),
     ];
@@ -241,7 +250,7 @@ fn behind(project: &ProjectRow, acknowledged: Result<Option<Acknowledged>, Strin
 fn ill_values(
     driver: &mut dyn Driver,
     project: &str,
-    unmatched: &[(u64, Option<flightline_core::Kind>, String)],
+    unmatched: &[journal::Unmatched],
 ) -> Result<Vec<DamagedValue>, StoreError> {
     let mut ill = Vec::new();
     for (rev, kind, id) in unmatched {

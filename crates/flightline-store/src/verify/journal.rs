@@ -77,6 +77,9 @@ impl fmt::Display for JournalFault {
     }
 }
 
+/// A value that does not match its hash: the revision, and the subject's kind and id.
+pub(crate) type Unmatched = (u64, Option<Kind>, String);
+
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     /// Trouble that is not known yet.
@@ -85,8 +88,9 @@ pub(crate) struct Walked {
     pub(crate) known: Vec<JournalFault>,
     /// The events whose content cannot be relied on.
     pub(crate) damaged: BTreeSet<u64>,
-    /// Values that do not match their hashes: the revision, and the subject's kind and id.
-    pub(crate) unmatched: Vec<(u64, Option<Kind>, String)>,
+    pub(crate) unmatched: Vec<Unmatched>,
+    /// Values that do not match their hashes, and were set aside.
+    pub(crate) known_values: Vec<Unmatched>,
     pub(crate) last: u64,
     pub(crate) last_seal: String,
     /// The revisions lost at the end of histories, as the journal tells.
@@ -126,6 +130,8 @@ pub(crate) fn walk(
 struct Walk {
     walked: Walked,
     troubles: Vec<JournalFault>,
+    /// Values that do not match their hashes, and by what each is known again.
+    unmatched: Vec<(Unmatched, String)>,
     /// The trouble set aside, by revision.
     aside: BTreeMap<u64, BTreeSet<String>>,
     /// The seal of the event before, and the seal of the lost event in whose place that one stands.
@@ -291,7 +297,8 @@ impl Walk {
         if !sound {
             let kind = row.text(seal::SUBJECT_KIND)?.parse().ok();
             let subject = row.text(seal::SUBJECT)?;
-            self.walked.unmatched.push((rev, kind, subject));
+            let found = value_found(&row.0[seal::AFTER], &row.0[seal::SHA]);
+            self.unmatched.push(((rev, kind, subject), found));
         }
         Ok(())
     }
@@ -305,13 +312,25 @@ impl Walk {
     fn end(mut self, last: &str) -> Walked {
         self.settle_doubt(last);
         self.walked.last_seal = self.stands_for.take().unwrap_or_else(|| self.seal.clone());
-        let aside = |trouble: &JournalFault| {
-            let known = self.aside.get(&trouble.rev);
-            known.is_some_and(|known| known.contains(&trouble.found))
+        let is_aside = |rev: u64, found: &String| {
+            let known = self.aside.get(&rev);
+            known.is_some_and(|known| known.contains(found))
         };
+        let aside = |trouble: &JournalFault| is_aside(trouble.rev, &trouble.found);
         (self.walked.known, self.walked.troubles) = self.troubles.into_iter().partition(aside);
+        for (value, found) in self.unmatched {
+            match is_aside(value.0, &found) {
+                true => self.walked.known_values.push(value),
+                false => self.walked.unmatched.push(value),
+            }
+        }
         self.walked
     }
+}
+
+/// The sum by which a damaged value is known again: of its text, put together as far as that goes, and its hash.
+pub(crate) fn value_found(text: &SqlValue, sha: &SqlValue) -> String {
+    seal::sum(&[text.clone(), sha.clone()])
 }
 
 #[derive(Clone, Copy)]

@@ -139,9 +139,8 @@ fn nothing_new_opens_a_file_that_sqlite_may_have_open() {
             "copy.rs",
             "io::copy(&mut from, &mut copy).map_err(cannot)?;",
         ),
-        // The finished copy, whose connection is closed, and the folder it is in.
-        ("copy.rs", "File::open(&made)"),
-        ("copy.rs", "File::open(parent)"),
+        // The finished copy, whose connection is closed.
+        ("copy.rs", "let opened = self.above.open_file(&made);"),
         // The folder, and in it the file that keeps the last acknowledged revision.
         (
             "engine/sqlite/anchor.rs",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flightline_core::{CheckpointId, Kind};
 use flightline_store::{
     CopyLocation, Damage, DamageKind, DamagedValue, Find, Mended, OtherCopy, StoreError,
-    StoredEvent, Tx,
+    StoredEvent, Tx, ValueAside,
 };
 
 use flightline_store::verify;
@@ -45,6 +45,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     if damaged_checkpoints.is_empty()
         && spare.is_empty()
         && !damaged_values.iter().any(has_a_copy)
+        && !damaged_values.iter().any(DamagedValue::can_be_set_aside)
         && !tables::are_ill(&examined)
     {
         return Ok(Repaired::default());
@@ -89,6 +90,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     }));
     let left = fleet.store()?.read(|tx| tx.damaged_values())?;
     done.extend(mend_all(fleet, &left, from_within));
+    done.extend(values_aside(fleet));
     done.extend(tables::set_aside(fleet)?);
     Ok(Repaired {
         done,
@@ -180,6 +182,31 @@ fn mend_all(
             })
             .collect(),
     }
+}
+
+/// Sets the values aside that are still damaged, one by one, so that everything else goes on. Says what became of each.
+fn values_aside(fleet: &mut Fleet) -> Vec<String> {
+    let mut said = Vec::new();
+    let left = fleet
+        .store()
+        .and_then(|store| Ok(store.read(|tx| tx.damaged_values())?));
+    for damaged_value in left.unwrap_or_default() {
+        let aside = fleet
+            .store()
+            .and_then(|store| Ok(store.write(|tx| tx.set_value_aside(&damaged_value))?));
+        said.push(match aside {
+            Ok(None) => continue,
+            Ok(Some(ValueAside::Known)) => format!("{damaged_value}; set aside"),
+            Ok(Some(ValueAside::Former(rev))) => {
+                format!("{damaged_value}; set aside, and its value of revision {rev} stands again")
+            }
+            Ok(Some(ValueAside::Removed)) => {
+                format!("{damaged_value}; set aside, and removed, for it had no other value")
+            }
+            Err(error) => format!("{damaged_value}; cannot be set aside: {error}"),
+        });
+    }
+    said
 }
 
 /// Mends a value from its other copy in the store.

@@ -8,8 +8,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use flightline::checkpoint::files::{self, name_of};
 use flightline::core::Subject;
+use flightline::core::token::Scope;
 use flightline::doctor::{Care, Diagnosis, attend};
+use flightline::token::CreateToken;
 use flightline_testkit::prelude::*;
+use flightline_testkit::story::{name, note, title};
 
 /// A mission with two checkpoints in files; what they name of one sortie is no longer its last value.
 fn working(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument) {
@@ -122,6 +125,44 @@ both_engines! {
         assert_eq!(damage::raw(world, &sql), 1);
         fixed(&story);
         assert!(!story.file_of(&second).exists(), "what was left of a deleted one is gone afterwards");
+    }
+
+    fn a_value_without_any_copy_is_set_aside_and_everything_goes_on(world: &World) {
+        // The subject, and whether it has an earlier value to go back to.
+        for (kind, has_former) in [
+            (Kind::Sortie, true), (Kind::Lock, false), (Kind::Note, false), (Kind::Agent, true), (Kind::Token, false),
+        ] {
+            let world = World::new(world.engine);
+            let (story, ..) = working(&world);
+            story.run("", &AddNote::of(NoteKind::Lesson, note("Kept in mind"))).unwrap();
+            let token = CreateToken { name: name("ci"), scope: Scope::Read, agent: None, expires_in_ms: None, sha256: "ab".repeat(32) };
+            story.run("", &token).unwrap();
+            // Later than any checkpoint's file.
+            story.lock("carl", &["later"]).unwrap();
+            story.run("carl", &UpdateAgent { step: Some(title("on it")), ..UpdateAgent::default() }).unwrap();
+            let rows = story.look(|tx| tx.rows(kind, Find::All));
+            let row = rows.into_iter().max_by_key(|row| row.rev).unwrap();
+            damage::live(&world, kind, &row.id);
+            let sql = format!("UPDATE event SET after = 'y', base = NULL WHERE project = {{project}} AND rev = {}", row.rev);
+            assert_eq!(damage::raw(&world, &sql), 1);
+            let found = wrong(&story);
+            assert!(found.iter().any(|said| said.ends_with("the store has no other copy")), "{kind}: {found:?}");
+            let history = |story: &Story<'_>| story.look(|tx| Ok(tx.history().to_owned()));
+            let before = history(&story);
+            let done = fixed(&story);
+            assert!(done.set_aside && done.backup.is_some(), "{kind}: {done:?}");
+            let outcome = if has_former { "stands again" } else { "it had no other value" };
+            assert!(done.repaired.iter().any(|said| said.contains(&row.id) && said.ends_with(outcome)), "{kind}: {:?}", done.repaired);
+            // A lost value of an agent may have had a later epoch.
+            assert_eq!(history(&story) != before, kind == Kind::Agent, "{kind}");
+            // It is known from now on, and nothing is done about it again.
+            let rev = story.rev();
+            let again = fixed(&story);
+            assert_eq!((again.repaired.len(), again.backup, again.set_aside, story.rev()), (0, None, true, rev), "{kind}");
+            story.lock("dora", &["elsewhere"]).unwrap();
+            story.checkpoint();
+            fixed(&story);
+        }
     }
 
     fn rows_that_are_lost_or_differ_are_written_anew(world: &World) {
