@@ -115,7 +115,7 @@ impl Tx<'_> {
             }
         }
         self.set(EventType::HistoryBegun, &branch, &data)?;
-        // Whatever is written next is a request of its own.
+        // The next write is a request of its own.
         self.step = self.next_rev();
         Ok(())
     }
