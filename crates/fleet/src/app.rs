@@ -48,7 +48,7 @@ pub struct App {
     said: BTreeSet<String>,
     /// The server that commands talk to, when it is not a store.
     server: Option<Address>,
-    /// Where the fleet stands with the user, since it was looked at.
+    /// The trust state of the fleet for this user, once it was looked at.
     standing: Cell<TrustState>,
     /// True when the command has named its answer's schema, so that the fields asked for are checked.
     answer_is_known: bool,
@@ -288,7 +288,7 @@ impl App {
             if !is_trusted {
                 return self.opened();
             }
-            // What others wrote is taken in before anything is decided; it can wait if it must.
+            // Files that other programs wrote are imported before anything is decided. A failure is no reason to stop.
             if let Err(refusal) = self.take_in_mirrors() {
                 self.ui.warn(refusal.message);
             }

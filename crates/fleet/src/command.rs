@@ -89,7 +89,7 @@ pub fn upkeep(app: &mut App) {
         }
     }
     failed.extend(app.write_mirrors().err().map(|refusal| refusal.message));
-    // What fails keeps no other from being done; what fails all of them is said once.
+    // One failure stops none of the other work. A failure that all of it shares is said once.
     for message in failed {
         app.ui.warn(message);
     }
@@ -144,7 +144,7 @@ fn dispatch(command: Command, app: &mut App) -> CommandResult {
         Command::AgentsMd(Lazy(args)) => prime::agents(&args, app),
         Command::Run(Lazy(args)) => run::run(&args, app),
         Command::Statusline => statusline::run(app),
-        // Its answer was given before.
+        // A hook was answered before this.
         Command::Hook(_) => Ok(ExitCode::SUCCESS),
         Command::Help(Lazy(args)) => help::help(&args, app),
     }

@@ -34,7 +34,7 @@ const EXAMPLES: &str = include_str!("../help/examples.txt");
 /// The number of examples on the page of a noun such as `sorties`, whose commands have pages of their own.
 const EXAMPLES_OF_A_NOUN: usize = 4;
 
-/// The commands of the first page, by what a person sets out to do.
+/// The commands of the first page, by the task of the person who looks for one.
 const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Set up",
@@ -188,7 +188,7 @@ fn with_examples(command: Command, path: &str) -> Command {
         .get_subcommands()
         .map(|below| below.get_name().to_owned())
         .collect();
-    // What a command says of itself, such as the variables of a build with traces, comes before its examples.
+    // A command's own text, such as the variables of a build with traces, comes before its examples.
     let own = command.get_after_help().map(ToString::to_string);
     let examples = examples(path, limit);
     let mut command = command.after_help(match own {

@@ -106,7 +106,7 @@ impl Repeated {
         let moves = named("-C") || named("--location") || named("--server");
         match (moves, words.first()) {
             (true, _) => Vec::new(),
-            // It is what says where the fleet is from now on.
+            // `login` itself sets where the fleet is from now on.
             (false, Some(&"login")) => {
                 let dir = self.place.iter().filter(|flag| flag.starts_with("-C "));
                 dir.cloned().collect()

@@ -153,7 +153,7 @@ impl Sessions {
         }
         let mut text = String::new();
         for known in self.read() {
-            // Of another machine nothing is known.
+            // Nothing is known of the processes of another machine.
             let over = |process: &Process| is_running(process) == Some(false);
             if !known.processes.iter().all(over) {
                 text.push_str(&serde_json::to_string(&known)?);

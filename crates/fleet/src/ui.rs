@@ -186,7 +186,7 @@ impl Ui {
     pub fn print(&self, text: &str) -> Result<(), Refusal> {
         let mut text = as_stdout_shows(text).into_owned();
         text.push('\n');
-        // In one piece: a list of a thousand lines is not a thousand system calls.
+        // The text is written in one piece: a list of a thousand lines is not a thousand system calls.
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())
             .and_then(|()| out.flush())

@@ -1,5 +1,5 @@
-//! The contracts of real coding agents: what their hooks tell us, what they take as an answer, and where their settings are. Pure:
-//! texts in, values and texts out. It knows no store and opens no file.
+//! The contracts of real coding agents: the payloads of their hooks, the answers that they take, and the places of
+//! their settings. Pure: texts in, values and texts out. It knows no store and opens no file.
 
 mod client;
 mod event;

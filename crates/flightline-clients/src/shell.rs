@@ -61,7 +61,7 @@ fn search(command: &str, depth: usize, found: &mut Vec<Destructive>) {
     }
 }
 
-/// Judges one command, and what it runs.
+/// Judges one command, and the command that it runs.
 fn weigh(words: &[&str], simple: &Simple, depth: usize, found: &mut Vec<Destructive>) {
     let words = rules::without_wrappers(words);
     let Some((program, arguments)) = words.split_first() else {
@@ -88,7 +88,7 @@ fn weigh(words: &[&str], simple: &Simple, depth: usize, found: &mut Vec<Destruct
     // Guesses multiply, so that they go less deep.
     let guessed = depth + DEEPEST / 2;
     if rules::runs_elsewhere(program, arguments) {
-        // What it runs begins somewhere among the arguments.
+        // The command that it runs begins somewhere among the arguments.
         for at in 0..arguments.len().min(MOST_GUESSES) {
             let before = found.len();
             match arguments[at..] {

@@ -29,7 +29,7 @@ pub struct RecordPlace {
 /// Returns the place of a client's record of a session; none where that is not known, or the payloads say it.
 #[must_use]
 pub fn record_place(client: Client, session: &str) -> Option<RecordPlace> {
-    // It is part of a path.
+    // The id of the session is part of a path.
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
     if session.is_empty() || !session.chars().all(is_plain) {
         return None;
@@ -59,7 +59,7 @@ pub fn gauge(client: Client, tail: &str, model_limit: Option<u64>) -> Option<Con
         Client::Codex => codex(tail, model_limit),
         Client::Gemini => gemini(tail, model_limit),
         Client::Copilot => copilot(tail, model_limit),
-        // They keep no record with these numbers in lines.
+        // These clients keep no record with such numbers in lines.
         Client::Opencode | Client::Cline | Client::Cursor => None,
     };
     gauge.filter(|it| it.total > 0)

@@ -356,7 +356,7 @@ impl<'a> Parts<'a, '_> {
         }
         let mut owed: Size = self.sections.iter().map(|it| it.ask().floor).sum();
         let head = FIRST.saturating_sub(frame.head_chars);
-        // Plain prose costs that many thirds; what costs more should not take the room of all that follows.
+        // Plain prose costs that many thirds. A dearer text must not take the room of all that follows.
         let head = Size::new(head, head + head / 4).most(HEAD_LEAST);
         let mut room = limit - Size::of(&frame.text);
         let mut shown = Vec::with_capacity(self.sections.len());
@@ -372,7 +372,7 @@ impl<'a> Parts<'a, '_> {
             let shares = fair(&asks, (room - owed).least(most.most(floor)));
             for (section, share) in group.zip(shares) {
                 let part = section.show(share);
-                // What one zone leaves, the next has.
+                // The next zone has the room that one zone leaves.
                 room = room - part.size;
                 shown.push(part);
             }

@@ -87,7 +87,7 @@ impl ContextUsage {
                     .hint("write how many are used of how many: `--tokens 120000/200000`"),
             );
         }
-        // Clients count what a context was and will be, too: more than there is is full.
+        // Clients also count tokens of an earlier or later context: more than there is room for is full.
         let counted = u128::from(used) * 100 / u128::from(total);
         let counted = u8::try_from(counted.min(100)).unwrap_or(100);
         Ok(Some(Self {
@@ -124,8 +124,7 @@ impl ContextGauge {
         format!("gauge/{agent}")
     }
 
-    /// The gauge of an agent's present context: what was noted of it, or a new one when that was of
-    /// another context.
+    /// The gauge of an agent's present context: the known one, or a new one when that is of another context.
     #[must_use]
     pub fn present(agent: &Agent, known: Option<Self>) -> Self {
         let same = |gauge: &Self| (gauge.epoch, gauge.context) == (agent.epoch, agent.context);
@@ -183,7 +182,7 @@ impl Subject for ContextGauge {
     }
 }
 
-/// The context that a checkpoint was taken for: whose it was, how full, and what was left of its task.
+/// The agent's context at the checkpoint: whose it was, how full, and the remaining steps of its task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
 pub struct AgentContext {
     /// The agent whose context it was.

@@ -20,7 +20,7 @@ pub fn add(work: Work) {
     }
 }
 
-/// How often this thread has done this so far.
+/// Returns the number of times this thread has done this work.
 #[must_use]
 pub fn so_far(work: Work) -> u64 {
     DONE.with(|done| done[work as usize].get())

@@ -62,7 +62,7 @@ fn stamped(time: Time, format: &str) -> String {
     )
 }
 
-/// `text` as one line: what would break it, or hide in it, becomes a space.
+/// `text` as one line: a character that would break the line, or hide in it, becomes a space.
 pub(crate) fn one_line(text: &str) -> String {
     let hides = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     let kept = text.replace(hides, " ");

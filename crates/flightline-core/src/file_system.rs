@@ -1,5 +1,5 @@
-//! The work tree as it was seen: the answer of git, and the files. `flightline-workspace` looks; this module holds what it
-//! saw, and decides whether reports about files are still true.
+//! The work tree as it was seen: the answer of git, and the files. `flightline-workspace` looks; this module holds the
+//! result, and decides whether reports about files are still true.
 
 mod check;
 

@@ -47,7 +47,7 @@ impl Lock {
         now: Time,
     ) -> Time {
         let noticed = match watch {
-            // It was granted before an agent began to wait for it, whatever the clock said then.
+            // The lock was granted before an agent began to wait for it, whatever the clock said then.
             Some(watch) => awake.max(self.acquired_at).min(watch.since),
             None => awake.max(self.granted(now)),
         };
@@ -114,7 +114,7 @@ impl LockWatch {
                 at: now,
             };
         }
-        // One that came later than the last look lies behind the gap, or a clock that was wrong noted it.
+        // A sign that came later than the last look lies behind the gap, or a wrong clock noted it.
         let sign = sign.filter(|sign| *sign <= self.at);
         let silent = sign.map_or(self.since, |sign| sign.max(self.since));
         let gap = now.since(self.at);

@@ -203,7 +203,7 @@ impl Subject for Message {
 
     fn keys(&self) -> Keys {
         Keys {
-            // What tells of checkpoints is no part of what a checkpoint names.
+            // A message that tells of checkpoints is no part of what a checkpoint names.
             mission: self.mission_id.filter(|_| self.kind != MessageKind::Event),
             parent: Some(self.thread_id.to_string()),
             agent: self.from_id,
@@ -227,13 +227,13 @@ impl Subject for Delivery {
             mission: self.mission_id,
             parent: Some(self.message_id.to_string()),
             agent: Some(self.to),
-            // Those with a deadline, or about one thing, are found without reading every one.
+            // Deliveries with a deadline, or about one thing, are found without reading every one.
             name: self
                 .digest
                 .clone()
                 .or_else(|| self.progress_of.map(|sortie| sortie.to_string()))
                 .or_else(|| self.due().map(|by| by.to_string())),
-            // They wait for no answer: they do not count as unread.
+            // Digests wait for no answer: they do not count as unread.
             status: match &self.digest {
                 Some(_) if open => Self::OPEN_DIGEST,
                 _ => self.state.as_str(),

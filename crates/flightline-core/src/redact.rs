@@ -63,7 +63,7 @@ type Redaction = (Range<usize>, &'static str);
 /// says so. Where a shape and a name claim the same text, the shape has it: `token=ghp_…` is named a GitHub token.
 fn secrets(text: &str, most: usize) -> Vec<Redaction> {
     let (mut shapes, mut named) = (Vec::new(), Vec::new());
-    // What lies within a secret is not judged again: a long line of names must not cost its square.
+    // A hit within a secret is not judged again: a long line of names must not cost its square.
     let end_of = |found: &[Redaction]| found.last().map_or(0, |(range, _)| range.end);
     scan::visit(text, |hit, row| {
         match &row.rule {

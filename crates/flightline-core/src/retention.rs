@@ -36,7 +36,7 @@ pub struct Retention {
     /// None means as long as checkpoints are kept.
     #[serde(default)]
     pub history_ms: Option<Millis>,
-    /// What becomes of checkpoints above `most`, and of all but the final one of a completed mission.
+    /// The action on checkpoints above `most`, and on all but the final one of a completed mission.
     #[serde(default)]
     pub surplus: Surplus,
     /// True when checkpoints of a context that was about to be lost are archived instead of deleted, and count for

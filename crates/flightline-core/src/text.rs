@@ -181,7 +181,7 @@ impl<const MAX: usize> schemars::JsonSchema for Text<MAX> {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        // Something must be left when it is cleaned. What it may be long is counted in bytes.
+        // A text must not be empty after it was cleaned. Its length is counted in bytes.
         schemars::json_schema!({
             "type": "string",
             "minLength": 1,
@@ -324,7 +324,7 @@ fn without_controls(raw: &str) -> String {
 
 /// The text of a field: `"password": "hunter2"` is a secret only together with its key.
 pub(crate) fn clean_field(key: &str, raw: &str) -> String {
-    // As both are kept: a control character must not hide what they say together.
+    // Key and value are checked as they are kept: a control character must not hide what they say together.
     let (key, kept) = (without_controls(key), without_controls(raw));
     if contains_secret(&format!("{key}={kept}")) {
         return "[redacted:password]".to_owned();

@@ -117,7 +117,7 @@ impl Time {
         Self::from_millis(self.0.saturating_sub_unsigned(span))
     }
 
-    /// Reads what a store or a server wrote, which is taken as it is.
+    /// Reads a time that a store or a server wrote, without bounds.
     fn read(text: &str) -> Result<Self, NotATime> {
         text.parse::<jiff::Timestamp>()
             .map(|stamp| Self::from_millis(stamp.as_millisecond()))
@@ -127,7 +127,7 @@ impl Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every value is within what it takes: see FIRST and LAST.
+        // Every value is within the bounds of the library: see FIRST and LAST.
         let stamp = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::MAX);
         write!(f, "{stamp:.3}")
     }

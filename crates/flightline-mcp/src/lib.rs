@@ -1,8 +1,8 @@
 //! The registry of operations over MCP ([`flightline::registry`]).
 //!
-//! A tool (`tool`), a resource (`resource`) and a prompt (`prompt`) are rows of tables: each maps its arguments to
-//! one operation, and tells what came of it in few tokens. None of them holds a rule. Who runs the operation is a
-//! [`OperationRunner`]: `fleet mcp` has one on standard input and output ([`serve_stdio`]), the server has one at `/mcp`
+//! A tool (`tool`), a resource (`resource`) and a prompt (`prompt`) are rows of tables: each maps its arguments to one
+//! operation, and tells its outcome in few tokens. None of them holds a rule. An [`OperationRunner`] runs the
+//! operation: `fleet mcp` has one on standard input and output ([`serve_stdio`]), the server has one at `/mcp`
 //! ([`http::answer`]).
 
 pub mod http;

@@ -1,4 +1,4 @@
-//! The prompts: what a user can ask an agent to do in one word.
+//! The prompts: requests that a user can make of an agent in one word.
 
 use flightline::agent::takeover::ShowHandoff;
 use flightline::context::BriefAgent;

@@ -1,4 +1,4 @@
-//! The resources: what can be read by its address, without a tool.
+//! The resources: data that can be read by its address, without a tool.
 
 use flightline::checkpoint::inspect::ShowCheckpoint;
 use flightline::context::past::BriefCheckpoint;

@@ -1,4 +1,4 @@
-//! Bounds what a model is told at once: pages of lists, cuts of long texts.
+//! Bounds the size of an answer to a model: pages of lists, cuts of long texts.
 
 use flightline::core::briefing::estimate_tokens;
 use flightline::core::redact::shown;

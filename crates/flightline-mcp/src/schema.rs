@@ -66,7 +66,7 @@ mod made {
             Value::Object(schema) => schema,
             _ => Map::new(),
         };
-        // It says what the tool's own description says better.
+        // The tool's own description says the same, and better.
         schema.remove("description");
         schema
     }
@@ -76,7 +76,7 @@ mod made {
             return;
         };
         fields.retain(|name, _| !SPARE.contains(&name.as_str()));
-        // Who leaves a field out says the same as with null.
+        // A field that is left out means the same as null.
         if let Some(Value::Array(kinds)) = fields.get_mut("type") {
             kinds.retain(|kind| kind != "null");
             if let [only] = kinds.as_slice() {

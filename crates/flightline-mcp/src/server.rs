@@ -66,7 +66,7 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // One that is not loaded works all the same: it is only not advertised.
+        // A tool that is not loaded works all the same: it is only not advertised.
         let tool = tool::find(&request.name).ok_or_else(|| {
             ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None)
         })?;

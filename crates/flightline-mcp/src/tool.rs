@@ -183,7 +183,8 @@ impl Tool {
                         without_nulls(&mut outcome);
                         (plan.show)(outcome)
                     }
-                    // It is delivered when the server can be reached, or soon said again.
+                    // The request is delivered when the server can be reached, or is dropped because a later one
+                    // replaces it.
                     Spoken::Later(later) => {
                         let content = serde_json::json!({ "later": later.message });
                         Ok(ToolOutput::object(content, later.message))

@@ -140,7 +140,7 @@ impl<S> WriteTimeout<S> {
         }
         stuck.taken = 0;
         stuck.until.as_mut().reset(Instant::now() + span);
-        // It is woken when that is over, or something was taken.
+        // The task is woken at the end of that time, or when bytes were taken.
         match stuck.until.as_mut().poll(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),

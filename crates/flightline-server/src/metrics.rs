@@ -120,7 +120,7 @@ impl Metrics {
             .map_err(flightline::Error::into_refusal)?;
         let mut journals = open(&self.journals);
         let journal = journals.entry(project).or_default();
-        // Two may look at once: what both have seen counts once.
+        // Two requests may look at once: events that both have seen count once.
         if journal.counted == request.after {
             journal.add(&figures);
         }

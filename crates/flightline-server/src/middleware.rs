@@ -214,7 +214,7 @@ async fn known(shared: &Shared, headers: &HeaderMap, cached: bool) -> Result<Pri
 /// Looks up a token that is not known yet, when it is its turn.
 async fn lookup_token(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>, Refusal> {
     let _turn = shared.projects.token_lookups.turn().await?;
-    // Others may have come with the same one meanwhile.
+    // Another request may have brought the same token meanwhile.
     if let Some(view) = shared.projects.token(presented) {
         return Ok(view);
     }
@@ -247,7 +247,7 @@ async fn check(shared: &Shared, presented: &Presented) -> Result<Arc<TokenView>,
         // A caller without a token must not learn which projects there are.
         Err(refusal) if refusal.code == Code::NoProject => Err(unknown()),
         Err(refusal) if refusal.code == Code::Unauthenticated => Err(refusal),
-        // Nor where the store is, and what is wrong with it.
+        // Nor must it learn where the store is, and what is wrong with it.
         Err(refusal) => Err(
             Refusal::new(Code::Unavailable, "the token cannot be checked now").hint(match refusal
                 .retryable
@@ -274,7 +274,7 @@ fn check_host(hosts: &[String], headers: &HeaderMap, uri: &Uri) -> Result<(), Pr
     let host = headers.get(header::HOST).map(HeaderValue::to_str);
     let host = match (host, uri.authority()) {
         (Some(Ok(host)), _) if !several => host,
-        // Who names us in the request line and not in a header.
+        // A request that names us in its request line, and in no header.
         (None, Some(authority)) => authority.as_str(),
         _ => return Err(foreign_host()),
     };

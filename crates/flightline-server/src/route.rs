@@ -201,7 +201,7 @@ impl Shared {
         });
         let outcome = done.await;
         if access != Access::Read {
-            // One that waits already is enough.
+            // One nudge that waits already is enough.
             project.note_write();
             let _ = self.nudge.try_send(Nudge::Written);
             self.wrote.notify_one();

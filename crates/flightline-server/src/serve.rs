@@ -246,7 +246,7 @@ pub fn serve(setup: Setup, say: MessageSink, stop: &Stop) -> Result<(), Refusal>
         accept(&listener, &shared, ending).await;
         Ok::<_, Refusal>(())
     });
-    // Connections that would not end are cut; what they asked for is done all the same.
+    // Connections that would not end are cut; their requests are carried out all the same.
     runtime.shutdown_timeout(Duration::from_secs(1));
     let (told, traces) = (Arc::clone(&say), tracing.clone());
     let in_time = within(LAST_RITES, move || {
@@ -286,7 +286,7 @@ fn allow_files() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {
         limit.current = limit.maximum;
-        // With fewer there are fewer connections, and it is said when they run out.
+        // With fewer open files there are fewer connections, and it is said when they run out.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }
@@ -383,7 +383,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
             let (stream, address) = match listener.accept().await {
                 Ok(taken) => taken,
                 Err(error) => {
-                    // Such as too many open files: those that are there go on, and will end.
+                    // There may be too many open files, for example: the open connections go on, and will end.
                     (shared.say)(ServerMessage::Warning(format!(
                         "cannot take a connection: {error}"
                     )));
@@ -401,7 +401,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ending: Ending) {
             let connection = http.serve_connection(TokioIo::new(stream), service.clone());
             let watched = graceful.watch(connection);
             tokio::spawn(async move {
-                // How a connection ends is its client's business.
+                // An error at the end of a connection is its client's business.
                 let _ = watched.await;
                 drop((peer, permit));
             });

@@ -293,7 +293,7 @@ fn troubled(
     let lost = matches!(refusal.code, Code::Unavailable | Code::CommitUnknown);
     if lost {
         *fleet = None;
-        // Whether anything can be written is to be known now.
+        // A probe at once shows whether the store takes writes.
         deps.health.job_statuses.hurry(Some(PROBE));
     }
     JobError {

@@ -65,8 +65,8 @@ impl StoreConfig {
 }
 
 impl StoreConfig {
-    /// Opens a connection for a thread of requests. A store that is not there any more may come back. A thread that writes
-    /// remembers what it wrote, and looks after the log.
+    /// Opens a connection for a thread of requests. A store that is not there any more may come back. A thread that
+    /// writes caches its writes, and looks after the log.
     fn reopen(&self, access: Access) -> Result<Fleet, Refusal> {
         let options = OpenOptions {
             remember: Arc::new(true.into()),
@@ -224,7 +224,7 @@ impl Queues {
         };
         match tokio::time::timeout(patience, outcome).await {
             Ok(outcome) => outcome.map_err(|_| broken())?,
-            // It may be done yet.
+            // The request may be carried out yet.
             Err(_) => Err(unanswered(access, patience)),
         }
     }
@@ -307,7 +307,8 @@ impl Queues {
     }
 }
 
-/// Refusal for a thread that did not answer. Whether it wrote anything is not known: it may have failed after its commit.
+/// Refusal for a thread that did not answer. It is not known whether the thread wrote anything: it may have failed
+/// after its commit.
 fn broken() -> Refusal {
     Refusal::new(
         Code::CommitUnknown,

@@ -97,7 +97,7 @@ impl Store {
             .take_project(&project, false)?
             .ok_or_else(|| StoreError::UnknownProject(project.clone()))?;
         let row = ProjectRow {
-            // Of the database it came from: a file has none.
+            // The timeline is that of the database the row came from: a file has none.
             timeline: None,
             ..ProjectRow::from_row(from, &project, &row)?
         };
@@ -137,7 +137,7 @@ impl Store {
         self.restore_opened(file, &|| File::open(file), above, settle)
     }
 
-    /// Like [`Store::restore_above`], for a file that `open` opens: how it is reached is the caller's to say.
+    /// Restores from a file that the closure `open` opens. See [`Store::restore_above`].
     pub fn restore_opened<T, E: From<StoreError>>(
         &mut self,
         file: &Path,
@@ -165,16 +165,16 @@ impl Store {
         settle: impl FnOnce(&mut Tx<'_>, &Copied) -> Result<T, E>,
     ) -> Result<T, E> {
         let (project, patience) = (self.project().to_owned(), self.patience());
-        // Nor may a revision that was acknowledged and is lost by now be handed out again.
+        // A revision that was acknowledged and is lost by now must not be handed out again.
         let above = self.last_acknowledged().max(above);
         self.driver().begin_write(Durability::Full, patience)?;
         let replaced =
             self.replace_rows(from, source, &project)
                 .and_then(|(seen, seal, copied)| {
                     let mut tx = self.transaction_as_it_is(TxAccess::Write)?;
-                    // What follows goes on from the last event that was copied.
+                    // The next event follows the last event that was copied.
                     tx.project.seal = seal;
-                    // Whatever was wrong with the row, nothing of it stays but the name and when it was made.
+                    // Whatever was wrong with the row, only the name and the time of its making stay of it.
                     tx.project.intact = true;
                     let above = seen.max(copied.rev).max(above);
                     // The part that a replica lacked may have had revisions that were never seen here.

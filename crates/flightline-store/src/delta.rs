@@ -102,7 +102,7 @@ fn between(base: &str, text: &str) -> Option<String> {
         .collect();
     let delta = serde_json::to_string(&parts).ok()?;
     let short = delta.len() * 2 <= text.len();
-    // Whatever made it: it is kept only if it gives back the very text.
+    // However a delta was made, it is kept only if it gives back the very text.
     (short && apply(base, &delta).as_deref() == Some(text)).then_some(delta)
 }
 

@@ -283,10 +283,10 @@ pub(crate) trait Driver: Send {
         false
     }
 
-    /// Ends the transaction and keeps what it wrote. When this returns `Ok`, it is durable.
+    /// Ends the transaction and keeps its writes. When this returns `Ok`, they are durable.
     fn commit(&mut self) -> Result<(), StoreError>;
 
-    /// Ends the transaction and drops what it wrote.
+    /// Ends the transaction and drops its writes.
     fn rollback(&mut self);
 
     /// The engine's own clock, when it has one that all its clients share.

@@ -1,4 +1,4 @@
-//! The errors of a store, sorted by what a caller can do about each.
+//! The errors of a store, sorted by the caller's possible reaction to each.
 
 use flightline_core::{Code, Refusal, Time};
 

@@ -36,7 +36,7 @@ impl Tx<'_> {
     pub fn notable(&mut self, rev: u64, to: u64) -> Result<Vec<EventCounts>, StoreError> {
         let project = self.project.id.as_str();
         let rows = self.driver.query(NOTABLE, params![project, rev, to])?;
-        // One that is damaged counts as nothing.
+        // A damaged event counts as nothing.
         let intact = rows.iter().filter_map(|row| Some((from_row(row)?, row)));
         intact
             .map(|(event, row)| {

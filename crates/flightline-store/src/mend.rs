@@ -401,7 +401,7 @@ impl Tx<'_> {
         if !value.is_sound() || lost || newer {
             return Ok(Mended::Refused);
         }
-        // Nor may the event that made it be passed over because it is damaged.
+        // The event that made the subject must not be passed over because it is damaged.
         let born = row.and_then(|row| row.unsigned(1).ok());
         let born = match born.filter(|born| *born < first) {
             Some(born) if self.in_journal(born)?.is_some() => born,

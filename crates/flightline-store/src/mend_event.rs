@@ -189,7 +189,7 @@ fn one_place(mut columns: Vec<SqlValue>, prev: &str, own: &str) -> Option<Vec<Sq
             columns[at] = value;
             seal::of_event(columns, prev) == own
         };
-        // There was nothing where there is something now.
+        // An empty column may have become one with a value.
         let optional = matches!(at, seal::MISSION | seal::EPOCH | seal::SHA);
         if optional && damaged != SqlValue::Null && fits(&mut columns, SqlValue::Null) {
             return Some(columns);

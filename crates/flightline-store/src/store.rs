@@ -80,7 +80,8 @@ impl Store {
                 return Err(error);
             }
         }
-        // Then the database names the project without its log, and a log that is lost is missed. It is durable either way.
+        // Now the database names the project without its log, so that a lost log is missed. The project is durable
+        // either way.
         let _ = store.driver.fold_log(true);
         Ok(store)
     }

@@ -256,7 +256,7 @@ impl Tx<'_> {
         let is_drawn = self.is_drawn(&id);
         if let Some(cache) = &mut self.cache {
             let kept = match value.doc {
-                // The text of what the journal alone keeps is not remembered.
+                // A text that only the journal keeps is not cached.
                 None => KeptValue::InJournal,
                 Some(_) => {
                     debug_assert_eq!(written_again::<S>(&doc).as_ref(), Some(&doc));
@@ -285,18 +285,18 @@ impl Tx<'_> {
     /// Returns the whole value that the next delta of a subject is based on; none when the next value has to be whole, or
     /// when asking would cost more than it saves.
     fn base_of(&mut self, kind: Kind, id: &str) -> Result<Option<Base>, StoreError> {
-        // Of a checkpoint's text there is no other copy in the store: it depends on no other.
+        // The store has no other copy of a checkpoint's text, so that the text depends on no other.
         if kind.is_kept_once() {
             return Ok(None);
         }
         if let Some(cache) = &mut self.cache {
             let known = match self.driver.compares_keys() {
                 true => cache.loaded(kind, id),
-                // It is asked for its keys, too.
+                // The cache is asked for the keys of this subject as well, so it may load them here.
                 false => cache.get(self.driver, kind, id)?,
             };
             match known {
-                // It is new, or was taken away.
+                // The subject is new, or was removed.
                 Some(None) => return Ok(None),
                 Some(Some(entry)) if entry.base.is_some() => return Ok(entry.base.clone()),
                 Some(Some(_)) | None => {}

@@ -153,7 +153,7 @@ fn checks(
     let row = driver
         .take_project(id, false)?
         .ok_or_else(|| StoreError::UnknownProject(id.to_owned()))?;
-    // As it is: what it says is compared with the journal.
+    // The row as it is: its content is compared with the journal.
     let said = ProjectRow::read(id, &row)?;
     let project = ProjectRow::from_row(driver, id, &row)?;
     let walked = journal::walk(driver, &said, watch)?;
@@ -254,7 +254,7 @@ fn ill_values(
 ) -> Result<Vec<DamagedValue>, StoreError> {
     let mut ill = Vec::new();
     for (rev, kind, id) in unmatched {
-        // What an event of no kind says is no value of anything.
+        // The value of an event of no known kind belongs to no subject.
         let Some(kind) = *kind else { continue };
         let other = crate::mend::sound_row(driver, project, kind, id, *rev)?;
         ill.push(DamagedValue {

@@ -387,7 +387,7 @@ impl WriteCache {
         let born = match index.get(value.id) {
             Some(known) => known.row.born,
             None if is_new => value.rev,
-            // It may have been there before, and taken away.
+            // The subject may have been there before, and been removed.
             None => {
                 subject::born(driver, value.project, value.kind, value.id)?.unwrap_or(value.rev)
             }

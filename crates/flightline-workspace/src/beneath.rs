@@ -313,7 +313,7 @@ impl Dir {
         }
     }
 
-    /// Removes a file or a link; what a link leads to stays. One that is not there is no error.
+    /// Removes a file or a link; the target of a link stays. A file that is not there is no error.
     pub fn remove(&self, file: impl AsRef<Path>) -> io::Result<()> {
         match self.above(file.as_ref())? {
             Some((folder, name)) => folder.forget(&name),
@@ -321,8 +321,8 @@ impl Dir {
         }
     }
 
-    /// Removes a folder with all that is in it; links in it go, and what they lead to stays. One that is not there
-    /// is no error.
+    /// Removes a folder with everything in it. Links in it go, and their targets stay. A folder that is not there is no
+    /// error.
     pub fn remove_folder(&self, folder: impl AsRef<Path>) -> io::Result<()> {
         let Some((above, name)) = self.above(folder.as_ref())? else {
             return Ok(());
@@ -406,7 +406,8 @@ impl Dir {
         }
     }
 
-    /// Whether a link leads to something that is neither a file nor a folder. What it leads to is looked at, never opened.
+    /// Returns true when a link leads to something other than a file or a folder. The target is looked at, never
+    /// opened.
     pub fn leads_to_special(&self, link: impl AsRef<Path>) -> io::Result<bool> {
         let Some((folder, name)) = self.above(link.as_ref())? else {
             return Ok(false);

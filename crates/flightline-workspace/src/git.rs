@@ -204,7 +204,7 @@ impl Repository {
         let mut command = Command::new(&self.program);
         command
             .args(["--no-pager", "--no-optional-locks", "--literal-pathspecs"])
-            // Whatever the repository says where its work tree is.
+            // The work tree is given here, so that the repository cannot name another.
             .arg("--work-tree")
             .arg(&self.top)
             .args(SWITCHED_OFF.iter().flat_map(|setting| ["-c", setting]));
@@ -228,7 +228,7 @@ impl Repository {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Of its own, so that whatever it starts ends with it.
+            // The process gets a group of its own, so that its children end with it.
             .process_group(0);
         let kept = [
             ("PATH", &self.surroundings.path),
@@ -261,7 +261,7 @@ fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|seen| seen.is_file() && seen.permissions().mode() & 0o111 != 0)
 }
 
-/// Runs a command until it ends or time is up; keeps the beginning of what it prints, and counts the rest.
+/// Runs a command until it ends or time is up. Keeps the beginning of its output, and counts the rest.
 fn run(mut command: Command, limit: Duration, most: usize) -> Result<GitOutput, GitFailure> {
     let deadline = Instant::now() + limit;
     let trouble = |error: io::Error| GitFailure::Trouble(error.to_string());

@@ -1,6 +1,6 @@
-//! The work tree around a fleet: where `.flightline/` is, what a path on the command line means
-//! inside the repository, what git and the files in it say, and which processes are running. `beneath` is the one
-//! door to files; `trust` knows whose fleets this user obeys.
+//! The work tree around a fleet: the place of `.flightline/`, the meaning of a path on the command line inside
+//! the repository, the answers of git, the files, and the running processes. `beneath` is the one door to files;
+//! `trust` knows whose fleets this user obeys.
 
 pub mod beneath;
 mod discover;

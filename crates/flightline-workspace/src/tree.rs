@@ -1,5 +1,5 @@
-//! Looking at a work tree: what git says is not as it was committed, and what the files are. Bounded in
-//! time and size; what does not fit is counted and said.
+//! Looks at a work tree: the files that git reports as changed, and their content. Bounded in time and size; files
+//! beyond the bounds are counted and reported.
 
 mod file;
 
@@ -142,14 +142,15 @@ impl WorkTree {
         }
     }
 
-    /// Whether the repository tracks the state folder: then a pull can replace it. False where git does not say.
+    /// Returns true when the repository tracks the state folder: then a pull can replace it. False when git cannot
+    /// tell.
     #[must_use]
     pub fn tracks_state(&self) -> bool {
         self.tracks(&[crate::STATE_FOLDER]) == Some(true)
     }
 
-    /// Whether the repository tracks one of these files, or something below one of these folders: then a pull can replace
-    /// it. None where git does not say.
+    /// Returns true when the repository tracks one of these files, or something below one of these folders: then a pull
+    /// can replace it. None when git cannot tell.
     #[must_use]
     pub fn tracks(&self, files: &[&str]) -> Option<bool> {
         match self.repository() {

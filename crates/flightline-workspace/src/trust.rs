@@ -27,9 +27,9 @@ pub struct Fingerprint {
 /// The part that a trusted file or folder plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// It holds a store, or a store is being made in it.
+    /// A store, or the folder in which one is being made.
     Store,
-    /// It is a state folder that this user made, or took over.
+    /// A state folder that this user made, or took over.
     Home,
 }
 
@@ -80,8 +80,8 @@ impl Fingerprint {
         }
     }
 
-    /// Whether a file that takes the place of this one surely has another identity. It may have the same one where the file system
-    /// does not know when a file was made.
+    /// Returns true when a file that takes the place of this one surely has another identity. It may have the same one
+    /// where the file system does not know when a file was made.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         self.identity.born.is_some()
@@ -145,7 +145,7 @@ impl Trust {
         folder.put(fleet.name(), text, Replacing::Yes, 0o600)
     }
 
-    /// Trusts a fleet no more. Says whether it was trusted.
+    /// Trusts a fleet no more. Returns true when it was trusted.
     pub fn revoke(&self, fleet: &Fingerprint) -> io::Result<bool> {
         let was = self.covers(fleet)?;
         if let Some(folder) = self.folder(false)? {

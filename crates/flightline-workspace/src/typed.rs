@@ -95,7 +95,7 @@ fn follow_links(root: &Path, relative: &Path) -> Result<PathBuf, Astray> {
         } else {
             target
         };
-        // What a link says of `..` is meant from where it stands.
+        // A `..` in the target of a link counts from the folder of the link.
         let mut steps = Vec::new();
         for component in beneath.components() {
             match component {

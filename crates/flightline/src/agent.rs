@@ -294,7 +294,7 @@ pub(crate) fn liveness(
         last_sign: last_sign(ctx, agent, pulse),
         process: sight(ctx, agent, sightings),
         session_ended: agent.session_ended_at.filter(|ended| !heard_since(ended)),
-        // What people are shown is plain silence; the grace after a downtime is for locks alone.
+        // People are shown the plain silence; the grace after a downtime is for locks alone.
         awake_since: Time::from_millis(0),
         retired: agent.retired_at.is_some(),
     };
@@ -307,7 +307,7 @@ pub(crate) fn last_sign(
     pulse: Option<&Pulse>,
 ) -> Option<Time> {
     let newest = match pulse {
-        // It came after its session began, whatever the clock said then.
+        // The pulse came after its session began, whatever the clock said then.
         Some(pulse) if pulse.epoch == agent.epoch => pulse.at,
         _ => agent.session_started_at.max(pulse.map(|pulse| pulse.at))?,
     };

@@ -202,7 +202,8 @@ pub(crate) fn followed_by(tx: &mut Tx<'_>, history: &str) -> Result<Option<Vec<F
     }
 }
 
-/// Takes a checkpoint of every mission, whose file says what they are now: older ones tell of the abandoned history.
+/// Takes a checkpoint of every mission, so that a file has its present state: older files are of the abandoned
+/// history.
 pub(crate) fn save_every_mission(ctx: &mut OpContext<'_, '_>, why: &str) -> Result<()> {
     let (missions, _) = readable::<Mission>(ctx.tx, Find::All)?;
     for mission in &missions {
@@ -213,14 +214,14 @@ pub(crate) fn save_every_mission(ctx: &mut OpContext<'_, '_>, why: &str) -> Resu
             note: None,
             blockers: Vec::new(),
         };
-        // One that cannot be taken is noted, and stops nothing.
+        // A checkpoint that cannot be taken is noted, and stops nothing.
         drop(try_take_anew(ctx, &taking)?);
     }
     Ok(())
 }
 
 /// Brings the files of checkpoints in line with a store that was restored: those it lacks are written, `latest.json`
-/// names the newest. Returns what could not be done.
+/// names the newest. Returns a sentence for each failure.
 pub fn bring_files_up(fleet: &mut Fleet, state: &Path, caller: &Caller) -> Result<Vec<String>> {
     let mut troubles = Vec::new();
     // Each call writes a few; one that cannot be written is told, and left to the next command.

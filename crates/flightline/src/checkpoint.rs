@@ -176,7 +176,7 @@ pub struct MessageSnapshot {
     pub delivered: bool,
 }
 
-/// Seed A's view of what a cut names.
+/// Seed A's view of the values that a cut names.
 pub(crate) struct Views {
     pub(crate) sorties: Vec<SortieSnapshot>,
     pub(crate) active_locks: Vec<LockSnapshot>,
@@ -186,7 +186,7 @@ pub(crate) struct Views {
 
 /// The values a cut names: read back and checked against its hashes, or remembered by the transaction in which it was made.
 pub(crate) struct Contents {
-    /// Empty where they were taken from what the transaction remembers.
+    /// The values as they are stored; none when the values came from the transaction's cache.
     pub(crate) values: Vec<StoredEvent>,
     /// Length of all the texts in bytes, or an upper bound that is no more than [`LARGE`].
     bytes: u64,
@@ -386,7 +386,7 @@ impl Contents {
     }
 }
 
-/// Reads what a checkpoint names and checks every hash on the way.
+/// Reads the values that a checkpoint names, and checks every hash on the way.
 pub(crate) fn load(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Contents> {
     if checkpoint.imported.is_some() {
         return import::load(ctx, checkpoint);
@@ -534,7 +534,7 @@ pub(crate) fn find(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Check
     })
 }
 
-/// Refuses to write over what a newer version wrote: we would drop what we do not know.
+/// Refuses to write over the record of a newer version: fields that we do not know would be dropped.
 pub(crate) fn refuse_newer(checkpoint: &Checkpoint) -> Result<()> {
     match standing(&checkpoint.cut.version) {
         VersionMatch::Known => Ok(()),

@@ -433,7 +433,7 @@ fn content_rev(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<(u64, T
         let last = events.iter().find(|event| {
             !matches!(event.subject_kind, Kind::Briefing | Kind::Setting)
                 && !event.is(EventType::AgentRegistered)
-                // Nor mail that no briefing lists.
+                // Mail about events is listed in no briefing.
                 && event.data.get("tells_of").is_none()
         });
         if let Some(event) = last {
@@ -510,7 +510,7 @@ fn changes(
     };
     let undone = Undone::of(ctx, mission.id)?;
     let mut events = ctx.tx.newest_events(&filter)?;
-    // What a rewind left behind is told by the rewind.
+    // The events that a rewind took back are told by the rewind.
     events.retain(|event| undone.at(event.rev).is_none());
     // Coming back, and being told so, is no work: the agent has not seen more because of it.
     let since = events

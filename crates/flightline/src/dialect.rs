@@ -1,8 +1,8 @@
 //! Imports and exports the files of other systems.
 //!
-//! Each dialect has a module that says which things of the store have a document, what is in it, and what a
-//! document means for the store. Everything else is the same for all and stands here: what a document says
-//! beyond our own words is kept as an [`Original`], and goes out again with it.
+//! Each dialect has a module for its own part: the things of the store that have a document, the content of a
+//! document, and its meaning for the store. The part that all dialects share stands here: an imported document is
+//! kept as an [`Original`], so that the fields that Flightline has no words for are exported again.
 
 pub mod aside;
 mod epic;
@@ -240,7 +240,7 @@ pub(crate) fn as_written(
 ) -> Result<Option<DialectDocument>> {
     let id = Original::id(Dialect::Recovery, &checkpoint.key());
     let original = ctx.tx.get::<Original>(&id)?;
-    // One that cannot be read says nothing.
+    // An original that cannot be read says nothing.
     Ok(original.and_then(|it| DialectDocument::read(Dialect::Recovery, &it.text).ok()))
 }
 
@@ -270,7 +270,7 @@ fn refuse_others(ctx: &OpContext<'_, '_>, owner: &Agent) -> Result<()> {
     .into())
 }
 
-/// Refuses what an agent wrote whose work has ended.
+/// Refuses a document of an agent whose work has ended.
 fn refuse_retired(owner: &Agent) -> Result<()> {
     if owner.retired_at.is_none() {
         return Ok(());
@@ -295,14 +295,14 @@ fn thing(ctx: &mut OpContext<'_, '_>, dialect: Dialect, of: &str) -> Result<Opti
     }
 }
 
-/// The text of a thing's document: as it came in, with what has changed here since.
+/// Returns the document's text to export: the text that was imported, with the changes made here since.
 fn outgoing(ctx: &mut OpContext<'_, '_>, thing: &Draft) -> Result<String> {
     let dialect = thing.document.dialect();
     let fresh = thing.document.write();
     let Some(original) = ctx.tx.get::<Original>(&Original::id(dialect, &thing.of))? else {
         return Ok(fresh);
     };
-    // One that cannot be read says nothing.
+    // An original that cannot be read says nothing.
     let (Ok(ours), Ok(text)) = (Json::parse(&original.ours), Json::parse(&original.text)) else {
         return Ok(fresh);
     };

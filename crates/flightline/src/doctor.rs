@@ -153,7 +153,7 @@ pub fn attend_with(
     ] {
         match checks {
             Ok(checks) => diagnosis.checks.extend(checks),
-            // What cannot be looked at is no reason to tell nothing of the rest.
+            // A part that cannot be looked at must not hide the report on the rest.
             Err(error) if error.is_damage() => {
                 let found = vec![error.into_refusal().message];
                 diagnosis.checks.push(check(name, found));
@@ -167,8 +167,8 @@ pub fn attend_with(
     Ok(diagnosis)
 }
 
-/// A state folder that the repository tracks can be replaced by a pull, and is handed to everybody who clones it. Nothing
-/// when it is not tracked, or git does not say.
+/// Warns about a state folder that the repository tracks: a pull can replace it, and every clone gets a copy. No
+/// warning when it is not tracked, or git cannot tell.
 fn examine_repository(fleet: &Fleet) -> Vec<DoctorCheck> {
     let tracked = fleet.work_tree().is_some_and(WorkTree::tracks_state);
     let found = tracked.then(|| {
@@ -231,7 +231,7 @@ fn examine_with(fleet: &mut Fleet, on_progress: OnProgress<'_>) -> Result<Diagno
         };
         let counted = !problems.is_empty();
         let rest = finding.problems.into_iter();
-        // How many more there are is counted anew.
+        // The number of further problems is counted anew.
         problems.extend(rest.filter(|said| !(told(said) || counted && said.starts_with("and "))));
         let mut done = check(finding.check, few(problems));
         set_aside |= !finding.known.is_empty();

@@ -50,7 +50,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Refuses a place in another journal than the one there is: what follows it there is not what follows it here.
+    /// Refuses a cursor of another journal, or of a lost part of this one: other events follow it here.
     pub(crate) fn check(&self, tx: &mut Tx<'_>) -> Result<()> {
         match tx.part_of(&self.history)? {
             Some(last) if self.rev <= last => Ok(()),

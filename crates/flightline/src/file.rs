@@ -1,6 +1,6 @@
 //! Reads and writes files that a person names.
 //!
-//! What lies in the repository may be a stranger's: no link in it is followed. Links elsewhere are the user's own.
+//! Files in the repository may be a stranger's: no link in it is followed. Links elsewhere are the user's own.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -77,7 +77,7 @@ impl NamedFile {
         self.folder.read(&self.below, most)
     }
 
-    /// Whether a plain file is there: it is not opened.
+    /// Returns true when a plain file is there. Never opens it.
     pub fn is_there(&self) -> io::Result<bool> {
         Ok(self.folder.plain_entry(&self.below)?.is_some())
     }

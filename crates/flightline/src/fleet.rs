@@ -306,7 +306,7 @@ impl Fleet {
         }
     }
 
-    /// Shows what a write would do: runs it, and drops what it wrote.
+    /// Shows the effect of a write: runs it, and drops its writes.
     pub fn rehearse<O: Registered>(
         &mut self,
         operation: &O,
@@ -411,7 +411,7 @@ impl Fleet {
     }
 }
 
-/// Refuses what can only be done beside the store.
+/// The refusal of work that can be done only beside the store.
 #[must_use]
 pub fn not_here(address: &str) -> Refusal {
     Refusal::invalid(format!(

@@ -254,7 +254,7 @@ impl Operation for TellHook {
         }
         let agent = match known {
             Some(agent) if !seat::has_moved(&agent, self) => agent,
-            // It was resumed in another process.
+            // The session was resumed in another process.
             Some(agent) => {
                 answer.begun = true;
                 seat::renew(ctx, &agent, self)?
@@ -320,7 +320,7 @@ impl TellHook {
         Heartbeat {
             step: None,
             context_percent: None,
-            // What a full context asks for is told once: with an event whose answer reaches the model.
+            // The advice for a full context is given once: with an event whose answer reaches the model.
             tokens: self
                 .tokens
                 .filter(|(_, total)| *total > 0 && self.room.is_some()),

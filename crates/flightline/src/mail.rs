@@ -427,7 +427,7 @@ fn settle(ctx: &mut OpContext<'_, '_>, message: &Message, to: AgentId, mark: Mar
         return Ok(());
     };
     let at = ctx.now();
-    // What needs no answer is done with when it was read; that changes nothing of a mission.
+    // A message that needs no answer is settled when it is read; that changes nothing of a mission.
     let mark = match (message.kind, mark) {
         (MessageKind::Event, Mark::Delivered) => Mark::Acknowledged,
         (_, mark) => mark,

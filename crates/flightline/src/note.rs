@@ -158,7 +158,7 @@ impl Operation for ListNotes {
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Vec<Note>> {
         let mission = ctx.mission(self.mission.as_deref())?;
-        // Of a note that ended, its text alone says the kind: with those, all notes are read.
+        // The kind of a note that ended is only in its text: to filter those, all notes are read.
         if ctx.caller.window.is_some() && !(self.all && self.kind.is_some()) {
             return self.page(ctx, mission.id);
         }

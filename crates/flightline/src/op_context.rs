@@ -1,4 +1,5 @@
-//! Gives an operation what it decides with: the transaction, the caller, and the ways to find subjects.
+//! The context of a decision: the transaction, the caller and its scope, the policy, the acting agent, and ways to find
+//! subjects.
 
 mod acting;
 
@@ -78,8 +79,8 @@ impl OpContext<'_, '_> {
         awake.since(time) > 2 * DAY && self.now().since(awake) < ClockEvidence::NOTICED
     }
 
-    /// Tries something whose failure must not fail the rest: what it wrote is dropped then. The outer
-    /// error is for what concerns the whole transaction, such as a collision.
+    /// Runs a step whose failure must not fail the operation: the writes of a failed step are dropped. The outer error
+    /// is for failures of the whole transaction, such as a collision.
     pub fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<Result<T>> {
         let savepoint = self.tx.savepoint()?;
         let tried = f(self).and_then(|value| {
@@ -316,7 +317,7 @@ impl OpContext<'_, '_> {
             }),
             _ => {
                 let several = found;
-                // As long as it takes to tell them apart: each can be typed.
+                // Each id is shown as long as it takes to tell them apart: each can be typed.
                 let told = |id: &String| -> String {
                     let unique = shortest_unique(id, &several).len();
                     id.chars().take(unique.max(SHORT)).collect()
@@ -404,7 +405,7 @@ impl OpContext<'_, '_> {
         &mut self,
         ids: &BTreeSet<AgentId>,
     ) -> Result<BTreeMap<AgentId, String>> {
-        // Of many, all names at once.
+        // The names of many agents are read at once.
         if ids.len() > NAMED_ONE_BY_ONE {
             let rows = self.tx.rows(Kind::Agent, Find::All)?.into_iter();
             let named = rows.filter_map(|row| Some((row.id.parse().ok()?, row.name?)));

@@ -193,7 +193,7 @@ fn gather(state: &Path) -> (Vec<CheckpointDocument>, Vec<String>) {
     (documents, skipped)
 }
 
-/// Removes what a rebuild that died left behind.
+/// Removes the folders that a rebuild left when it died.
 fn clear_sides(folder: &Path) {
     let place = Dir::private(folder);
     let names = place

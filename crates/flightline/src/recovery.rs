@@ -163,7 +163,7 @@ pub(crate) struct PassedOver {
     pub(crate) why: String,
 }
 
-/// The newest sound checkpoint of a mission, and what had to be passed over on the way to it.
+/// Returns the newest sound checkpoint of a mission, and the checkpoints that were passed over on the way to it.
 pub(crate) fn newest_sound(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,

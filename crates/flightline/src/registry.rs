@@ -183,12 +183,12 @@ pub trait Registered: Operation {
         ask: &CallContext<'_>,
     ) -> crate::Result<Answered<Box<dyn ErasedOutcome>>>;
 
-    /// Shows what it would do. See [`Fleet::rehearse`].
+    /// Shows the effect of the operation. See [`Fleet::rehearse`].
     fn rehearse_in(&self, fleet: &mut Fleet, caller: &Caller) -> crate::Result<Self::Outcome>;
 }
 
-/// Puts operations into the registry, each by what it is to its neighbours, and compiles what runs them. A step is compiled,
-/// and stands in no registry.
+/// Puts operations into the registry, and compiles the code that runs them. `operations` are for all front ends,
+/// `internal` ones for `fleet` alone. `steps` are compiled, and stand in no registry.
 macro_rules! register {
     (
         operations { $($how:ident $operation:ty),* $(,)? }

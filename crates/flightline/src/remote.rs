@@ -1,5 +1,5 @@
-//! A fleet whose store is elsewhere: the same operations, asked for over a wire. What the wire is made of is
-//! the front end's business; here is what both ends must agree on.
+//! A fleet whose store is elsewhere: its operations are sent to a server. The front end brings the transport; this
+//! module has the terms that both ends must agree on.
 
 use crate::Schema;
 use flightline_core::{Refusal, Time};
@@ -27,7 +27,7 @@ pub mod header {
     pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
     /// The outcome is that of an earlier request with the same key.
     pub const REPLAYED: &str = "idempotent-replayed";
-    /// Show what a write would do, and do nothing.
+    /// The header of a rehearsal: the server shows the effect of a write, and drops it.
     pub const REHEARSE: &str = "fleet-rehearse";
     pub const API: &str = "fleet-api";
     pub const VERSION: &str = "fleet-version";
@@ -82,8 +82,8 @@ pub enum ServerReply {
     Later(Deferred),
 }
 
-/// The deferral of a request that a store elsewhere has not got yet. Nothing failed: it is kept on this machine and
-/// delivered later, or dropped because the next one says what it says.
+/// The deferral of a request that a store elsewhere has not got yet. Nothing failed: the request is kept on this
+/// machine and delivered later, or dropped because the next request of its kind replaces it.
 #[derive(Clone, Debug)]
 pub struct Deferred {
     /// The sentence that tells whether the request was kept or dropped.

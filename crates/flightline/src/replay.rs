@@ -221,7 +221,7 @@ fn point(ctx: &mut OpContext<'_, '_>, reference: &str) -> Result<Point> {
         }
     } else {
         let checkpoint = checkpoint::find(ctx, reference)?;
-        // Its record comes right after the revision it names.
+        // The record of the checkpoint comes right after the revision that it names.
         let record = checkpoint.cut.rev.saturating_add(1);
         (record, Some(checkpoint.cut.mission_id))
     };
@@ -245,7 +245,7 @@ impl Pages {
         Ok(Self {
             mission,
             limit: limit.clamp(1, MOST),
-            // What made the mission is part of its story, with what the same request did before.
+            // The story includes all events of the request that made the mission.
             first: ctx.tx.step_of(born)?.unwrap_or(born),
             last: ctx.tx.rev(),
         })

@@ -17,7 +17,7 @@ impl App {
         Dir::towards(self.repository(), path)
     }
 
-    /// Where the user's own links lead from a typed path of something that is to be read.
+    /// Resolves the user's own links in a typed path of a file that is to be read.
     pub fn led_to(&self, typed: &Path) -> std::io::Result<PathBuf> {
         Dir::led_to(self.repository(), &self.here.join(typed))
     }
@@ -45,7 +45,8 @@ impl App {
     }
 
     pub fn path(&self, typed: &str) -> Result<RepoPath, Refusal> {
-        // As it was typed: put in order, the password of a URL would not be recognised any more.
+        // The path is checked as it was typed: once it is put in order, the password of a URL would not be recognised
+        // any more.
         if contains_secret(typed) {
             return Err(Refusal::invalid("the path looks like it holds a secret"));
         }

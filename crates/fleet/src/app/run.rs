@@ -135,7 +135,7 @@ impl App {
         let noticed = self.fleet.as_mut().map(Fleet::take_noticed);
         for damage in noticed.unwrap_or_default() {
             if self.said.insert(damage.clone()) {
-                // Some say by themselves what can be done.
+                // Some messages name a command that helps.
                 let hint = match damage.contains("`fleet ") {
                     true => "",
                     false => "; repair it with `fleet doctor --fix`",

@@ -10,7 +10,7 @@ use flightline::workspace::beneath::{Dir, EntryKind};
 use flightline::workspace::{Bounds, Fingerprint, Trust, WorkTree, repository_root};
 use std::path::{Path, PathBuf};
 
-/// Where a fleet stands with this user.
+/// The trust state of a fleet for this user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustState {
     Trusted,
@@ -60,7 +60,7 @@ impl App {
         }
     }
 
-    /// Whether the store is in the state folder.
+    /// Returns true when the store is in the state folder.
     pub fn is_beside_its_settings(&self, config: &Config) -> Result<bool, Refusal> {
         let state = &self.home()?.state;
         Ok(self.location(config, state)? == Location::Folder(state.clone()))
@@ -86,16 +86,16 @@ impl App {
     /// Returns true when the user made the fleet here, or trusts it. A fleet at a server is the server's to judge.
     pub fn is_trusted(&self, config: &Config) -> Result<bool, Refusal> {
         let standing = match self.settings.get() {
-            // Looked at when the settings were read.
+            // The state was looked at when the settings were read.
             Some(_) => self.standing.get(),
             None => self.standing(config)?,
         };
         Ok(self.server.is_some() || standing == TrustState::Trusted)
     }
 
-    /// Where the fleet here stands with this user: its store and its settings are both the user's own, or trusted. What
-    /// changed since the last look is taken for the user's own, unless the repository tracks it: then a pull may have
-    /// brought it.
+    /// Returns the trust state of the fleet here for this user. It is trusted when its store and its settings are both
+    /// the user's own, or trusted. A file that changed since the last look counts as the user's own, unless git tracks
+    /// it: then a pull may have brought it.
     pub fn standing(&self, config: &Config) -> Result<TrustState, Refusal> {
         let standing = self.look_at_trust(config)?;
         self.standing.set(standing);
@@ -116,7 +116,7 @@ impl App {
             let is_own = match self.note_of(file)? {
                 Some(note) => {
                     known.log = note;
-                    // Where a file is known by its number alone, a pull can put another one in its place.
+                    // A file that is known by its number alone can be replaced by a pull.
                     file.is_certain() || self.tracks(folder, &[FILE, LOG])? == Some(false)
                 }
                 // The user named the place, or makes a store here, and no pull brought the file.
@@ -146,8 +146,8 @@ impl App {
             }
             Some(_) | None => Some(false),
         };
-        // What is refused once stays refused when the repository ceases to track it. Where that cannot be noted, the next
-        // command looks again.
+        // A file that was refused once stays refused when the repository ceases to track it. When the note fails, the
+        // next command looks again.
         if tracked_log == Some(true) {
             known.log = refused(known.log);
             let _ = self.note(store.as_ref(), &known);
@@ -165,7 +165,7 @@ impl App {
         }
         // A store makes a new log again and again. A command that can ask git decides whose this one is.
         if tracked_log.is_some() {
-            // Where it cannot be noted, the next command looks again.
+            // When the note fails, the next command looks again.
             let _ = self.note(store.as_ref(), &seen);
         }
         Ok(TrustState::Trusted)
@@ -176,7 +176,8 @@ impl App {
         self.may_be_pulled(&known.settings, &seen.settings, file)
     }
 
-    /// Whether a pull may have brought what is seen of a file instead of what is known; none where git cannot say.
+    /// Returns true when a pull may have replaced a file since it was noted; none when git cannot tell. `known` is the
+    /// noted state of the file, `seen` its present one.
     fn may_be_pulled(
         &self,
         known: &str,
@@ -190,8 +191,8 @@ impl App {
         }
     }
 
-    /// Whether git tracks one of these files in a folder; none where git cannot say. Git is asked in that folder, which may be in
-    /// another work tree than this one, or a repository of its own.
+    /// Returns true when git tracks one of these files in a folder; none when git cannot tell. Git is asked in that
+    /// folder, which may be in another work tree than this one, or a repository of its own.
     fn tracks(&self, folder: &Path, files: &[&str]) -> Result<Option<bool>, Refusal> {
         let tree = WorkTree::new(folder, self.env.surroundings.clone(), Bounds::default());
         Ok(tree.tracks(files))
@@ -246,7 +247,7 @@ impl App {
         Ok(self.folder_fingerprint()?.map(Fingerprint::as_home))
     }
 
-    /// Whether the state folder is the user's own: a store was made or trusted in it on this machine.
+    /// Returns true when the state folder is the user's own: a store was made or trusted in it on this machine.
     pub fn is_own_home(&self) -> Result<bool, Refusal> {
         match self.home_fingerprint()? {
             Some(home) => Ok(self.covers(&home)? || self.is_being_made()?),
@@ -274,7 +275,7 @@ impl App {
         }
     }
 
-    /// Notes that a store may be made of what came with the repository, as it is now.
+    /// Notes that a store may be made of the files that came with the repository, as they are now.
     pub fn accept(&self, brought: &[String]) -> Result<(), Refusal> {
         match self.folder_fingerprint()? {
             Some(folder) => {
@@ -286,7 +287,8 @@ impl App {
         }
     }
 
-    /// The hash that tells these files of the state folder, with all that lies below them, from what a pull puts in their place.
+    /// Returns a hash of these files of the state folder, with everything below them. It changes when a pull replaces
+    /// one.
     fn described(&self, files: &[String]) -> Result<String, Refusal> {
         if files.is_empty() {
             return Ok(String::new());
@@ -320,7 +322,8 @@ impl App {
         }
     }
 
-    /// Whether there is a store that the user has not been noted to have made.
+    /// Returns true when there is a store that this user is not recorded as having made, or when that cannot be found
+    /// out.
     pub fn has_unknown_store(&self, config: &Config) -> bool {
         let store = self.store_file(config);
         let noted = store.and_then(|store| store.map(|(_, file)| self.note_of(&file)).transpose());
@@ -331,7 +334,7 @@ impl App {
     pub fn trust_it(&self) -> Result<(), Refusal> {
         self.note_settings()?;
         self.standing.set(TrustState::Trusted);
-        // Whatever was being made is made.
+        // The store or the settings that were being made are made now.
         self.end_making()
     }
 
@@ -454,7 +457,8 @@ impl App {
         .hint("look at `fleet config list`; if you know where it comes from, run `fleet trust`, then this command again"))
     }
 
-    /// Whether a pull may have brought a store that this user does not know to a folder elsewhere, or the means to make one.
+    /// Returns true when a pull may have brought a store that this user does not know into a folder elsewhere, or files
+    /// that a store can be made of.
     fn holds_anothers_store(&self, folder: &Path) -> Result<bool, Refusal> {
         let Ok(Some(place)) = Dir::private_if_there(folder) else {
             return Ok(false);
@@ -490,7 +494,7 @@ impl App {
         self.end_making()
     }
 
-    /// Says why the fleet is not trusted, where that is not that nobody ever trusted it.
+    /// Adds to a refusal why the fleet is no longer trusted: its log, or its settings, changed.
     pub fn with_reason(&self, refusal: Refusal) -> Refusal {
         match (self.standing.get(), &refusal.hint) {
             (standing @ (TrustState::OtherLog | TrustState::OtherSettings), Some(hint))
@@ -515,12 +519,12 @@ impl App {
 #[derive(Default)]
 struct Known {
     log: String,
-    /// An empty log brings nothing, whoever put it there.
+    /// An empty log holds no changes, so its origin does not matter.
     log_is_empty: bool,
     settings: String,
 }
 
-/// How a note begins once something else than what it tells was seen and refused.
+/// The beginning of a note of a file whose replacement was refused.
 const WAS_REFUSED: char = '?';
 
 fn refused(known: String) -> String {
@@ -530,7 +534,7 @@ fn refused(known: String) -> String {
     }
 }
 
-/// How a note says that there is no such file.
+/// The text in a note for a file that does not exist.
 const NOTHING: &str = "-";
 
 /// The file that keeps the state folder out of the repository, and its content.
@@ -538,7 +542,7 @@ pub const IGNORED: &str = ".gitignore";
 const ANCHOR: &str = "anchor";
 pub const IGNORE_ALL: &str = "*\n";
 
-/// Appends what tells a file or a folder from another one of its name: each file below it by its identity, size and time.
+/// Appends the identity of a file or a folder: the identity, size and time of each file at or below the path.
 fn describe(folder: &Dir, path: &Path, text: &mut String) -> std::io::Result<()> {
     let Some(seen) = folder.entry(path)? else {
         return Ok(());

@@ -60,7 +60,7 @@ pub fn import(args: &DialectImportArgs, app: &mut App) -> CommandResult {
         let path = path.map_err(|error| cannot("read", &args.path, &error))?;
         read(dialect, &path, &args.path, app)?
     };
-    // One that cannot be read keeps no other out, and is told with them.
+    // A document that cannot be read keeps no other out, and is reported with them.
     let (mut documents, mut unread) = (Vec::new(), Vec::new());
     for one in read {
         match one {

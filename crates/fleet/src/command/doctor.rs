@@ -72,13 +72,13 @@ pub fn run(args: &DoctorArgs, app: &mut App) -> CommandResult {
     })?;
     app.ui.written |= diagnosis.backup.is_some();
     if diagnosis.is_sound() && args.fix {
-        // Never a damaged store: rewriting it would spoil the rest.
+        // Space is never freed in a damaged store: rewriting it would spoil the rest.
         diagnosis.checks.extend(free_space(app)?);
     }
     let sound = diagnosis.is_sound();
     let bad = diagnosis.checks.iter().filter(|check| !check.ok);
     let only_the_disk = bad.clone().count() > 0 && bad.clone().all(|check| check.name == DISK);
-    // Of a damaged store nothing can be said about the work.
+    // A damaged store tells nothing reliable about the work.
     let needs = if sound { needs(app)? } else { Needs::default() };
     let needed = !sound || !needs.tasks.is_empty() || !needs.attention.is_empty();
     let diagnosis = diagnosis.with(needs, connection::examine(app));
@@ -249,7 +249,7 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> CommandResult {
         Refusal::new(Code::NoProject, "the configuration names no project")
             .hint("create it with `fleet init`")
     })?;
-    // It makes a new file: should that be cut short, it can be completed.
+    // The rebuild makes a new file. If it is cut short, the next one can complete it.
     let was_begun = app.is_being_made()?;
     app.begin_making()?;
     let options = app.open_options(&config)?;
@@ -282,7 +282,7 @@ fn rebuild(args: &DoctorArgs, app: &mut App) -> CommandResult {
         write_project(&state, &project, None)?;
         app.forget_config();
     }
-    // It is in a new file.
+    // The store is in a new file, which is not trusted yet.
     app.trust_it()?;
     app.ui.answer(&done, |page| {
         let count = done.from.len();

@@ -307,7 +307,7 @@ impl Hook {
                 (Source::Compact, _) => SessionEvent::Compacted,
                 (Source::Startup | Source::Resume | Source::Clear, _) => SessionEvent::Started,
             },
-            // Those that tell it with a start do that too.
+            // Clients that show a compaction by a session start send that start as well.
             HookEventKind::AfterCompaction => match wire::compaction_sign(self.heard.client) {
                 CompactionSign::Start => return None,
                 CompactionSign::Event
@@ -362,7 +362,7 @@ impl Hook {
                 said: last.as_deref().map(last_line).and_then(said),
             },
             HookEventKind::End { .. } => SessionEvent::Ended,
-            // It is a sign of life; the answer says who it is.
+            // The event is a sign of life; the answer names the agent.
             HookEventKind::ShellEnv => SessionEvent::Worked {
                 paths: Vec::new(),
                 failed: None,
@@ -409,7 +409,7 @@ fn env_of(agent: &Agent) -> Vec<(String, String)> {
 /// The end of a file.
 fn tail(path: &Path, most: u64) -> Option<String> {
     let bytes = flightline::workspace::tail_of(path, most)?;
-    // As it is where it is sound, without a copy.
+    // Sound text is kept without a copy.
     Some(String::from_utf8(bytes).unwrap_or_else(|cut| {
         let bytes = cut.into_bytes();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -34,7 +34,7 @@ pub struct LoginArgs {
 pub fn log_in(args: &LoginArgs, app: &mut App) -> CommandResult {
     let address = Address::parse(&args.url)?;
     let token = token(args, &address, app)?;
-    // Not one of ours: nothing is sent.
+    // A token that is not one of ours is not sent.
     Presented::parse(token.reveal())?;
     check(&address, &token, app)?;
     let mut known = known(app)?;

@@ -100,7 +100,7 @@ pub fn run(args: &PruneArgs, app: &mut App) -> CommandResult {
         app.ui.agree("\nProceed?", &act, &again, asking)?;
     }
     let done = apply_all(app.fleet()?, &caller, &request, &plan).map_err(|error| {
-        // It does its work in parts.
+        // Pruning works in parts.
         error
             .into_refusal()
             .after_a_write("some of it may be done already: run the command again to do the rest")

@@ -357,7 +357,7 @@ pub fn resume(args: &ResumeArgs, app: &mut App) -> CommandResult {
     if args.dry_run {
         request.tree = app.look(&claims)?;
         let plan = match app.rehearse(&request) {
-            // A dry run says what would be done, also where that is nothing.
+            // A dry run also answers when there is nothing to resume.
             Err(refusal) if refusal.code == Code::NotFound && args.checkpoint.is_none() => {
                 return say_nothing_to_resume(app, refusal);
             }

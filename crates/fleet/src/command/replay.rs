@@ -232,7 +232,7 @@ fn browse(request: Replay, app: &mut App) -> CommandResult {
         place: opening.clone(),
         ..request.clone()
     });
-    // A revision at which nothing happened is no place to stand: what follows it is.
+    // Nothing happened at this revision: the page begins with the events after it.
     let page = match (first, &opening) {
         (Err(refusal), PageStart::At { of }) if refusal.code == Code::NotFound => {
             app.run(&Replay {
@@ -384,7 +384,7 @@ fn say_step(page: &mut Page, step: &ReplayStep, words: &Words<'_>) {
             .changes
             .iter()
             .find(|change| (change.kind, change.id.as_str()) == subject);
-        // Of several events about one thing the first tells what came of all of them.
+        // Of several events about one subject, the first shows the result of all of them.
         if let Some(change) = change.filter(|_| !told.contains(&subject)) {
             told.push(subject);
             if change.change == "changed" {

@@ -161,7 +161,7 @@ impl Program {
             }
             if self.beaten.elapsed() >= BEAT {
                 self.beaten = Instant::now();
-                // One that does not arrive is made up for by the next.
+                // A heartbeat that does not arrive is made up for by the next.
                 let _ = app.run_now(&Heartbeat::default());
             }
             thread::sleep(POLL);

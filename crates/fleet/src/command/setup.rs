@@ -109,7 +109,7 @@ fn plugged_of(app: &App, edits: &[Edit]) -> Vec<PluggedIn> {
     let files = ClientFiles::new(app);
     let clients: BTreeSet<Client> = edits.iter().map(|edit| edit.client).collect();
     let all = clients.into_iter().flat_map(|client| {
-        // One without hooks connects nothing: the doctor says so.
+        // A plugin without hooks connects nothing: the doctor says so.
         let plugged = files.plugged(client).into_iter();
         let plugged = plugged.filter(|plugin| !plugin.hooks.is_empty());
         plugged.map(move |plugin| PluggedIn { client, plugin })
@@ -152,7 +152,7 @@ pub fn run(args: &SetupArgs, app: &mut App) -> CommandResult {
     }
     let plugged = plugged_of(app, &edits);
     if args.check {
-        // By a plugin a client has all that the files lack.
+        // A client with a plugin of ours has everything that its files lack.
         let lacks = |edit: &&Edit| {
             edit.act() != Act::Keep && (edit.has_hooks || !plugged.iter().any(|it| it.is_of(edit)))
         };
@@ -356,7 +356,7 @@ impl Setup {
                 })?
                 .display()
                 .to_string(),
-            // Others have it elsewhere.
+            // Other users have the program elsewhere.
             SetupScope::Project => "fleet".to_owned(),
         };
         Ok(Self {

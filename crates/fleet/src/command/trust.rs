@@ -31,7 +31,7 @@ struct TrustReport {
 
 pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
     let (state, config) = (app.home()?.state.clone(), app.written_config()?);
-    // Of a fleet at a server, the settings here alone are to be trusted.
+    // When the fleet is at a server, the settings here are all that can be trusted.
     let is_local = app.must_be_local().is_ok();
     // A state folder without a store may be a clone's, with files that a store can be built from.
     let has_store = app.fingerprint(&config)?.is_some();
@@ -84,7 +84,7 @@ pub fn run(args: &TrustArgs, app: &mut App) -> CommandResult {
         false => {
             app.trust_it()?;
             if !brought.is_empty() {
-                // A store may be made of what is here now.
+                // From now on, a store may be made of the files that are here.
                 app.accept(&app.brought(&config)?)?;
             }
         }

@@ -44,7 +44,7 @@ pub fn set(
                     .hint("keep it for yourself with `fleet config set location … --user`"),
             );
         }
-        // Whether there is such a project is known to the store, which the command has asked.
+        // The command has asked the store for this project.
         ("project", Level::Project) => document["project"] = value(change.value),
         (MIRROR_ROOT, Level::Project) => {
             mirror_root(change.value)?;
@@ -184,7 +184,7 @@ fn write(path: &Path, document: &DocumentMut, level: Level) -> Result<(), Refusa
             format!("cannot write {}: {error}", path.display()),
         ),
     };
-    // Where the user keeps their own file is theirs to say; the content of a state folder may be a stranger's.
+    // The links to the user's own file are the user's, and are followed. A state folder may be a stranger's.
     let real = match level {
         Level::User => path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
         Level::Project => path.to_path_buf(),

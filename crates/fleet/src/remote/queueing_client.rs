@@ -335,7 +335,7 @@ impl QueueingClient {
         perhaps: bool,
     ) -> Result<Deferred, Refusal> {
         let at = self.clock.now();
-        // One that may have been done must be the same when it is asked for again.
+        // A request that may have been done must be the same when it is sent again.
         let request = match perhaps {
             true => call.request.clone(),
             false => (call.later)(at)?,
@@ -392,7 +392,7 @@ impl Remote for QueueingClient {
         self.begun = true;
         let key = key_of(call);
         let writes = call.access != Access::Read && !call.rehearse;
-        // Never before an earlier request.
+        // A write is never sent before an earlier request.
         let older = Spool::name_at_any(call.caller.agent.as_deref(), self.token_owner.as_ref());
         let behind = writes && (self.spool.has(&own) || self.spool.has(&older));
         let mut answer = match (&self.down, behind) {

@@ -229,7 +229,7 @@ impl Spool {
                 token_owner.map_or("", |token_owner| &token_owner.token)
             );
         };
-        // A name may hold anything but what a file's name may not.
+        // An agent's name may hold characters that the name of a file must not have.
         let mut name = String::new();
         for byte in agent.bytes() {
             match byte {
@@ -261,7 +261,7 @@ impl Spool {
                 whose
             };
             let misplaced = |entry: &SpooledRequest| at_server(&whose, &entry.server) != name;
-            // Looked at without a turn first: nearly always all is in its place.
+            // The first look is without a turn: nearly always every entry is in its place.
             let seen = read(&file_of(folder, &name), self.largest).unwrap_or_default();
             if !seen.entries.iter().any(misplaced) {
                 continue;

@@ -94,7 +94,7 @@ pub fn obstacles(
         Client::Codex => codex(scope, folder, read),
         Client::Gemini => gemini(scope, folder, read),
         Client::Copilot => copilot(scope, folder, read),
-        // They have no switch, or none that can be read.
+        // These clients have no switch, or none that can be read.
         Client::Opencode | Client::Cline | Client::Cursor => Vec::new(),
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn changes(old: &[&str], new: &[&str]) -> Vec<LineChange> {
 /// The places of a longest run of lines that both have, in order.
 fn common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     let width = new.len() + 1;
-    // How many lines they have in common from there on.
+    // The number of lines that both have in common from there on.
     let mut rest = vec![0_u32; (old.len() + 1) * width];
     for (a, line) in old.iter().enumerate().rev() {
         for (b, other) in new.iter().enumerate().rev() {

@@ -1,4 +1,4 @@
-//! Cline. A payload nests what it is about, and has the task's id beside the id of the session that it belongs to.
+//! Cline. A payload nests its subject, and has the task's id beside the id of the session that it belongs to.
 
 use serde_json::{Value, json};
 

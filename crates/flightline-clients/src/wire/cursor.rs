@@ -47,7 +47,7 @@ pub const DIALECT: Dialect = Dialect {
 };
 
 fn payload<'a>(body: &'a Value, event: &str) -> Payload<'a> {
-    // These have no tool: the event is one, and its fields are at the top.
+    // These events name no tool: the event itself is one, and its fields are at the top.
     let implied = match event {
         "beforeShellExecution" | "afterShellExecution" => Some("Shell"),
         "afterFileEdit" => Some("Write"),

@@ -12,7 +12,7 @@ pub const DIALECT: Dialect = Dialect {
         ("BeforeAgent", Kind::Prompt),
         ("BeforeTool", Kind::BeforeTool),
         ("AfterTool", Kind::AfterTool),
-        // It comes before every request to the model, whether or not a compression follows.
+        // The event comes before every request to the model, whether or not a compression follows.
         ("PreCompress", Kind::BeforeCompaction),
         ("AfterAgent", Kind::Stop),
         ("SessionEnd", Kind::End),

@@ -40,7 +40,7 @@ pub fn probe(client: Client, folder: &Path, nonce: &str) -> Probe {
             "sessionStart",
             json!({ "sessionId": session, "cwd": folder, "source": "new" }),
         ),
-        // It drops the answers to all other events.
+        // Cline drops the answers to all other events.
         Client::Cline => (
             "PostToolUse",
             json!({

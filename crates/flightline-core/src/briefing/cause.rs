@@ -30,7 +30,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The newest of what may have led to a briefing, each with the revision it happened at; none of it, and the
+    /// Returns the newest of the possible causes of a briefing, each given with its revision. Without any, the
     /// agent has just begun.
     #[must_use]
     pub fn newest(moments: impl IntoIterator<Item = (u64, Self)>) -> Self {

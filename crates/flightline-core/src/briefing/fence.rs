@@ -1,4 +1,4 @@
-//! The fence around data: what an agent or a user wrote cannot leave it, and cannot hide in it.
+//! The fence around data: a text of an agent or a user cannot leave it, and cannot hide in it.
 
 use super::share::{Size, cut};
 use crate::error::Refusal;

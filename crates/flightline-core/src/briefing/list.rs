@@ -413,7 +413,7 @@ fn line_size(line: &str) -> Size {
 }
 
 impl Loss {
-    /// Says what is not there and which command shows it; nothing when all is there.
+    /// Names the missing parts and the command that shows them; nothing when all is there.
     fn footer(&self, command: &str) -> String {
         let mut parts = Vec::new();
         if let Some(files) = self.rolled_up {

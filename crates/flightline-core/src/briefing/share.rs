@@ -218,7 +218,7 @@ mod tests {
     fn too_little_for_all_is_enough_for_the_first() {
         assert_eq!(shares(&[500, 500, 500], 40, 100), [50, 50]);
         assert_eq!(shares(&[500, 500], 40, 30), [0; 0]);
-        // Who needs less than the floor does not get the floor.
+        // A list that needs less than the floor does not get the floor.
         assert_eq!(shares(&[5, 500, 5], 40, 50), [5, 40, 5]);
     }
 

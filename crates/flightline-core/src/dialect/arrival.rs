@@ -17,8 +17,8 @@ const SECOND: Millis = 1_000;
 pub enum DocumentArrival {
     /// Nothing newer is known: the document has the last word.
     Newest,
-    /// Something newer is known, but its writer had the file as it was last seen: what it changed there is news,
-    /// where nothing newer is known of the same.
+    /// The store has newer changes, but the writer had the file as it was last seen: its edits are taken, except
+    /// where the store has a newer change of the same.
     Alongside,
     /// The document was written before the file was as it was last seen, or before the last stored change.
     Older,

@@ -87,7 +87,7 @@ impl Compression {
                     packer.finish()
                 }
                 Self::Lz4 => {
-                    // Without it, damage inside a block can go unnoticed.
+                    // Without the checksum, damage inside a block can go unnoticed.
                     let info = lz4_flex::frame::FrameInfo::new().content_checksum(true);
                     let mut packer =
                         lz4_flex::frame::FrameEncoder::with_frame_info(info, Vec::new());

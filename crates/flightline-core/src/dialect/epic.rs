@@ -57,7 +57,7 @@ pub const PRIMARY: &str = "primary";
 /// The agent type of an agent that works on a feature.
 pub const SECONDARY: &str = "secondary";
 
-/// The phase without what the agent added to it: of `Specification - In Progress`, `Specification`.
+/// The phase without the agent's addition: of `Specification - In Progress`, `Specification`.
 fn phase_name(checkpoint: &Json) -> Option<&str> {
     let phase = checkpoint.text("phase")?;
     Some(phase.split_once(" - ").map_or(phase, |(name, _)| name))

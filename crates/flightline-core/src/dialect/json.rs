@@ -93,8 +93,8 @@ impl Json {
         }
     }
 
-    /// The text for a file: two spaces a level, as the seeds show it. What stands under a key of
-    /// `one_line` is written on one line; of a list of objects, each object is.
+    /// The text for a file: two spaces a level, as the seeds show it. The value of a key of `one_line` is written on
+    /// one line; of a list of objects, each object is.
     #[must_use]
     pub fn pretty(&self, one_line: &[&str]) -> String {
         write::pretty(self, one_line)
@@ -242,7 +242,7 @@ impl From<Json> for serde_json::Value {
         match json {
             Json::Null => Self::Null,
             Json::Bool(value) => Self::Bool(value),
-            // What `serde_json` cannot hold exactly, it rounds; the number is one, or it was not read.
+            // `serde_json` rounds a number that it cannot hold exactly; the text is a number, or it was not read.
             Json::Number(number) => number.to_string().parse().map_or(Self::Null, Self::Number),
             Json::Text(text) => Self::String(text),
             Json::List(items) => Self::Array(items.into_iter().map(Into::into).collect()),

@@ -1,11 +1,11 @@
-//! Two changes of one document, put together: what a program changed in a file, and what happened in the
-//! store meanwhile.
+//! Merges two changes of one document: a program's edit of its file, and the changes in the store
+//! meanwhile.
 
 use super::json::Json;
 
 /// Merges the changes of `ours` since `base` into `theirs`. Where both changed the same, ours counts.
 ///
-/// Objects are merged key by key. Lists are merged item by item, known by their `id` or by what they are;
+/// Objects are merged key by key. Lists are merged item by item, by the `id` of an item or by its value;
 /// a list that has an item twice counts as one value.
 #[must_use]
 pub fn merge(base: &Json, ours: &Json, theirs: &Json) -> Json {
@@ -73,7 +73,7 @@ fn merge_keyed(
         merged.push((key.clone(), merged_value));
     }
     for (key, value) in ours {
-        // What they took out stays out, unless we changed it.
+        // An entry that they removed stays out, unless we changed it.
         let is_news = find(base, key).is_none_or(|base| base != *value);
         if find(theirs, key).is_none() && is_news {
             merged.push((key.clone(), value.clone()));

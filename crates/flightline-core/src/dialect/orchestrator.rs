@@ -128,7 +128,7 @@ const METADATA: FieldForm = Object(&[
     ("orchestratorVersion", Must, Text),
     // The seed writes 0; we write the length of the text before it is compressed.
     ("checkpointSize", Must, Number),
-    // What the file's bytes say counts.
+    // The bytes of the file decide, not this field.
     (
         "compressionType",
         Must,

@@ -133,9 +133,9 @@ fn stem(agent: &str, task: &str) -> Result<String, Refusal> {
     Ok(format!("{agent}-{task}"))
 }
 
-/// Takes over what a part says. What it does not say stays: files are added, parts of the task are known by their id,
-/// criteria, scores and the context by their keys; everything else is replaced. A part that names another checkpoint, agent
-/// or task is refused, and nothing is changed.
+/// Takes over the content of a part. Content that the part does not mention stays: files are added, parts of the task
+/// are known by their id, criteria, scores and the context by their keys; everything else is replaced. A part that
+/// names another checkpoint, agent or task is refused, and nothing is changed.
 pub fn apply(checkpoint: &mut Json, part: Json) -> Result<(), Refusal> {
     for (what, key) in [
         ("checkpoint", "checkpoint_id"),

@@ -66,7 +66,7 @@ impl Narrator<'_> {
 
     fn agent(&self, told: &NarratedEvent<'_>) -> Option<String> {
         let name = self.agent_name(told.id);
-        // What an agent says of itself needs no name a second time.
+        // An agent's event about itself does not repeat its name.
         let of = match told.event.actor == name {
             true => String::new(),
             false => format!(" {name}"),

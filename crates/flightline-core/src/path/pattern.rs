@@ -15,7 +15,7 @@ pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '\\'])
 }
 
-/// Whether two patterns can match one path, or a path and a folder above it. Both begin at one root.
+/// Returns true when two patterns can match one path, or a path and a folder above it. Both begin at one root.
 pub(super) fn overlap(one: &str, other: &str) -> bool {
     let holds_more = [!names_a_file(one), !names_a_file(other)];
     let (one, other) = (parts(one, Part::read), parts(other, Part::read));

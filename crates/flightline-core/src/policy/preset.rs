@@ -61,7 +61,8 @@ impl Preset {
             interval_ms: 5 * MINUTE,
             significant_lines: 50,
             every_error: false,
-            // Who coordinates a fleet or a site hears of progress; the other seeds have ways of their own.
+            // The coordinator of a fleet or a site hears of progress; the other seeds have ways of their
+            // own.
             progress_mail: matches!(self, Self::Fleet | Self::Sitebuilder),
             lock_edits: true,
             find_tasks: false,

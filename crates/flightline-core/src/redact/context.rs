@@ -40,7 +40,7 @@ pub(super) fn jwt(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let mut rest = &hit.rest()[head..];
     while let Some(after) = rest.strip_prefix('.') {
         let length = part(after);
-        // An encrypted one may leave its second part empty; what ends with a full stop ends before it.
+        // An encrypted token may leave its second part empty. A token before a full stop ends there.
         if length == 0 && !(lengths.is_empty() && after.starts_with('.')) {
             break;
         }

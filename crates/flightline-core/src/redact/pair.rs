@@ -24,7 +24,7 @@ enum NameClass {
     Perhaps,
 }
 
-/// Judges a name that holds one of the words of the rule set, and what follows it.
+/// Judges a name that holds one of the words of the rule set, and the value that follows it.
 pub(super) fn judge(hit: &Hit<'_>, found: &mut Vec<Redaction>) {
     let name = name_around(hit);
     // Each name is judged once, by the last of the words in it.

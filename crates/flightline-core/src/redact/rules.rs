@@ -415,7 +415,7 @@ pub(super) static ROWS: [WordRule; 202] = [
     token("password-hash", "$2y$", crypt, 50),
     token("password-hash", "$6$", crypt, 60),
     token("password-hash", "$argon2", crypt, 40),
-    // What announces a secret of any shape.
+    // The words that announce a secret of any shape.
     named("://", url),
     named("bearer", bearer),
     named("authorization", authorization),

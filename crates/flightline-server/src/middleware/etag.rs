@@ -39,7 +39,7 @@ pub(crate) fn if_unchanged(asked: &HeaderMap) -> Option<IfUnchanged> {
         if tag == "*" {
             return Some(IfUnchanged::NoCondition);
         }
-        // One that says itself that it is not exact (`W/`) proves nothing.
+        // A tag that says itself that it is not exact (`W/`) proves nothing.
         let inner = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
         let mut parts = inner.unwrap_or_default().split('.');
         if let (Some(history), Some(rev)) = (parts.next(), parts.next())

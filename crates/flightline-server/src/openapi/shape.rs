@@ -229,7 +229,7 @@ fn act(word: &str, request: &Value, schemas: &SchemaGenerator) -> Value {
     let mut found = found
         .cloned()
         .unwrap_or_else(|| json!({ "type": "object" }));
-    // They stand beside the action in the request.
+    // These fields stand beside the action in the request.
     for field in ["keep_locks", "checkpoint"] {
         found["properties"][field] = request["properties"][field].clone();
     }

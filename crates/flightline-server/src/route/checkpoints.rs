@@ -175,7 +175,8 @@ pub(crate) async fn show(
         .run(&principal, caller.clone(), request.clone())
         .await
     {
-        // Its file may have what the store has lost: that is put back, which is a write.
+        // The checkpoint's file may have the values that the store has lost. They are put back,
+        // which is a write.
         Err(refusal) if refusal.code == Code::Integrity => {
             let state = shared.projects.state_of(&principal.project().id);
             let served = shared.with(
@@ -259,7 +260,7 @@ impl Recovered {
             lost: done.lost,
             in_doubt: done.in_doubt,
             next: done.next,
-            // What a dry run saved was dropped with the rest.
+            // The checkpoint that a dry run took was dropped with the rest.
             before: done.before.filter(|_| !dry_run),
         }
     }
@@ -335,7 +336,8 @@ pub(crate) async fn delete(
         move |fleet| {
             let refused = flightline::Error::into_refusal;
             let deleted = fleet.run_fully(&request, &caller).map_err(refused)?;
-            // It is gone, whatever becomes of its file: that is looked for again with the next one.
+            // The checkpoint is gone, even if its file is not: the next deletion looks for the file
+            // again.
             if let Err(error) = clear(fleet, &state) {
                 say(ServerMessage::Warning(error.into_refusal().message));
             }
@@ -410,7 +412,7 @@ pub(crate) async fn prune(
             let pruned = fleet
                 .run_fully(&PruneCheckpoints { plan }, &caller)
                 .map_err(refused)?;
-            // What follows is done again by the next pruning, if it fails now.
+            // Thinning and clearing that fail now are done again by the next pruning.
             let keyless = Caller {
                 idempotency_key: None,
                 ..caller.clone()

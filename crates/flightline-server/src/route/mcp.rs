@@ -71,6 +71,6 @@ pub(crate) async fn speak(
         notes: request_log::current(),
     };
     let request = Request::from_parts(parts, Raw::from(body.text));
-    // What the protocol says is wrong, it says in its own words.
+    // Faults of the protocol are answered in the protocol's own words.
     Ok(http::answer(runner, Loaded::Full, request).await)
 }

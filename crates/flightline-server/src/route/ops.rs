@@ -77,7 +77,8 @@ pub(super) async fn run(
             drop(fleet.take_warnings());
             let called = request.run(fleet, &ask);
             *on_the_way.lock().unwrap_or_else(PoisonError::into_inner) = OutcomeWarnings {
-                // Also those of the engine: that an answer could not be recorded, where the disk is full.
+                // The warnings of the engine belong here as well: that an answer could not be recorded on a
+                // full disk.
                 warnings: [called.warnings, fleet.take_warnings()].concat(),
                 noticed: fleet.take_noticed(),
                 next_id: ids.and_then(|ids| ids.upcoming()),

@@ -67,7 +67,7 @@ fn no_cursor(text: &str) -> Refusal {
 }
 
 impl List {
-    /// Makes a page of what an operation gave: the part of the list that it says, or the whole list.
+    /// Makes a page of an operation's outcome: the part of the list that it says, or the whole list.
     pub(crate) fn page(
         self,
         given: &RawValue,

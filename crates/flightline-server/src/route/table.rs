@@ -1,4 +1,4 @@
-//! The routes that are one operation each. One row is one route: the router, what is read from a request and
+//! The routes that are one operation each. One row is one route: the router, the reading of a request and
 //! the published description are made of the same rows, so they cannot differ.
 
 use std::sync::Arc;

@@ -73,7 +73,7 @@ impl Tracing {
         let Some(open) = &self.0 else {
             return;
         };
-        // How it went is in the counts.
+        // The counts tell how many spans were lost.
         let _ = open.way.provider.shutdown_with_timeout(LAST_SPANS);
         let (lost, to) = (open.way.counts.missing(), &open.way.shown);
         if lost > 0 {
@@ -86,7 +86,7 @@ impl Tracing {
 impl Open {
     fn request(&self, served: &ServedRequest<'_>) -> Option<String> {
         let clock = Clock::now();
-        // What the caller says it is part of; a word that cannot be read is none.
+        // The trace that the caller belongs to; a header that cannot be read is none.
         let asked = HeaderExtractor(served.answered.headers);
         let caller = TraceContextPropagator::new().extract_with_context(&Context::new(), &asked);
         let method = method(&served.line.method);

@@ -77,7 +77,7 @@ impl<'a> WriteQueue<'a> {
         Some(gather(&mut self.waiting))
     }
 
-    /// Adds the writes to a group that came since it was gathered. Returns whether there were any.
+    /// Adds the writes to a group that came since it was gathered. Returns true when there were any.
     pub(super) fn join(&mut self, group: &mut Vec<QueuedWork>) -> bool {
         let before = group.len();
         self.take_arrived();
@@ -146,9 +146,9 @@ impl Pace {
         (self.0 * COMMITS).clamp(SHORTEST, LONGEST)
     }
 
-    /// Whether a group that was worked at for so long is kept open for writes that come only now. While its work is shorter
-    /// than the commit, they lose less by making the group wait than they would by waiting for the next commit: else the
-    /// writers of a slow disk fall into two halves, each of which waits for the other's commit.
+    /// Returns true when a group that was worked at for so long is kept open for writes that come only now. While its
+    /// work is shorter than the commit, they lose less by making the group wait than they would by waiting for the next
+    /// commit: else the writers of a slow disk fall into two halves, each of which waits for the other's commit.
     pub(super) fn is_worth_joining(&self, worked: Duration) -> bool {
         worked < self.0
     }
@@ -218,7 +218,7 @@ fn together(
             error @ (StoreError::CommitUnknown(_) | StoreError::Corrupt(_) | StoreError::Busy(_)),
         )) => {
             let refusal = Refusal::from(error);
-            // Where the turn to write was not had, all of them have waited long enough.
+            // When the turn to write did not come in time, all members have waited long enough.
             let told = if done > 0 { done } else { group.len() };
             for work in group.iter_mut().take(told) {
                 work.task.refuse(refusal.clone());
@@ -239,14 +239,14 @@ fn in_one(
     done: &mut usize,
 ) -> flightline::Result<()> {
     fleet.store()?.begin_group()?;
-    // Not from before it was our turn to write.
+    // The time before the turn to write does not count.
     let began = Instant::now();
     while *done < group.len() || (pace.is_worth_joining(began.elapsed()) && queue.join(group)) {
         let Some(work) = group.get_mut(*done) else {
             break;
         };
         *done += 1;
-        // One that panics has its answer already, and took nothing from the others.
+        // A write that panics has its answer already, and took nothing from the others.
         let _ = catch_unwind(AssertUnwindSafe(|| work.task.run(fleet)));
         let long = *done >= FEWEST && began.elapsed() > pace.patience();
         if long || !fleet.store()?.has_sound_group() {

@@ -32,17 +32,18 @@ const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since,
 // Not FOR UPDATE: the first heartbeat of an agent refers to this row and would wait for it.
 const TAKE_AND_HOLD: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum FROM project WHERE id = $1 FOR NO KEY UPDATE";
 const NOW: &str = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)";
-// Of the log that is being written, not of the last checkpoint: a replica that was promoted a moment ago has made none.
+// The timeline of the log that is being written, not of the last checkpoint: a replica that was promoted a moment ago
+// has made none.
 const TIMELINE: &str =
     "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), CAST(0 AS BIGINT)";
-// With what replicas of one cluster have in common, and no other has.
+// The identifier is the same on all replicas of a cluster, and on no other.
 const CLUSTER_AND_TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), \
      CAST(system_identifier AS BIGINT) FROM pg_control_system()";
 const COLUMNS: &str = "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT) FROM information_schema.columns \
      WHERE table_schema = current_schema() AND table_name <> 'schema_version' \
      ORDER BY CAST(table_name AS TEXT) COLLATE \"C\", CAST(column_name AS TEXT) COLLATE \"C\"";
 
-// Those that a session can set are set when it begins.
+// Settings that a session can set are set when it begins.
 const WEAKNESSES: &str = "SELECT CAST(name AS TEXT) FROM pg_settings \
      WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY CAST(name AS TEXT) COLLATE \"C\"";
 
@@ -306,7 +307,7 @@ impl Driver for Postgres {
 
     fn savepoint(&mut self, anchor: Anchor) -> Result<(), StoreError> {
         if anchor == Anchor::Attempt {
-            // What fails from now on is the attempt's own.
+            // A write that fails from now on is one of the attempt.
             self.deliver()?;
         }
         self.outbox.save(anchor);
@@ -374,7 +375,7 @@ impl Driver for Postgres {
 
     fn rollback(&mut self) {
         self.outbox.clear();
-        // What held nothing leaves nothing.
+        // A write that held nothing has nothing to roll back.
         if self.ahead.take().is_some() {
             return;
         }
@@ -390,7 +391,7 @@ impl Driver for Postgres {
     }
 
     fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
-        // The server keeps its own files; what we can check is in `verify`.
+        // The server looks after its own files. The checks that we can make are in `verify`.
         Ok(Vec::new())
     }
 

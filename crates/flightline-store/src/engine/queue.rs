@@ -98,7 +98,8 @@ impl WriterQueue {
     }
 
     fn block(&self, patience: Duration) -> Result<File, StoreError> {
-        // Another handle than the one that is kept: a wait that was given up goes on, and its turn, when it comes, is passed on.
+        // The handle is another than the one that is kept: a wait that was given up goes on, and its turn, when it
+        // comes, is passed on.
         let file = self.open()?;
         let (send, receive) = mpsc::channel();
         // A blocked lock cannot be called off, so another thread waits for it. If the turn is no longer wanted when it
@@ -120,7 +121,7 @@ impl WriterQueue {
 
     fn holder(&self) -> String {
         let text = self.folder.read_text(QUEUE, 4_096).ok().flatten();
-        // What follows the first line is left of an earlier holder.
+        // The text after the first line is left of an earlier holder.
         let first = text.as_deref().and_then(|text| text.lines().next());
         match first.unwrap_or_default().split_once(' ') {
             Some((pid, purpose)) => format!("process {pid} (`fleet {purpose}`)"),

@@ -38,7 +38,7 @@ pub(crate) const FILE: &str = "flightline.db";
 /// The log of the database, and the index of that log.
 pub(crate) const LOG: &str = "flightline.db-wal";
 pub(crate) const INDEX: &str = "flightline.db-shm";
-/// What SQLite would roll the database back to. A store has it only for a moment while it is made.
+/// SQLite's rollback journal. A store has one only for a moment, while it is made.
 const ROLLBACK: &str = "flightline.db-journal";
 
 const TAKE: &str = "SELECT name, history, rev, created_at, seen_at, awake_since, timeline, seal, sum FROM project WHERE id = ?1";
@@ -330,7 +330,7 @@ impl Driver for Sqlite {
                 Ok(())
             }
             Anchor::Attempt => {
-                // What fails from now on is the attempt's own.
+                // A write that fails from now on is one of the attempt.
                 self.mark_member()?;
                 self.mark(anchor.save())
             }
@@ -377,7 +377,7 @@ impl Driver for Sqlite {
         self.turn = None;
         self.watch_log();
         match committed {
-            // After a failed fsync it is not known what the disk holds, and a later one may lie.
+            // After a failed fsync the content of the disk is not known, and a later fsync may lie.
             Err(StoreError::Engine { cause, .. }) => {
                 note_broken(&self.file);
                 self.broken = true;
@@ -390,7 +390,7 @@ impl Driver for Sqlite {
     fn rollback(&mut self) {
         self.member = Member::default();
         if !self.connection.is_autocommit() {
-            // What cannot be rolled back is rolled back when the connection closes.
+            // A transaction that cannot be rolled back ends when the connection closes.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         self.turn = None;
@@ -439,7 +439,7 @@ impl Driver for Sqlite {
     }
 
     fn acknowledge(&mut self, last: &Acknowledged) {
-        // It may lag behind: a commit stands without it.
+        // The anchor may lag behind: a commit stands without it.
         let _ = self.anchor.write(last);
     }
 
@@ -474,7 +474,7 @@ impl Driver for Sqlite {
     }
 
     fn weaknesses(&mut self) -> Result<Vec<String>, StoreError> {
-        // What it is opened with is ours to say.
+        // Our own code sets how the database is opened: no server has a say in it.
         Ok(Vec::new())
     }
 

@@ -178,7 +178,7 @@ impl Store {
             Err(StoreError::CommitUnknown(cause)) if self.can_settle() => {
                 self.settle(&group.trace, &cause)
             }
-            // One of them did it: each by itself will show which.
+            // One member caused the failure. Run by itself, each shows whether it was the one.
             Err(StoreError::Engine { cause, .. }) => Err(StoreError::Collision(cause)),
             Err(error) => Err(error),
         };
@@ -224,7 +224,7 @@ impl Store {
         }
         if let Err(error) = self.driver.deliver() {
             self.roll_back();
-            // One of them did it: each by itself will show which.
+            // One member caused the failure. Run by itself, each shows whether it was the one.
             return Err(match error {
                 StoreError::Corrupt(cause)
                 | StoreError::Engine { cause, .. }
@@ -317,7 +317,7 @@ impl Store {
     /// Drops the writes of the member that just ran.
     pub(super) fn drop_member(&mut self) {
         let Some(group) = &mut self.group else { return };
-        // Not to a place that the member made and left open: that would keep half of it.
+        // The rollback does not go to a place that the member made and left open: that would keep half of it.
         if !group.lost && self.driver.roll_back_to(Anchor::Member).is_err() {
             group.lost = true;
         }

@@ -62,7 +62,7 @@ impl Store {
         let driver = self.driver.as_mut();
         let row = driver.take_project(&self.project, true)?;
         let row = row.ok_or_else(|| StoreError::UnknownProject(self.project.clone()))?;
-        // What left no trace can be run again.
+        // A transaction without events can be run again.
         let found = match trace.bounds() {
             Some((first, last)) => event::trace(driver, &self.project, first, last)? == *trace,
             None => false,

@@ -120,7 +120,7 @@ pub(crate) fn unsettled(
     project: &str,
 ) -> Result<Vec<CheckpointId>, StoreError> {
     let rows = driver.query(UNSETTLED, params![project])?;
-    // One that names no checkpoint is the doctor's, and holds up no other.
+    // A row that names no checkpoint is the doctor's business, and holds up no other.
     Ok(rows.iter().flat_map(checkpoint).collect())
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn waiting(
     let rows = driver.query(WAITING, params![project, limit])?;
     let mut waiting = Vec::with_capacity(rows.len());
     for row in &rows {
-        // One that is damaged is the doctor's, and holds up no other.
+        // A damaged row is the doctor's business, and holds up no other.
         if let (Ok(checkpoint), Ok(Ok(mission))) =
             (checkpoint(row), row.text(2).map(|id| id.parse()))
         {

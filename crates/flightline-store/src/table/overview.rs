@@ -8,8 +8,8 @@ use crate::engine::Driver;
 use crate::error::StoreError;
 use crate::value::{SqlValue, params, values};
 
-// What counts as work on a mission is the same here as in `event::last_work`. Words that are none were damaged: the rows
-// that hold them are found as well, and their content is known when they are read.
+// The rule of what counts as work is that of `event::last_work`. Unknown words were damaged: rows that hold them are
+// found as well, and their content is known when they are read.
 statements! {
     // Not as a join: SQLite would make a filter of all missions first.
     LAST_OPEN = "SELECT e.mission FROM event e WHERE e.project = ?1 AND e.rev > ?2 AND e.mission IS NOT NULL \

@@ -58,7 +58,7 @@ impl Pulse {
         if epoch < self.epoch {
             return;
         }
-        // What an older incarnation said of itself ends with it.
+        // The data of an older incarnation ends with it.
         if epoch > self.epoch || data.as_object().is_none_or(|data| !data.is_empty()) {
             self.data = data.clone();
         }
@@ -189,7 +189,7 @@ fn from_row(row: &crate::value::Row) -> Result<Option<Pulse>, StoreError> {
         return Ok(None);
     };
     let sum = sum(&agent, epoch, at, &data);
-    // The agent, its epoch and the time; what it said of itself may be missing.
+    // The agent, its epoch and the time must match the sum; the data may be missing.
     let heard = sum.len() - sum.len() / 3;
     if found.get(..heard) != sum.get(..heard) {
         return Ok(None);

@@ -163,7 +163,8 @@ pub(crate) fn upsert(driver: &mut dyn Driver, value: &NewValue<'_>) -> Result<()
             value.doc,
             value.keys.percent.map(u64::from),
             sum(value.kind, value.id, value.keys),
-            // Where it is made; a parameter of its own, because a later value of the same commit changes the other one alone.
+            // The revision that makes the subject: a parameter of its own, because a later value of the same commit
+            // changes the other one alone.
             value.rev,
         ],
     )

@@ -283,7 +283,7 @@ impl Tx<'_> {
             Some(known) => {
                 let newest = self.near(mission)?;
                 let found = self.look_for_work(mission, newest, &mut fits)?;
-                // Others may have thinned it meanwhile, which is no event.
+                // Another process may have thinned the journal meanwhile, which is no event.
                 let rev = |event: &Event| event.rev;
                 let (told, stored) = (known.as_ref().map(rev), found.event.as_ref().map(rev));
                 check(self.driver, (&told, &stored), format_args!("{mission}"))?;

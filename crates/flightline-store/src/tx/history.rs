@@ -119,7 +119,7 @@ impl Tx<'_> {
         data["history"] = json!(branch.history);
         data["before"] = json!({ "history": branch.before, "rev": branch.left_at });
         self.set(EventType::HistoryBegun, &branch, &data)?;
-        // Whatever is written next is a request of its own.
+        // The next write is a request of its own.
         self.step = self.next_rev();
         Ok(())
     }

@@ -176,7 +176,7 @@ impl Tx<'_> {
             let Some(read) = self.read_sound::<T>(kind, document)? else {
                 continue;
             };
-            // What had to be taken from another place need not have that hash.
+            // A document that was read from another copy need not have this hash.
             if let Some(seen) = &mut self.seen
                 && self.noticed.len() == noticed
             {

@@ -95,7 +95,7 @@ impl Tx<'_> {
         let news = cache.is_none_or(|it| it.beat(&agent.to_string(), epoch, self.now, data));
         match news {
             true => pulse::beat(self.driver, &self.project.id, agent, epoch, self.now, data),
-            // As when an agent has several writes in one commit.
+            // An agent may have several writes in one commit: the first sign of life is enough.
             false => Ok(()),
         }
     }
@@ -140,7 +140,8 @@ impl Tx<'_> {
         match agents {
             [] => Ok(Vec::new()),
             few if few.len() <= pulse::SOME => match &self.cache {
-                // Those of all are read once and followed from then on: the question would have to see this write's own.
+                // The signs of life of all agents are read once and followed from then on: the question would have to
+                // see this write's own.
                 Some(cache) if cache.follows_pulses() => {
                     let mut ids: Vec<String> = few.iter().map(ToString::to_string).collect();
                     ids.sort_unstable();

@@ -133,7 +133,7 @@ impl Folded {
             return Ok(());
         }
         let mut judged = if damaged.contains(&rev) {
-            // What the event says cannot be relied on: the row stands for itself.
+            // The event cannot be relied on: the row stands for itself.
             Judged {
                 ill: by_itself(kind, row)?,
                 folds: true,

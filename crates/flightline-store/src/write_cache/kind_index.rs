@@ -253,7 +253,7 @@ impl KindIndex {
         } = self;
         let line = |id: &str| by_id.get(id).map(|entry| line(entry));
         match (of_all, by_mission.get_mut(mission)) {
-            // Those that are of this mission and those that are of none are hashed together: there are few of such kinds.
+            // Subjects of this mission and of none are hashed together: there are few of such kinds.
             (true, Some(of_mission)) => {
                 let mut digest = KindDigest::default();
                 let both = of_mission.all().entries();

@@ -23,7 +23,7 @@ impl WriteCache {
             let room = MOST_BYTES.saturating_sub(indexes.map(|index| index.bytes()).sum());
             let loaded = load(driver, &self.project, kind, room)?;
             self.indexes.insert(kind, loaded);
-            // With what this transaction wrote, which may be dropped.
+            // The index has the writes of this transaction, which may be dropped.
             if self.written.contains(&kind) {
                 self.undo.push(Undo::Loaded(kind));
             }
@@ -60,7 +60,8 @@ impl WriteCache {
         Ok(Some(bytes))
     }
 
-    /// The digest of what a checkpoint of `mission` names, by kind; `None` when one of the kinds is not remembered.
+    /// The digest of the subjects that a checkpoint of `mission` names, by kind; `None` when one of the kinds is not
+    /// cached.
     pub(crate) fn digest(
         &mut self,
         driver: &mut dyn Driver,

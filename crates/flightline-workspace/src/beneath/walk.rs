@@ -112,7 +112,7 @@ pub(super) fn without_own_links(
             ahead.push_front(part);
             match way_below(&mut ahead) {
                 Some(below) => return Ok(root.join(below)),
-                // It leaves the repository again.
+                // The path leaves the repository again.
                 None => {
                     at = at.parent().unwrap_or(&at).to_path_buf();
                     continue;
@@ -148,7 +148,8 @@ fn path_parts(path: &Path) -> impl Iterator<Item = OsString> {
     parts.map(|part| part.as_os_str().to_owned())
 }
 
-/// The rest of a way, by its text; none when it leads above where it begins, and then what is left of it is ahead.
+/// The rest of a path, by its text alone; none when it leads above its beginning, and then `ahead` has the part that is
+/// left.
 fn way_below(ahead: &mut VecDeque<OsString>) -> Option<PathBuf> {
     let mut below: Vec<OsString> = Vec::new();
     while let Some(part) = ahead.pop_front() {

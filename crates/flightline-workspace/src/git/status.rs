@@ -180,7 +180,7 @@ fn kind(letter: u8) -> Result<ChangeKind, &'static str> {
     }
 }
 
-/// The first field, and what follows after so many.
+/// The first field, and the rest after `count` fields.
 fn fields(body: &[u8], count: usize) -> Result<(&[u8], &[u8]), &'static str> {
     let short = "it has too few fields";
     let (first, mut rest) = split(body, b' ').ok_or(short)?;

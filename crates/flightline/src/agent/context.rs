@@ -97,7 +97,7 @@ impl Operation for EndSession {
         if agent.session_ended_at.is_none() {
             agent.session_ended_at = Some(ctx.now());
             agent.session_id = None;
-            // That its process goes is no crash: what it holds waits for it.
+            // The end of the process is no crash then: the agent's work waits for it.
             agent.process = None;
             agent.updated_at = ctx.now();
             let data = json!({ "reason": "it said so", "epoch": agent.epoch });
@@ -155,8 +155,9 @@ fn own_or_in_charge(
     }
 }
 
-/// Completing a task is the full sync of an agent that reads less because its context was full, and ends
-/// what a checkpoint of that task was for.
+/// Records that an agent completed a task. For an agent that reads less because its context was full, that is the
+/// full sync: its mode is normal again. No session resumes any more from a checkpoint that was taken for its context
+/// and this work.
 pub(crate) fn synced_by(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<()> {
     let Some(owner) = sortie.assigned_to else {
         return Ok(());
@@ -165,7 +166,7 @@ pub(crate) fn synced_by(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<
         return Ok(());
     };
     let checkpoints = if agent.mode.is_normal() {
-        // Only one that a session would resume from matters, and only when it was for this task.
+        // Only a checkpoint that a session would resume from matters, and only when it was for this task.
         let mut newest = ctx.tx.newest::<Checkpoint>(sortie.mission_id, None, 1)?;
         newest.retain(|checkpoint| match &checkpoint.cut.agent_context {
             Some(of) => of.sortie_id == Some(sortie.id),
@@ -242,7 +243,7 @@ pub(crate) fn current_sortie(
 ) -> Result<Option<Sortie>> {
     let (mut held, _) = readable::<Sortie>(ctx.tx, Find::Agent(agent))?;
     held.retain(|it| it.status.is_held() && mission.is_none_or(|mission| it.mission_id == mission));
-    // What it only was given it is not at, while there is something that it has begun.
+    // A sortie that was only assigned to the agent counts less than one that the agent has begun.
     Ok(held.into_iter().max_by_key(|sortie| {
         let begun = sortie.status != SortieStatus::Assigned;
         (begun, sortie.updated_at, std::cmp::Reverse(sortie.position))

@@ -36,7 +36,7 @@ pub(crate) fn checkpoint_of(
     };
     let held = !held_sorties(ctx, agent.id)?.is_empty();
     let steps = ctx.tx.find::<Step>(Find::Parent(&agent.key()))?;
-    // What it meant to do after its last report holds as long as that was its last act.
+    // The agent's plan from its last report holds as long as that was its last act.
     let expected = match agent.last_checkpoint == Some(last) {
         true => agent.next_checkpoint_expected,
         false => Some(last.plus(ctx.policy.heartbeat_ms)),

@@ -1,4 +1,4 @@
-//! Signs of life, and what a context leads to that fills up.
+//! Signs of life, and the consequences of a context that fills up.
 
 use crate::Schema;
 use flightline_core::agent::Agent;

@@ -157,7 +157,7 @@ fn drop_parts<S: Subject>(
     Ok(())
 }
 
-/// The agent as it was before it began; only what it owns stays, and its mail.
+/// Returns the agent as it was before it began. The feature that it owns stays, and so does its mail.
 fn forget(ctx: &mut OpContext<'_, '_>, mut agent: Agent) -> Result<Agent> {
     end_session(ctx.tx, &mut agent)?;
     Ok(Agent {

@@ -100,7 +100,8 @@ pub(crate) fn check_process(process: Option<&Process>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what would not be stored as it is: empty, too long, with control characters or a secret.
+/// Refuses a text that would not be stored unchanged: one that is empty or too long, or has control characters or a
+/// secret.
 fn check_plain(what: &str, text: &str) -> Result<()> {
     if Title::parse(what, text)?.as_str() == text {
         return Ok(());

@@ -126,7 +126,7 @@ impl Operation for TakeOver {
         let mut crashed = old.clone();
         end_session(ctx.tx, &mut crashed)?;
         crashed.retired_at = Some(ctx.now());
-        // With what the agent last said, so that the same package can be given again at any time.
+        // The event has the agent's last report, so that the package can be given again at any time.
         let data = json!({ "to": new.name, "archive": archive, "reason": evidence, "checkpoint": json_of(&checkpoint) });
         ctx.tx.set(EventType::AgentCrashed, &crashed, &data)?;
         let held = Held {
@@ -151,8 +151,8 @@ impl Operation for TakeOver {
 }
 
 impl TakeOver {
-    /// The agent that takes over, in the session in which it does. One that has nothing of its own to say
-    /// of itself says what the old one said.
+    /// Prepares the agent that takes over, and begins its session if it has none. An agent that has reported
+    /// nothing about itself inherits the reports of the old one.
     fn begin(
         &self,
         ctx: &mut OpContext<'_, '_>,

@@ -76,7 +76,7 @@ fn is_gone(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<bool> {
     Ok(verdict(ctx, agent.clone(), pulse.as_ref(), &[]).is_gone())
 }
 
-/// An agent is back, with what it said of its work and the sorties that it holds.
+/// Writes that an agent is back, with its words about its work and the sorties that it holds.
 pub(super) fn gone_on(ctx: &mut OpContext<'_, '_>, agent: &Agent, last: &Json) -> Result<String> {
     let mut lines = Lines::of(last);
     let held = held_sorties(ctx, agent.id)?;

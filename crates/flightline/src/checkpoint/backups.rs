@@ -150,7 +150,8 @@ impl BackupPlan {
                 continue;
             };
             let taken_at = checkpoint.cut.timestamp;
-            // What a rebuild brought back has waited for less long than it is old, and has a file of its own.
+            // A checkpoint that a rebuild brought back is older than the time it has waited, and gets a file of its
+            // own.
             let is_fresh = one.since.since(taken_at) < FRESH_MS;
             match groups.last_mut() {
                 Some(group) if is_fresh && near(group[0].0.cut.timestamp, taken_at) => {

@@ -29,7 +29,7 @@ pub struct BeforeDestructive {
     pub note: Option<NoteText>,
 }
 
-/// What a preparation checked, and the checkpoint that it took.
+/// The result of preparing a destructive operation, and the checkpoint that was taken before it.
 #[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 pub struct Prepared {
     /// The operation that is about to run.

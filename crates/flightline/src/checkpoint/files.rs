@@ -276,7 +276,7 @@ pub fn parse(text: &str) -> std::result::Result<CheckpointDocument, Refusal> {
     }
     let whole: serde_json::Value =
         serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
-    // Before all else: what a newer version writes may have another shape.
+    // The version is checked before all else: a document of a newer one may have another shape.
     refuse_newer(whole["version"].as_str().unwrap_or_default())?;
     let document: CheckpointDocument =
         read_stored(text).map_err(|error| damaged(error.to_string()))?;

@@ -144,7 +144,7 @@ impl<'a> Arriving<'a> {
         for value in &state.values {
             check_value(value, record.cut.mission_id).map_err(unsound)?;
         }
-        // All of it: the file was read as it is, because its hashes are over its exact texts.
+        // All texts are checked: the file was read as it is, because its hashes are over its exact texts.
         check_texts(&json!(record)).map_err(unsound)?;
         check_texts(&json!(document.file_system)).map_err(unsound)?;
         let (rev, sha256) = record.origin();
@@ -399,7 +399,7 @@ fn check_texts(value: &Value) -> std::result::Result<(), String> {
     }
 }
 
-/// Reads what an imported checkpoint names and checks every hash on the way.
+/// Reads the values that an imported checkpoint names, and checks every hash on the way.
 pub(crate) fn load(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<Contents> {
     let damaged = |what: &str| {
         crate::Error::from(
@@ -453,7 +453,7 @@ pub(crate) fn load(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Resu
 pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Result<()> {
     crate::dialect::orchestrator::files::forget(ctx, checkpoint)?;
     if checkpoint.imported.is_some() {
-        // Whether or not the kept document can still be read.
+        // The values are removed whether or not they can still be read.
         let kept = ImportedValues {
             checkpoint_id: checkpoint.id,
             values: Vec::new(),

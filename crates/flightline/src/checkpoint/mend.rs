@@ -1,5 +1,5 @@
-//! Healing: of several copies of a value one is enough. What fails its hash in the store is taken from its
-//! other copy there, or from a file, and put right; what no copy can mend is as damaged as it was.
+//! Healing: one sound copy of a value is enough. A value that fails its hash in the store is replaced by
+//! its other copy there, or by one from a file. A value without a sound copy stays damaged.
 
 use crate::Schema;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus, DigestLine, sections};
@@ -392,7 +392,7 @@ impl MendCheckpoint {
         let (key, id) = (self.checkpoint.to_string(), short(self.checkpoint));
         match ctx.tx.get::<Checkpoint>(&key).map_err(Error::from) {
             Ok(Some(record)) => return Ok(Some(record)),
-            // Its row is lost, and the journal has it all.
+            // The row is lost, and the journal has the whole record.
             Ok(None) => {}
             Err(error) if error.is_damage() => {}
             Err(error) => return Err(error),
@@ -422,7 +422,7 @@ impl MendCheckpoint {
             ));
             return Ok(ctx.tx.get::<Checkpoint>(&key)?);
         }
-        // What it names never changes, and has a hash of its own: only marks are lost.
+        // The cut never changes, and has a hash of its own: only marks are lost.
         let Some(base) = bases.into_iter().next() else {
             return Ok(None);
         };
@@ -475,7 +475,7 @@ impl MendCheckpoint {
         Ok(Some(record))
     }
 
-    /// Makes what a checkpoint names whole again. Says whether it is.
+    /// Mends the values that a checkpoint names. Returns true when all of them are sound.
     fn values_in_store(
         &self,
         ctx: &mut OpContext<'_, '_>,
@@ -486,7 +486,7 @@ impl MendCheckpoint {
             said.extend(heal(ctx)?);
             return Ok(true);
         }
-        // Only what makes up exactly what the checkpoint names can stand for events that are lost.
+        // Values can stand for lost events only when they make up exactly the cut of the checkpoint.
         let lines = self.values.iter().map(|value| DigestLine {
             kind: value.kind,
             id: value.id.clone(),

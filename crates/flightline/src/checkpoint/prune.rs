@@ -486,8 +486,8 @@ pub fn plan_all(fleet: &mut Fleet, caller: &Caller, request: &PlanPrune) -> Resu
     Ok(plan.with(journal))
 }
 
-/// Deletes what a plan names, if it may still go, thins the journal, and gives the space back when that
-/// is worth it: the caller removes the files. When this fails, the checkpoints deleted until then are gone.
+/// Deletes the checkpoints of a plan that may still go, thins the journal, and gives the space back when that is worth
+/// it: the caller removes the files. When this fails, the checkpoints deleted until then are gone.
 pub fn apply_all(
     fleet: &mut Fleet,
     caller: &Caller,

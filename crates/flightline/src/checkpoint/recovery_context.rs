@@ -112,7 +112,7 @@ fn looked_at(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<LookedAt>
                     }
                 }
             }
-            // It may be one that is not looked at: those that are, are read one by one.
+            // The damaged sortie may be one that is not looked at. Those that are looked at are read one by one.
             Err(flightline_store::StoreError::Corrupt(_)) => {
                 for row in ctx.tx.rows(Kind::Sortie, of)? {
                     match SortieStatus::from_word(&row.status) {
@@ -174,7 +174,7 @@ pub(crate) fn last_act(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result
     let Some(newest) = ctx.tx.newest_work(mission.id, is_act)?.event else {
         return Ok(None);
     };
-    // An event recorded before a document came in may have happened after what the document tells.
+    // An event that was recorded before a document was imported may have happened after the events of the document.
     let (mut rev, mut recorded_at, mut last) = (newest.rev, newest.timestamp, newest);
     while last.happened_at() < recorded_at {
         let work = ctx.tx.work_before(mission.id, rev, WORK_LOOKED_AT)?;

@@ -27,7 +27,7 @@ use crate::registry::Registered;
 pub trait ReadsCheckpoints: Registered + Clone {
     fn wanted(&self) -> CheckpointsToRead;
 
-    /// The request as it is rehearsed: what a real one would only do after a further word is shown all the same.
+    /// The request for a rehearsal: it also shows effects that the real run has only after a confirmation.
     #[must_use]
     fn rehearsed(&self) -> Self {
         self.clone()
@@ -119,7 +119,7 @@ pub struct OutcomeWithWarnings<T> {
     pub written: bool,
 }
 
-/// Runs an operation that reads checkpoints, after mending what it will read from files in `folder`.
+/// Runs an operation that reads checkpoints, after mending them from files in `folder`.
 pub fn serve<O: ReadsCheckpoints>(
     fleet: &mut Fleet,
     folder: &Path,
@@ -190,7 +190,7 @@ pub fn mend(
     Ok(apply(fleet, caller, &plan))
 }
 
-/// Offers the store what files have. What cannot be mended is said, and fails nothing.
+/// Offers the store the values of files. A value that cannot be mended leads to a warning, never to a failure.
 fn apply(fleet: &mut Fleet, caller: &Caller, plan: &OfferedValues) -> Vec<String> {
     let mut said = plan.warnings.clone();
     let housekeeping = Caller {
@@ -293,7 +293,7 @@ fn gather(
     })
 }
 
-/// Returns what files hold of the checkpoints with a problem in the store.
+/// Returns the mends that files offer for the checkpoints with a problem in the store.
 pub(crate) fn offers(folder: &Path, examined: &ExaminedCheckpoints) -> Vec<MendCheckpoint> {
     let known = examined.checkpoints.iter().filter_map(|checkpoint| {
         match (&checkpoint.problem, checkpoint.mendable) {
@@ -347,7 +347,7 @@ fn nothing(checkpoint: CheckpointId) -> MendCheckpoint {
     }
 }
 
-/// Returns what files hold of a checkpoint that is damaged in the store.
+/// Returns the mend that files offer for a checkpoint that is damaged in the store.
 fn offer(folder: &Path, checkpoint: &ExaminedCheckpoint) -> MendCheckpoint {
     let path = name_of(checkpoint.mission_id, checkpoint.id);
     match files::read(folder, &path) {

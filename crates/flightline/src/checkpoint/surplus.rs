@@ -71,8 +71,8 @@ fn most_of(policy: &Retention) -> u64 {
     policy.most.max(policy.keep).max(1)
 }
 
-/// Archives what a mission has too many of, where the policy says so: its maximum then holds at any time,
-/// and not only once a day.
+/// Archives the surplus checkpoints of a mission, where the policy says so: the maximum then holds at any time, and not
+/// only once a day.
 fn archive_surplus(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<()> {
     let policy = ctx.policy.retention;
     if policy.surplus != Surplus::Archive {
@@ -158,7 +158,7 @@ fn is_simple(newest: &[SubjectRow], policy: &Retention) -> bool {
 fn unpinned(ctx: &mut OpContext<'_, '_>, rows: &[SubjectRow]) -> Result<Vec<Checkpoint>> {
     let mut going = Vec::new();
     for row in rows {
-        // One that cannot be read is left to those who mend.
+        // A checkpoint that cannot be read is left to the repair.
         let read = ctx.tx.get::<Checkpoint>(&row.id);
         if let Ok(Some(checkpoint)) = read
             && checkpoint.pinned_at.is_none()

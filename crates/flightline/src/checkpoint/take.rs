@@ -1,4 +1,4 @@
-//! Takes a checkpoint: one row, and the hash of what it names.
+//! Takes a checkpoint: one row, and the hash of the values that it names.
 
 use crate::Schema;
 use std::collections::BTreeMap;
@@ -95,16 +95,16 @@ impl Operation for TakeCheckpoint {
         let before = ctx.tx.rev();
         let checkpoint = take_for(ctx, &taking, of, Same::AskedFor)?;
         match just_taken(ctx, &checkpoint, before)? {
-            // Its file cannot have been written yet.
+            // The file of the checkpoint cannot have been written yet.
             Some(contents) => super::document_in_full(ctx, &checkpoint, &contents, Backup::Pending),
             None => super::document(ctx, &checkpoint),
         }
     }
 }
 
-/// Returns what a checkpoint names, when it was taken in this very transaction, after `before`: then the subjects'
-/// rows hold it, and the journal need not be searched. It was hashed a moment ago, in this transaction; where a text
-/// is damaged, [`super::load`] finds out.
+/// Returns the values that a checkpoint names, when it was taken in this transaction, after `before`: then the
+/// subjects' rows hold them, and the journal need not be searched. They were hashed a moment ago; where a text is
+/// damaged, [`super::load`] finds out.
 fn just_taken(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
@@ -187,7 +187,7 @@ pub(crate) fn take_for(
         Some(_) if !taken => Vec::new(),
         changed => taken_since(ctx, mission, changed)?,
     };
-    // Those of before an upgrade are compared as they were hashed.
+    // Checkpoints from before an upgrade are compared as they were hashed.
     let first = match since.iter().any(|same| same.cut.digest == Digest::Lines) {
         true => sections(ctx.tx.lines(mission.id)?, Digest::Lines),
         false => BTreeMap::new(),
@@ -348,7 +348,8 @@ fn taken_since(
     loop {
         let mut taken = ctx.tx.newest::<Checkpoint>(mission.id, archived, limit)?;
         let all = (taken.len() as u64) < limit;
-        // One that came back from a file, which is imported or pinned, may be of long ago and newest all the same.
+        // A checkpoint that came back from a file, which is imported or pinned, may be old and the newest all the
+        // same.
         let native = |it: &&Checkpoint| it.imported.is_none() && it.pinned_at.is_none();
         let older = taken.iter().filter(native).any(|it| !since(it));
         taken.retain(since);

@@ -312,7 +312,7 @@ pub fn thin_within(
 const SOME_REVISIONS: u64 = 20_000;
 const SOME_VALUES: u64 = 5_000;
 
-/// Goes on where the last thinning stopped, for a bit. Says what went, and whether there is more to look at.
+/// Continues the last thinning for a while. Returns the values that went, and true when there is more to look at.
 pub fn thin_some(fleet: &mut Fleet, caller: &Caller) -> Result<(Thinned, bool)> {
     let now = fleet.now()?;
     let last = fleet

@@ -197,7 +197,7 @@ pub(super) fn check(document: &CheckpointDocument) -> std::result::Result<(), St
     }
 }
 
-/// Records what a file has of a checkpoint that comes from there, unless something is recorded.
+/// Records the work tree that the file of an imported checkpoint has, unless one is recorded.
 pub(super) fn bring_in(ctx: &mut OpContext<'_, '_>, value: Option<&StateValue>) -> Result<()> {
     let Some(record) = value.and_then(|value| read(value).ok()) else {
         return Ok(());
@@ -208,7 +208,7 @@ pub(super) fn bring_in(ctx: &mut OpContext<'_, '_>, value: Option<&StateValue>) 
     Ok(())
 }
 
-/// Mends the record from the one in a file. Says whether it did.
+/// Mends the record from the one in a file. Returns true when it did.
 pub(super) fn mend(ctx: &mut OpContext<'_, '_>, value: &StateValue) -> Result<bool> {
     let copy = StoredEvent {
         kind: value.kind,

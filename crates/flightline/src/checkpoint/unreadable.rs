@@ -1,4 +1,4 @@
-//! Checkpoints whose record is damaged: what the journal still tells of them, and how they are dropped.
+//! Checkpoints whose record is damaged: the facts that the journal still has of them, and their removal.
 
 use flightline_core::checkpoint::{Checkpoint, CheckpointStatus, Reason, Trigger};
 use flightline_core::event::{Change, EventType};
@@ -84,7 +84,7 @@ pub(super) fn mark(
         .remove(EventType::CheckpointDeleted, &nameless, &data)?;
     ctx.tx.forget_backup(nameless.id)?;
     tree::forget(ctx, nameless.id)?;
-    // Its text is unreadable, and would be reported as damage for ever.
+    // The text of the checkpoint is unreadable, and would be reported as damage for ever.
     ctx.tx.thin(&set)?;
     Ok(summary)
 }

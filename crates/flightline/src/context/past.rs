@@ -1,4 +1,4 @@
-//! The briefing that a checkpoint would have given: made of what it names, and of nothing since.
+//! The briefing that a checkpoint would have given: made of the values that it names, and of nothing since.
 
 use crate::Schema;
 use flightline_core::agent::Agent;
@@ -157,7 +157,7 @@ fn facts(checkpoint: &Checkpoint, contents: &Contents, agent: Option<&str>) -> R
         last_action: Some(own.last_action),
         constraints: constraints(&notes),
         effects_done: done.into_iter().map(described).collect(),
-        // Whether they happened later is not in what the checkpoint names.
+        // The checkpoint does not tell whether these effects happened later.
         effects_in_doubt: begun.into_iter().map(described).collect(),
         next_steps: own.next_steps,
         blockers: own.blockers,

@@ -107,7 +107,7 @@ fn expire(ctx: &mut OpContext<'_, '_>, agent: &Agent, briefings: Vec<Briefing>) 
     Ok(())
 }
 
-/// Ends what an agent was offered and never acknowledged: the context it was offered to is gone.
+/// Ends the briefings that an agent was offered and never acknowledged: the context they were offered to is gone.
 pub(crate) fn expire_all(ctx: &mut OpContext<'_, '_>, agent: &Agent) -> Result<()> {
     let (open, _) = readable::<Briefing>(ctx.tx, Find::Agent(agent.id))?;
     expire(ctx, agent, open)

@@ -148,7 +148,7 @@ pub(super) fn store(ctx: &mut OpContext<'_, '_>, document: &Json, at: Time) -> R
     })
 }
 
-/// Records what a document says, and that its agent gave a sign of life. Whether that is in a new session.
+/// Records a document, and the sign of life of its agent. Returns the agent, and true when it resumed in a new session.
 fn record(
     ctx: &mut OpContext<'_, '_>,
     document: &Json,
@@ -160,7 +160,7 @@ fn record(
         None => unknown(ctx, document)?,
     };
     let is_new = before.is_none();
-    // A file says what its agent is called and does; who coordinates is said by a person or dispatch.
+    // A file says what its agent is called and does. A person or dispatch says which agent coordinates.
     if is_new && document.text("agent_type") == Some(PRIMARY) {
         warnings.push(format!(
             "{0} says that it is the primary, and is taken in as a specialist: `fleet agents register {0} --role dispatch` \
@@ -244,7 +244,7 @@ fn record(
         ctx.tx.set(event, &agent, &data)?;
     }
     steps(ctx, &agent, document)?;
-    // It wrote this itself, and then.
+    // The agent wrote the document itself, at that time.
     ctx.tx.record_past_pulse(agent.id, agent.epoch)?;
     Ok((agent, resumed))
 }

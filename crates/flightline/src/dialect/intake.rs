@@ -92,7 +92,7 @@ impl ImportDocuments {
         }
     }
 
-    /// The very document was taken in before: whatever happened to what it is about since then stays.
+    /// Finds an identical document that was imported before. Its subject may have changed since: those changes stay.
     fn taken_before(
         &self,
         ctx: &mut OpContext<'_, '_>,
@@ -271,8 +271,8 @@ impl ImportDocuments {
         })
     }
 
-    /// Refuses a document that is older than the stored state. Says how it stands to that, and when it happened: when it
-    /// says, and not before the last stored change.
+    /// Refuses a document that is older than the stored state. Returns its relation to that state, and the time of its
+    /// changes: its own, and not before the last stored change.
     fn judge(
         &self,
         ctx: &OpContext<'_, '_>,
@@ -292,7 +292,7 @@ impl ImportDocuments {
         Ok((arrival, at.min(now)))
     }
 
-    /// Keeps what a document says beyond our own words, so that it goes out again.
+    /// Keeps a document, so that its fields that Flightline has no words for are exported again.
     fn keep(
         &self,
         ctx: &mut OpContext<'_, '_>,

@@ -201,7 +201,7 @@ fn context(
     }))
 }
 
-/// The mission in parts: each sortie, what it waits for, and its own parts.
+/// The parts of the mission: each sortie, its dependencies, and its own parts.
 fn breakdown(state: &BackedUpState, mission: &Mission, sorties: &[Sortie]) -> Result<Value> {
     let mut parts: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for part in values::<Subtask>(state, Kind::Subtask)? {

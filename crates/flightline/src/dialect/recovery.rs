@@ -59,7 +59,7 @@ pub(super) fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> R
         if !says(checkpoint.cut.reason) {
             continue;
         }
-        // One that is damaged is the doctor's: the others have their files all the same.
+        // A damaged checkpoint is the doctor's business: the others have their files all the same.
         let Ok(document) = document(ctx, &checkpoint) else {
             continue;
         };
@@ -70,7 +70,7 @@ pub(super) fn things(ctx: &mut OpContext<'_, '_>, wanted: &ExportDocuments) -> R
                 break;
             }
         }
-        // What clean-up would take away again has no file.
+        // A checkpoint whose file would be cleaned up at once gets none.
         let emergency = checkpoint.cut.reason == Reason::TokenCritical;
         let old = ctx.now().since(checkpoint.cut.timestamp) > rules.max_age;
         backups += usize::from(!emergency);
@@ -146,7 +146,7 @@ pub(super) fn known(ctx: &mut OpContext<'_, '_>) -> Result<Option<Time>> {
     let Some(checkpoint) = ctx.tx.get::<Checkpoint>(&latest.of)? else {
         return Ok(None);
     };
-    // One that came in tells of when it was written.
+    // An imported document tells when it was written.
     let id = Original::id(Dialect::Recovery, &latest.of);
     let original = ctx.tx.get::<Original>(&id)?;
     let written = original.and_then(|it| {
@@ -170,7 +170,7 @@ fn latest(ctx: &mut OpContext<'_, '_>) -> Result<Option<Draft>> {
     Ok(things(ctx, &newest)?.into_iter().next())
 }
 
-/// Stores what the document says, and takes a checkpoint that holds it.
+/// Stores the content of a document, and takes a checkpoint that holds it.
 pub(super) fn store(
     ctx: &mut OpContext<'_, '_>,
     document: &Json,
@@ -252,7 +252,7 @@ fn mission_of(
     if let Some(text) = objective.filter(|text| *text != before.title.as_str()) {
         after.objective = Some(NoteText::parse("activeObjective", text)?);
     }
-    // What the project or the mission is built on is compared with what the checkpoint says, and not changed by it.
+    // A stack that the project or the mission has is compared with that of the checkpoint, and not changed by it.
     if let Some(text) = filled(context, "STACK_ID")
         && stack_of(ctx, &before).is_none()
     {
@@ -362,7 +362,7 @@ fn put(
         return Ok(());
     }
     let stands = match status {
-        // One that is held or blocked is being worked on; one that waits, waits.
+        // A sortie that is held or blocked is being worked on; one that waits, waits.
         SortieStatus::InProgress => {
             let at_work = [SortieStatus::InProgress, SortieStatus::Blocked];
             begun || at_work.contains(&before.status)

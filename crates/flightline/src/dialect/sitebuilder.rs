@@ -224,7 +224,7 @@ enum TaskState {
     Closed,
 }
 
-/// Refuses a file about what another has now, and one of before the task was completed.
+/// Refuses a file about a task that another agent holds now, and a file from before the task was completed.
 fn refuse_taken(
     ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,
@@ -263,7 +263,7 @@ fn refuse_taken(
     Ok(())
 }
 
-/// The agent a document names: by its own name, else by what it is.
+/// Returns the agent that a document names: by its own name, else by its type.
 pub(super) fn owner(ctx: &mut OpContext<'_, '_>, document: &Json) -> Result<Option<Agent>> {
     if let Some(name) = document.text("agent_name")
         && let Some(agent) = agent_named(ctx.tx, name)?
@@ -324,7 +324,7 @@ pub(super) fn store(
     if is_complete(document)
         && let Some((TaskState::Closed, sortie)) = known(ctx, document)?
     {
-        // Its mission is over, and so is it: the file is only kept.
+        // The mission of the sortie is over, and so is the sortie: the file is only kept.
         return Ok(stored(&sortie, document.word("agent"), warnings));
     }
     let recorded = ctx.as_of(at, |ctx| {
@@ -405,7 +405,7 @@ fn record(
         let data = json!({ "dialect": "sitebuilder", "percent": percent(document) });
         ctx.tx.set(event, &sortie, &data)?;
     }
-    // It wrote this itself, and then.
+    // The agent wrote the document itself, at that time.
     let beat = document["heartbeat"].time("last_beat");
     let sign = ctx.now().max(beat.unwrap_or(Time::EARLIEST));
     ctx.as_of(sign, |ctx| {

@@ -194,7 +194,7 @@ fn latest(
             }
             Ok(Some(found)) => format!("names {}", found.display()),
             Ok(None) => "is missing".to_owned(),
-            // As a copy of the folder may have it.
+            // A copy of the folder may have a file in place of the link.
             Err(_) if same_text(state, &link, &home.join(&target)) => continue,
             // Another program's file has the name: it is not ours to replace.
             Err(_) => {

@@ -148,7 +148,7 @@ fn damaged_checkpoints(fleet: &mut Fleet, folder: &Path) -> Result<Vec<MendCheck
     Ok(mends)
 }
 
-/// Mends all that `mend` can: at once, or, when the engine objects, one by one. Says which it mended.
+/// Makes the repairs of `mend`: at once, or, when the engine objects, one by one. Returns a sentence for each.
 fn mend_all(
     fleet: &mut Fleet,
     damaged_values: &[DamagedValue],

@@ -15,7 +15,7 @@ pub(super) fn are_ill(examined: &Examination) -> bool {
         || !examined.strays.is_empty()
 }
 
-/// Puts right what can be put right. Says what.
+/// Repairs the tables where that is possible. Returns a sentence for each repair, and for each failure.
 pub(super) fn mend(fleet: &mut Fleet, examined: &Examination) -> Result<Vec<String>> {
     let mut done = Vec::new();
     if examined.schema {

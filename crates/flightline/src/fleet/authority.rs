@@ -85,7 +85,7 @@ fn must_be(tx: &mut Tx<'_>, token: &Token, agent: &str) -> Result<()> {
     if own.is_some_and(|own| own.as_str() == agent) {
         return Ok(());
     }
-    // It may be named by its id.
+    // The agent may be named by its id.
     let named = match agent_named(tx, agent)? {
         Some(named) => Some(named),
         None => find_agent_by_id(tx, agent)?,

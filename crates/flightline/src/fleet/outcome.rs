@@ -42,7 +42,8 @@ impl<T> Done<T> {
 #[derive(Debug)]
 pub enum Answered<T> {
     Now(Done<T>),
-    /// The request was kept on this machine, or dropped because the next one says what it says. Nothing failed.
+    /// The request was kept on this machine, or dropped because the next request of its kind replaces it. Nothing
+    /// failed.
     Later(Deferred),
 }
 

@@ -26,7 +26,7 @@ impl Fleet {
                 done => done,
             },
         };
-        // One that may not be its agent is no sign of it.
+        // A caller that may not be its agent is no sign of the agent's life.
         let lives = |refusal: &Refusal| {
             !matches!(
                 refusal.code,
@@ -48,7 +48,7 @@ impl Fleet {
         self.write_anyhow(act, caller)
     }
 
-    /// Writes, if need be into the room that is kept for that. What a log took of it is given back.
+    /// Writes, into the reserve on the disk if necessary, and gives back the room that the log took of it.
     fn write_at_last(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<Went> {
         match self.write_anyhow(act, caller) {
             Err(full) if may_use_reserve(act.spec(), &full) && self.store()?.spend_reserve() => {
@@ -61,7 +61,7 @@ impl Fleet {
         }
     }
 
-    /// Decides what a write would answer, and writes nothing.
+    /// Decides the answer of a write, and writes nothing.
     fn answer_unnoted(
         &mut self,
         act: &mut dyn ErasedOperation,
@@ -121,7 +121,7 @@ impl Fleet {
             None => caller.person(),
         };
         self.store()?.write(|tx| {
-            // Who may not ask for it is not told what became of it either.
+            // A caller that may not ask for it must not learn the remembered outcome either.
             authority::check(act, tx, caller)?;
             match past(tx, caller, &actor, key, &request)? {
                 Past::Same(outcome) => {

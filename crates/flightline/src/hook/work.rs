@@ -30,7 +30,7 @@ const ANNOUNCED_EVERY: Millis = 5 * 60_000;
 /// The kind of the errors that tools meet.
 const TOOL_FAILED: &str = "tool_failed";
 
-/// Notes a sign of life, and says what a context that fills up asks for.
+/// Records a sign of life. Returns the advice for an agent whose context fills up.
 pub(super) fn beat(ctx: &mut OpContext<'_, '_>, heartbeat: &Heartbeat) -> Result<Option<String>> {
     let beaten = heartbeat.decide(ctx)?;
     super::seat::refresh(ctx)?;

@@ -104,7 +104,7 @@ pub(crate) fn grant_all(
         {
             let lock = held.remove(at);
             reclaim(ctx, &lock, path, sightings)?.map_err(|refusal| {
-                // Who waits for one of them waits for all.
+                // An agent that waits for one of these locks waits for all of them.
                 watch::name_those_in_the_way(refusal, &in_the_way)
             })?;
         }

@@ -60,7 +60,7 @@ fn release(
     next: Option<AgentId>,
     why: &str,
 ) -> Result<Vec<LockView>> {
-    // One that cannot be read stays, and the doctor names it.
+    // A lock that cannot be read stays, and the doctor names it.
     let (mut locks, _) = readable::<Lock>(ctx.tx, which)?;
     locks.retain(|lock| Some(lock.held_by) != next);
     let mut released = Vec::new();

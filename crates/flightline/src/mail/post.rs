@@ -121,8 +121,8 @@ pub(crate) fn notice_for(
     post(ctx, &letter).map(drop)
 }
 
-/// Puts what an agent never acknowledged of a mission's mail into the mailbox of the one that takes its
-/// place. It stays in the old mailbox too: mail belongs to an agent.
+/// Copies the unacknowledged mail of a mission from an agent's mailbox to that of its successor. The old
+/// mailbox keeps it: mail belongs to an agent.
 pub(crate) fn hand_over(
     ctx: &mut OpContext<'_, '_>,
     mission: MissionId,
@@ -146,8 +146,8 @@ pub(crate) fn hand_over(
     Ok(())
 }
 
-/// Moves what an agent that will not come back never acknowledged into the mailbox of the one that takes over,
-/// whatever mission it is about. What only tells of events needs no answer, and stays. Returns how much.
+/// Moves the unacknowledged mail of an agent that is gone to its successor, whatever mission it is about.
+/// Messages that only tell of events need no answer, and stay. Returns the number moved.
 pub(crate) fn move_mail(ctx: &mut OpContext<'_, '_>, from: &Agent, to: &Agent) -> Result<u64> {
     let mut moved = 0;
     for delivery in ctx.tx.find::<Delivery>(Find::Agent(from.id))? {

@@ -89,8 +89,8 @@ fn own_hint(sortie: &Sortie) -> String {
     format!("See it with: fleet sorties show {}", called(sortie).0)
 }
 
-/// Says in Flightline's own message about a sortie how far that is now, and what was reported last, until the recipient has
-/// acknowledged it.
+/// Updates Flightline's own message about a sortie with the present progress and the last report, until the recipient
+/// has acknowledged it.
 pub(crate) fn bring_up_to_date(
     ctx: &mut OpContext<'_, '_>,
     message: &mut Message,
@@ -131,7 +131,7 @@ fn tell(
 ) -> Result<()> {
     let reports = reports(ctx, sortie, &dispatch)?;
     if let Some(mut message) = unread(ctx, &dispatch, &reports)? {
-        // It says all that there is to say until it is read.
+        // An unread message that says this already needs no update.
         if message.subject == subject && message.body == body {
             return Ok(());
         }
@@ -209,7 +209,7 @@ fn is_overtaken(
     dispatch: &Agent,
     report: &SubjectRow,
 ) -> Result<bool> {
-    // What a person wrote is not found by its sender: any that is younger may be.
+    // A person's messages are not found by their sender: any younger message may be one.
     let notes = match ctx.agent_id() {
         None => None,
         Some(sender) => {

@@ -74,7 +74,7 @@ impl Operation for RelayEvents {
     }
 }
 
-/// Tells mailboxes what there is to tell. One look when there is nothing.
+/// Mails to dispatch the events that it was not told yet. Costs one look when there are none.
 pub fn relay(fleet: &mut Fleet, caller: &Caller) -> Result<()> {
     if !fleet.store()?.read(has_news)? {
         return Ok(());
@@ -129,7 +129,7 @@ fn tell(
         return Ok(());
     };
     let dispatch = ctx.dispatch_of(&mission)?;
-    // Neither what it did itself, nor what happened to it.
+    // Dispatch is told neither its own acts nor events about itself.
     let name = dispatch.name.as_str();
     let others =
         |event: &&&Event| event.actor != name && event.data["agent"].as_str() != Some(name);

@@ -1,4 +1,4 @@
-//! Keeps one dialect's folder, and remembers what was last seen there.
+//! Keeps one dialect's folder, and remembers the files that were last seen there.
 
 pub(super) mod conflict;
 mod epic;
@@ -26,7 +26,7 @@ use crate::dialect::{ExportedDocuments, Outgoing};
 use crate::error::Result;
 use crate::fleet::{Caller, Fleet};
 
-/// Files of a mirror are for everybody who works in the repository.
+/// The mode of a mirror's files: readable by all users of the repository.
 const SHARED: u32 = 0o644;
 const PRIVATE: u32 = 0o600;
 /// The file that says up to which revision everything is in its files. It only saves work.
@@ -136,7 +136,7 @@ impl MirrorFolder {
         for name in self.not_there() {
             let _ = self.shadows.remove(name);
         }
-        // What did not succeed is tried again, and whatever else may have changed until then.
+        // Only a revision without failures is noted as seen: otherwise the next update tries again.
         if said.len() == troubles {
             let seen = format!("{} {}", given.history, given.rev);
             let _ = self.shadows.put(SEEN, seen, Replacing::Yes, PRIVATE);
@@ -381,7 +381,7 @@ impl MirrorFolder {
         }
     }
 
-    /// Files of a mirror are for everybody who works in the repository; those in our own folder are not.
+    /// Files of a mirror are readable by all users of the repository; those in our own folder are not.
     const fn mode(&self) -> u32 {
         match self.dialect {
             Dialect::Orchestrator => PRIVATE,

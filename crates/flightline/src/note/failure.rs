@@ -63,7 +63,7 @@ pub(crate) fn note_failure(
         ended: None,
         failure,
     };
-    // It was seen to happen: that is no agent's activity.
+    // The failure was observed: noting it is no activity of an agent.
     as_flightline(ctx, |ctx| {
         let data = json!({ "kind": note.kind.as_str(), "author": note.author });
         ctx.tx.set(EventType::FailureNoted, &note, &data)?;
@@ -87,7 +87,7 @@ fn work_of(
     Ok(None)
 }
 
-/// An agent got locks: what it waited for too long before is no longer in its way.
+/// Ends the blockers about locks that an agent waited for in vain, once the agent gets such a lock.
 pub(crate) fn settle_locks<'a>(
     ctx: &mut OpContext<'_, '_>,
     agent: AgentId,

@@ -111,7 +111,7 @@ pub(crate) fn acting(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Agent>> 
     if agent.retired_at.is_some() {
         return Err(retired(&agent));
     }
-    // Its first act begins its first session.
+    // The first act of an agent begins its first session.
     let agent = if agent.epoch == 0 {
         let mut agent = agent;
         agent.epoch = first_epoch(tx)?;
@@ -283,7 +283,7 @@ pub(crate) fn check_fence(agent: Option<&Agent>, caller: &Caller) -> Result<()> 
             "epoch {epoch} of {} is over: epoch {} has taken its place",
             agent.name, agent.epoch
         )),
-        // Whatever session this is, it is not one that began since.
+        // No session has begun since the last one ended, so the caller's cannot be a new one.
         (None, Some(_), None) if agent.session_ended_at.is_some() => Some(format!(
             "the session of {} was ended, and no other has begun",
             agent.name

@@ -285,7 +285,7 @@ fn act(tx: &mut Tx<'_>, kind: Kind, act: &Act<'_>) -> Result<()> {
         Kind::Delivery => to::<Delivery>(tx, act),
         Kind::Note => to::<MissionNote>(tx, act),
         Kind::Effect => to::<Effect>(tx, act),
-        // They are in no cut.
+        // Subjects of these kinds are in no cut.
         Kind::Setting
         | Kind::Checkpoint
         | Kind::Milestone

@@ -93,7 +93,7 @@ fn newest_of_each<'a>(places: &[HistoryPosition<'a>]) -> BTreeMap<&'a str, Histo
         let follows = place.follows.unwrap_or_default().iter();
         let all = follows.map(|part| part.history.as_str());
         let all: Vec<&str> = all.chain([place.history]).collect();
-        // Those that were groups of their own are one from here on.
+        // Histories that were groups of their own are one from here on.
         let joined: BTreeSet<usize> = all
             .iter()
             .filter_map(|history| group.get(history).copied())

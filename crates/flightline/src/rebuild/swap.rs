@@ -20,8 +20,8 @@ const LONGEST: usize = 16 * 1024 * 1024;
 /// Name of the file that says that the store to the side is finished, with the report of the rebuild.
 const READY: &str = "ready.json";
 
-/// Finishes the new store to the side, with what the old one can still tell; then the old one's files go and the new
-/// one takes their place.
+/// Finishes the new store to the side, with the knowledge that the old one still has. Then the old store's files go,
+/// and the new store takes their place.
 pub(super) fn replace_files(
     request: &Rebuild<'_>,
     built: &Built<'_>,
@@ -56,7 +56,7 @@ pub(super) fn replace_files(
     put_in_place(request, folder, built.side, done)
 }
 
-/// Puts in place what a rebuild had finished that died before it had done so.
+/// Puts the finished store of a rebuild that died into its place.
 pub(super) fn complete(request: &Rebuild<'_>) -> Result<Option<Rebuilt>> {
     let Location::Folder(folder) = request.location else {
         return Ok(None);
@@ -105,7 +105,7 @@ pub(super) fn remove_side(side: &Path) {
 }
 
 fn put_in_place(request: &Rebuild<'_>, folder: &Path, side: &Path, done: &Rebuilt) -> Result<()> {
-    // Of the note only the name counts: it is below the folder, whatever else it says.
+    // Only the name of the noted path counts: the file is below the folder, whatever else the note says.
     let named = done.set_aside.first().and_then(|path| path.file_name());
     let named = named.filter(|name| name.to_string_lossy().starts_with(KEPT));
     let aside = named.map_or_else(|| free_folder(folder, request.stamp), PathBuf::from);
@@ -119,7 +119,7 @@ struct Old {
     rev: u64,
 }
 
-/// Reads what can be read of the old store, and takes other projects over that are in it.
+/// Reads the old store as far as that is possible, and takes over the other projects in it.
 fn salvage(request: &Rebuild<'_>, new: &mut Store, done: &mut Rebuilt) -> Old {
     let acknowledged = match request.location {
         Location::Folder(folder) => aside::last_acknowledged(folder, request.project),

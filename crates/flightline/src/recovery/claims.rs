@@ -119,8 +119,8 @@ fn claims(ctx: &mut OpContext<'_, '_>, mission: &Mission) -> Result<Vec<Claim>> 
     Ok(claims)
 }
 
-/// Compares the reports in a mission, and the record of a checkpoint, with the work tree. Says what
-/// is wrong with the record, too.
+/// Compares the reports in a mission, and the record of a checkpoint, with the work tree. Also returns a warning
+/// when the record is damaged.
 pub(crate) fn compare(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,

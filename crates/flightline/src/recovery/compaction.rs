@@ -82,8 +82,8 @@ impl Operation for ReportCompaction {
     }
 }
 
-/// Records that an agent lost its context, for each mission it works in. What it was offered before was
-/// offered to a context that is gone.
+/// Records that an agent lost its context, for each mission it works in. Briefings that were offered to
+/// the lost context no longer count.
 pub(crate) fn lose_context(
     ctx: &mut OpContext<'_, '_>,
     agent: &Agent,

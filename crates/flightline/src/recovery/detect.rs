@@ -289,7 +289,7 @@ fn candidate(
         let sorties: Vec<String> = ours.map(|(_, sortie)| sortie.clone()).collect();
         let locks = locked(in_hand, mission, verdict);
         let is_needed = !sorties.is_empty() || mission.dispatch == Some(verdict.agent.id);
-        // One that is gone may have left nothing but a lock.
+        // An agent that is gone may have left nothing but a lock.
         if !is_needed && (locks.is_empty() || !verdict.is_gone()) {
             continue;
         }
@@ -350,7 +350,7 @@ fn candidate(
         true => troubled(ctx, mission, threshold, verdicts)?,
         false => Vec::new(),
     };
-    // One that is silent is not hidden by another that goes on.
+    // A silent agent is not hidden by another that goes on.
     let one_is_silent = agents.iter().filter_map(|agent| agent.silent_ms).min();
     let silent = silence > threshold && !running;
     let evidence = match (news.death, silent) {
@@ -457,7 +457,7 @@ fn already_told(
     mission: &Mission,
     candidate: &RecoveryCandidate,
 ) -> Result<bool> {
-    // What an agent's client said of its context is neither a silence nor a death.
+    // A client's report about its agent's context is neither a silence nor a death.
     let of_mission = ctx.tx.events_of(Kind::Mission, &mission.key(), 200)?;
     let last = of_mission
         .into_iter()

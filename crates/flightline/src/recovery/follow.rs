@@ -124,7 +124,7 @@ fn take_again(
     for (file, sortie) in lost_locks(ctx, from, since)? {
         let of = followed.sorties.iter();
         let work = sortie.and_then(|id| of.clone().find(|sortie| sortie.id == id));
-        // What it was for is no longer in these hands.
+        // The sortie of the lock is no longer in these hands.
         if sortie.is_some() && work.is_none() {
             continue;
         }

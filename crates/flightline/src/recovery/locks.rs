@@ -39,7 +39,7 @@ pub(super) fn release_locks(
 ) -> Result<Vec<String>> {
     let mut released = Vec::new();
     for verdict in verdicts.iter().filter(|verdict| verdict.is_gone()) {
-        // One that cannot be read stays, and the doctor names it.
+        // A lock that cannot be read stays, and the doctor names it.
         let (locks, _) = readable::<Lock>(ctx.tx, Find::Agent(verdict.agent.id))?;
         for lock in locks {
             let data = json!({ "file": lock.file, "fence": lock.fence, "from": verdict.agent.name, "sortie": lock.sortie_id, "reason": verdict.liveness.evidence });
@@ -130,7 +130,7 @@ fn renew_lapsed(
     old: &Lock,
     verdicts: &[AgentVerdict],
 ) -> Result<Option<String>> {
-    // One that cannot be read stays as it is, and the doctor names it.
+    // A lock that cannot be read stays as it is, and the doctor names it.
     let (held, _) = readable::<Lock>(ctx.tx, Find::Agent(old.held_by))?;
     let held = held.into_iter().find(|lock| lock.file.is_same(&old.file));
     let verdict = verdicts

@@ -127,7 +127,7 @@ fn skip(
     Ok(())
 }
 
-/// Sets the workflow back. Says whether it was in another state.
+/// Sets the workflow back. Returns true when it was in another state.
 fn reset(ctx: &mut OpContext<'_, '_>, mission: &mut Mission, to: &Name) -> Result<bool> {
     let history = workflow_history(ctx, mission)?;
     let was_in: Vec<String> = history.into_iter().map(|past| past.state).collect();

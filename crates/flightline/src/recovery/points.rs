@@ -101,7 +101,7 @@ fn point(ctx: &mut OpContext<'_, '_>, row: &SubjectRow) -> Result<RecoveryPoint>
             "repair it from its copy: `fleet doctor --fix`".to_owned(),
         ],
     };
-    // One that is damaged hides no other.
+    // A damaged checkpoint hides no other.
     let checkpoint = match ctx.tx.get::<Checkpoint>(&row.id) {
         Ok(checkpoint) => checkpoint,
         Err(StoreError::Corrupt(_)) => None,

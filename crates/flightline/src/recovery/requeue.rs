@@ -58,8 +58,8 @@ pub(super) fn requeue_sorties(
     Ok(requeued)
 }
 
-/// Mail that was read and not acknowledged comes again, for everybody who may have lost it. What was
-/// acknowledged is never queued again, and an offer to recover is taken by recovering.
+/// Queues mail again that was read and not acknowledged, for each recipient that may have lost it.
+/// Acknowledged mail is never queued again, and an offer to recover is settled by recovering.
 pub(super) fn requeue_mail(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,

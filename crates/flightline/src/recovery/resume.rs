@@ -1,4 +1,4 @@
-//! Resumes a mission: forwards by default, or back to exactly what a checkpoint names.
+//! Resumes a mission: forwards by default, or back to exactly the state of a checkpoint.
 
 use crate::Schema;
 use std::collections::BTreeSet;
@@ -401,7 +401,7 @@ pub(super) fn settle(ctx: &mut OpContext<'_, '_>, settling: RecoveryFinish) -> R
     let progress = ctx.progress(mission.id)?;
     let mut context = context(ctx, &mission, Vec::new())?;
     context.blockers.append(&mut blockers);
-    // Who goes back is where the checkpoint was: what happened since is told as lost.
+    // A rewound mission is where the checkpoint was: later changes are reported as lost.
     let then = match kind {
         RecoveryKind::Rewind => checkpoint.cut.recovery_context.clone(),
         RecoveryKind::RollForward => found,
@@ -449,7 +449,7 @@ pub(super) fn settle(ctx: &mut OpContext<'_, '_>, settling: RecoveryFinish) -> R
         data["restored_state"] = json!(restored_state);
     }
     if before.is_some() {
-        // Of the files of checkpoints the newest counts, should the store be lost: it must not be of the abandoned state.
+        // Should the store be lost, the newest file of a checkpoint counts: it must not be of the abandoned state.
         let taking = NewCheckpoint {
             mission: &mission,
             reason: Reason::AfterRestore,

@@ -1,4 +1,4 @@
-//! Takes a mission back to exactly what a checkpoint names, as new events: nothing is un-happened.
+//! Takes a mission back to exactly the state of a checkpoint, as new events: nothing is un-happened.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ pub(super) struct Rewound {
     pub(super) warnings: Vec<String>,
 }
 
-/// Sets the mission, its sorties and their parts to what the checkpoint names, after saving a checkpoint
-/// of the present state. Agents, mail, notes and effects stay as they are: they happened.
+/// Sets the mission, its sorties and their parts to their values at the checkpoint, after saving a checkpoint of
+/// the present state. Agents, mail, notes and effects stay as they are: they happened.
 pub(super) fn rewind(
     ctx: &mut OpContext<'_, '_>,
     mission: &Mission,
@@ -238,7 +238,7 @@ fn is_as_restored(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<bool> 
         .is_some_and(|event| event.is(EventType::SortieRestored)))
 }
 
-/// Nor may parts that they have completed of what they are still at.
+/// Refuses a rewind that would take back completed parts of a sortie that a living agent holds.
 fn refuse_unfinishing_parts(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
@@ -315,7 +315,7 @@ fn unfinishing(
         });
         let touched = sortie.status == SortieStatus::Completed
             && before.is_none_or(|old| old.status != SortieStatus::Completed);
-        // What an agent that is alive holds would be taken out of its hands.
+        // A sortie that a living agent holds would be taken out of its hands.
         let working = sortie.status.is_held()
             && before.is_none_or(|old| {
                 old.status != SortieStatus::Completed

@@ -124,7 +124,7 @@ fn judge(
         Some(_) | None => timeout,
     };
     let now = ctx.now();
-    // One that is gone may have spoken in this very millisecond.
+    // An agent that is gone may have spoken in this very millisecond.
     let judged_at = now.max(last.plus(u64::from(gone)));
     let Some(scenario) = scenario(&document.checkpoint, timeout, judged_at) else {
         return Ok(None);

@@ -166,7 +166,7 @@ pub fn sentence(what: &str, path: &str, why: &str) -> String {
         return format!("{at} lacks {field}");
     }
     if let Some(rest) = why.strip_prefix("unknown field ") {
-        // The path ends with the field; what has it comes before.
+        // The path ends with the field; the object that has it comes before.
         let at = match path.rsplit_once('.') {
             Some((above, _)) => format!("`{above}` of {what}"),
             None => what.to_owned(),

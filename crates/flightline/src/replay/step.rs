@@ -131,7 +131,7 @@ pub(super) fn read(
     happenings: &[ReplayEvent],
     states: bool,
 ) -> Result<Vec<ReplayStep>> {
-    // What earlier steps of the page left behind need not be looked up.
+    // Values that earlier steps of the page left need not be looked up.
     let mut known: BTreeMap<Subject, PastValue> = BTreeMap::new();
     let mut steps = Vec::new();
     for step in happenings.chunk_by(|a, b| a.event.step == b.event.step) {

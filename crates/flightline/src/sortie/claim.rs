@@ -78,7 +78,7 @@ impl Operation for ClaimSortie {
             .into());
         }
         if sortie.status == SortieStatus::Blocked {
-            // Its owner cannot slip past an error by claiming anew.
+            // The owner of a sortie cannot get past an error by claiming it again.
             refuse_open_errors(ctx, &sortie)?;
         }
         refuse_waiting(ctx, &sortie)?;

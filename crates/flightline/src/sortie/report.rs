@@ -434,7 +434,7 @@ pub(crate) fn record_file(
     let before = ctx
         .tx
         .get::<SortieFile>(&format!("{}/{}", sortie.id, report.path))?;
-    // What this sortie created and then modified is still new to everybody else.
+    // A file that this sortie created and then modified is still a new file to all others.
     let change = match (before.map(|file| file.change), report.change) {
         (Some(FileChange::Created), FileChange::Modified) => FileChange::Created,
         (_, change) => change,

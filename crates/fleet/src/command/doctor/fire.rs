@@ -41,7 +41,7 @@ pub fn fire(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // Of its own, so that whatever it starts ends with it.
+        // The process gets a group of its own, so that its children end with it.
         .process_group(0)
         .spawn()?;
     if let Some(mut pipe) = child.stdin.take() {

@@ -34,7 +34,7 @@ impl Decoder {
                 None
             }
             [] => plain(byte),
-            // A lone escape means nothing; what follows it stands for itself.
+            // A lone escape means nothing. The bytes after it stand for themselves.
             [_] => {
                 self.pending.clear();
                 match byte {

@@ -104,7 +104,7 @@ impl<'a> ClientFiles<'a> {
         };
         let (above, name) = Dir::towards(None, &versions).ok()?;
         let names = above.names_in(&name).unwrap_or_default();
-        // Where none is there it is said which folder lacks it.
+        // Where there is no version, the path still says which folder lacks it.
         let newest = newest_version(&names).unwrap_or("local").to_owned();
         Some(versions.join(newest))
     }

@@ -42,7 +42,7 @@ pub fn seal(checkpoint: &mut DialectDocument) {
     }
     let said = &mut checkpoint["metadata"]["checksums"];
     said["overall"] = overall(said).into();
-    // The size is part of what it measures; from round to round it goes one way only, so this ends.
+    // The size is a part of the text that it measures. From round to round it goes one way only, so this ends.
     loop {
         let size = Json::from(checkpoint.write().len() as u64);
         let said = &mut checkpoint["metadata"]["checkpointSize"];

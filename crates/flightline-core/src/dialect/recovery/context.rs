@@ -33,9 +33,9 @@ pub struct ResumeText {
     pub left_out: usize,
 }
 
-/// Writes the recovery context of a checkpoint. `task` holds the known facts about the current task; what the
-/// checkpoint says stands between `<NONCE checkpoint>` and `</NONCE>`, as in a briefing. Refuses when not even our own
-/// words fit into `max_tokens`.
+/// Writes the recovery context of a checkpoint. `task` holds the known facts about the current task; the texts of the
+/// checkpoint stand between `<NONCE checkpoint>` and `</NONCE>`, as in a briefing. Refuses when not even our own words
+/// fit into `max_tokens`.
 pub fn recovery_context(
     checkpoint: &Json,
     task: Option<&str>,

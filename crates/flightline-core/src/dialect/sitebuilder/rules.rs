@@ -1,4 +1,4 @@
-//! Progress, times, and what can have happened to a task.
+//! Progress, times, and the troubles that a task can have.
 
 use super::Json;
 use crate::dialect::one_line;

@@ -78,7 +78,7 @@ impl Postgres {
         &mut self,
         project: &str,
     ) -> Result<Option<OptimisticRow>, StoreError> {
-        // Which database it is shows at the first write, which holds the project.
+        // The first write, which holds the project, shows which database this is.
         if self.timeline == Timeline::Unread {
             return Ok(None);
         }
@@ -188,7 +188,7 @@ impl Postgres {
             return Ok(OptimisticCommit::Overtaken);
         };
         let row = from_engine(row)?;
-        // The statement tells of itself what it added; it was committed before it was answered.
+        // The statement itself counts the events that it added. It was committed before it was answered.
         if row.unsigned(11)? != events {
             let problem = "the written data cannot be read back";
             return Err(StoreError::Corrupt(problem.to_owned()));
@@ -268,7 +268,7 @@ fn for_known(sql: &str, rows: &str, after: Option<usize>) -> Option<String> {
 fn in_doubt(fault: &WireFault) -> StoreError {
     match fault.code() {
         None | Some("57P01" | "57P02") => StoreError::CommitUnknown(fault.cause()),
-        // What one of many cannot have takes all of them: each by itself will show which.
+        // A conflict of one member fails all of them: run by itself, each shows whether it was the one.
         Some("23505" | "23514") => StoreError::Collision(fault.cause()),
         Some(_) => classify("cannot commit to the store", fault),
     }

@@ -116,7 +116,7 @@ impl Postgres {
         let version: i64 = version.map_err(said)?.get(0);
         let done = usize::try_from(version).unwrap_or(0);
         for (number, migration) in (1_i64..).zip(MIGRATIONS).skip(done) {
-            // Of a long journal, some take long.
+            // Some migrations of a long journal take long.
             let changed = self
                 .wire
                 .ask_patiently(move |client| client.batch_execute(migration));

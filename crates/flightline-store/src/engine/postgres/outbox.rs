@@ -227,7 +227,7 @@ fn gather(writes: Vec<Write>) -> Vec<StatementBatch> {
             None => rows.push(write.params),
         }
     }
-    // What takes rows away makes room for those that have the same name.
+    // Statements that delete rows come first: they make room for new rows of the same name.
     parcels.sort_by_key(|(sql, _)| is_insert(sql));
     let parcels = parcels.into_iter();
     parcels

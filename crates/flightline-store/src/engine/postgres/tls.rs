@@ -173,7 +173,7 @@ fn roots_of(file: &Path) -> Result<RootCertStore, StoreError> {
 
 fn system_roots() -> Result<RootCertStore, StoreError> {
     let mut roots = RootCertStore::empty();
-    // One that we cannot read keeps none of the others out.
+    // A certificate that we cannot read keeps none of the others out.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(StoreError::Tls {
@@ -199,7 +199,7 @@ fn client(roots: RootCertStore, mode: Mode) -> Result<ClientConfig, rustls::Erro
     } else {
         builder.with_root_certificates(roots).with_no_client_auth()
     };
-    // What `sslnegotiation=direct` asks for; servers that do not know it pass over it.
+    // `sslnegotiation=direct` asks for this protocol; servers that do not know it ignore it.
     client.alpn_protocols = vec![b"postgresql".to_vec()];
     Ok(client)
 }

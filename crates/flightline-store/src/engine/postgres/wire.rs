@@ -22,8 +22,8 @@ const LONGEST: Duration = Duration::from_secs(70);
 /// The time for which the end of a connection is waited for.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-// A role or a database may have `synchronous_commit` off: then a commit is answered before it is on a disk. Who waits for
-// replicas to apply it, too, goes on to.
+// A role or a database may have `synchronous_commit` off: then a commit is answered before it is on a disk. A setting
+// that also waits for replicas to apply the commit is kept.
 const BEGIN: &str = "SELECT pg_backend_pid(), set_config('synchronous_commit', \
      CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";
 /// The settings with which a commit is on a disk.
@@ -209,7 +209,7 @@ impl Wire {
                 .and_then(|mut client| client.query_opt(IS_THERE, &[&backend]));
             let _ = sender.send(match asked {
                 Ok(row) => row.is_some(),
-                // Who refuses is there.
+                // A server that refuses the query is alive.
                 Err(error) => error.code().is_some(),
             });
         });

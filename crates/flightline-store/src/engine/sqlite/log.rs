@@ -172,7 +172,7 @@ impl Keeper {
     /// again.
     fn wants_to_fold(&mut self, pages: u64) -> bool {
         if pages < self.pages {
-            // It began anew.
+            // The log began anew.
             self.next = FOLDED_AT;
         }
         self.pages = pages;
@@ -193,7 +193,7 @@ impl Keeper {
             self.thread = started.ok().map(|thread| (wake, thread));
         }
         match &self.thread {
-            // One that is still at it looks again when it is done.
+            // A keeper that is still at work looks again when it is done.
             Some((wake, _)) => !matches!(wake.try_send(()), Err(TrySendError::Disconnected(()))),
             None => false,
         }
@@ -204,7 +204,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         if let Some((wake, thread)) = self.thread.take() {
             drop(wake);
-            // Whatever went wrong in there left the log as it was.
+            // A failure of the keeper left the log as it was.
             let _ = thread.join();
         }
     }

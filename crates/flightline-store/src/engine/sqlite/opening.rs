@@ -85,8 +85,8 @@ pub(crate) fn open(
             _ => return Err(io("cannot open the store", &error)),
         },
     };
-    // Looked at, never opened: closing any descriptor of the database would drop SQLite's own locks
-    // for the whole process.
+    // The files are looked at, never opened: closing any descriptor of the database would drop SQLite's own locks for
+    // the whole process.
     let mut files = Vec::with_capacity(3);
     for name in [FILE, LOG, INDEX] {
         match place.plain_entry(name) {
@@ -114,7 +114,7 @@ pub(crate) fn open(
     let connection = Connection::open_with_flags(&real, flags)
         .map_err(|error| classify("cannot open the store", &error))?;
     let keeper = options.keeps_log.then(|| {
-        // Without it commands that end would fold the log, too, which costs time and does no harm.
+        // Without this hold, commands that end would fold the log, too, which costs time and does no harm.
         let _ = place.hold();
         Keeper::new(folder, &options.purpose)
     });
@@ -238,7 +238,7 @@ impl Sqlite {
             // 4 MB: a log that begins anew writes over its own room, and one that grows waits longer for the disk.
             None => "PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 512; COMMIT",
         })?;
-        // What a savepoint keeps to come back to would else be written to a file.
+        // Without `temp_store = MEMORY`, SQLite would write the journal of a savepoint to a file.
         batch(
             "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; \
              PRAGMA temp_store = MEMORY",

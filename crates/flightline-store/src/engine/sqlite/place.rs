@@ -13,7 +13,7 @@ pub(super) fn create_private(folder: &Path) -> Result<(), StoreError> {
     let cannot = |error: io::Error| failure::io("cannot create the store", &error);
     let place = Dir::make_private(folder).map_err(cannot)?;
     match place.create(FILE, 0o600) {
-        // It is there already, and was not opened.
+        // The file is there already, and was not opened.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         created => created.map_err(cannot),
     }

@@ -45,7 +45,7 @@ pub(in crate::dialect) fn give_out(
                 replaces: None,
             }),
             Ok(None) => {}
-            // One that is damaged hides no other.
+            // A damaged checkpoint hides no other.
             Err(error) if error.is_damage() => lost.push(Lost {
                 file: short(&row.id),
                 what: vec![error.into_refusal().message],
@@ -132,8 +132,8 @@ fn history_of(ctx: &mut OpContext<'_, '_>, mission: MissionId) -> Result<Vec<Pas
     }
 }
 
-/// The document of a checkpoint, and the name of its file. One that came in goes out as it was: what a
-/// checkpoint names never changes. Only where it stands may.
+/// Returns the document of a checkpoint, and the name of its file. An imported document is exported as it
+/// was, because the values of a checkpoint never change. Only its status may.
 fn document_of(
     ctx: &mut OpContext<'_, '_>,
     checkpoint: &Checkpoint,
@@ -143,7 +143,8 @@ fn document_of(
     let original = ctx.tx.get::<Original>(&original_id(checkpoint.id))?;
     if let Some(original) = original {
         let mut document = read(Dialect::Orchestrator, &original.text, &original.file)?;
-        // Its checksums are right, or it would not be here: it is sound, whatever it says.
+        // The checksums of the document are right, or it would not be here: it is sound, whatever its status
+        // says.
         let said = match is_archived(&document) {
             true => CheckpointStatus::Archived,
             false => CheckpointStatus::Valid,
@@ -184,7 +185,7 @@ pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Re
     let kept = ctx.tx.rows(Kind::Original, Find::Parent(&id))?;
     let known = original_id(checkpoint.id);
     if kept.iter().any(|row| row.id == known) {
-        // Whether or not the kept document can still be read.
+        // The document is removed whether or not it can still be read.
         let original = Original {
             dialect: Dialect::Orchestrator,
             of: id,
@@ -202,7 +203,7 @@ pub(crate) fn forget(ctx: &mut OpContext<'_, '_>, checkpoint: &Checkpoint) -> Re
     Ok(())
 }
 
-/// The bytes of a document's file. How it is compressed is in its name.
+/// The bytes of a document's file. The file's name tells its compression.
 pub fn packed(document: &Outgoing) -> std::result::Result<Vec<u8>, CompressError> {
     Compression::named(&document.file).pack(document.text.as_bytes())
 }
@@ -223,7 +224,7 @@ pub fn index(
     for entry in before {
         let path = entry.word("path");
         let file = path.rsplit(['/', '\\']).next().unwrap_or_default();
-        // Its path is not opened as it stands: a file of that name is looked for here.
+        // The entry's path is not opened as it stands: a file of that name is looked for here.
         let seen = folder.entry(file).ok().flatten();
         let is_there = names_its_file(entry) && seen.is_some_and(|seen| seen.is_file());
         if is_there && !entries.iter().any(|known| known["id"] == entry["id"]) {

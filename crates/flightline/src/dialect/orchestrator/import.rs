@@ -92,7 +92,7 @@ fn compared(incoming: &Incoming, documents: &[DialectDocument]) -> ImportedDocum
     }
 }
 
-/// Refuses a document whose sections are not what it says they hash to.
+/// Refuses a document with a section that does not match its checksum.
 fn check(document: &DialectDocument, file: &str) -> Result<()> {
     let wrong = verify(document);
     if wrong.is_empty() {
@@ -232,8 +232,8 @@ fn archive(ctx: &mut OpContext<'_, '_>, mut checkpoint: Checkpoint) -> Result<()
     Ok(())
 }
 
-/// The parts in which two documents differ, leaving out what may change: where it stands, and how its file
-/// is written.
+/// Returns the parts in which two documents differ, without those that may change: the status, and the form of the
+/// file.
 fn differing(one: &DialectDocument, two: &DialectDocument) -> Vec<String> {
     let mut one = one.clone();
     one["status"] = two["status"].clone();

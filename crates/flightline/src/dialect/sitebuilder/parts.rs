@@ -180,7 +180,7 @@ pub(super) fn errors(
     Ok(blocking)
 }
 
-/// Records scores that are new. Who gave the last of them.
+/// Records the review scores that are new. Returns the reviewer of the last one.
 pub(super) fn reviews(
     ctx: &mut OpContext<'_, '_>,
     sortie: &Sortie,

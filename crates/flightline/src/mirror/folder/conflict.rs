@@ -305,7 +305,7 @@ impl MirrorFolder {
         Ok(Some(taken))
     }
 
-    /// Deletes a file that was put aside. Says whether it was there.
+    /// Deletes a file that was put aside. Returns true when it was there.
     pub(in crate::mirror) fn drop_aside(&self, kept: &str) -> Result<bool> {
         let Some((kept, _)) = self.found_beside(kept) else {
             return Ok(false);

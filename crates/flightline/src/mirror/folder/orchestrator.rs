@@ -122,8 +122,7 @@ impl MirrorFolder {
         Ok(())
     }
 
-    /// Takes away the files of checkpoints that were deleted, and brings the index up to date with what is
-    /// there then.
+    /// Removes the files of deleted checkpoints, and brings the index up to date with the remaining files.
     pub(super) fn tidy(
         &self,
         given: &ExportedDocuments,

@@ -34,7 +34,7 @@ pub(super) struct Newer {
 }
 
 impl Newer {
-    /// Puts it back, once the checkpoint holds what the document says.
+    /// Puts the newer knowledge back, once the checkpoint holds the content of the document.
     pub(super) fn put_back(
         self,
         ctx: &mut OpContext<'_, '_>,
@@ -89,7 +89,7 @@ fn fitting<T>(read: std::result::Result<T, Refusal>, warnings: &mut Vec<String>)
     }
 }
 
-/// Moves the workflow. Returns what it was if that is newer.
+/// Moves the workflow to the state of the document. Returns the workflow before when that is newer.
 fn workflow(
     ctx: &mut OpContext<'_, '_>,
     mission: &mut Mission,
@@ -152,7 +152,8 @@ fn workflow(
     };
     let data = json!({ "dialect": "orchestrator", "state": mission.workflow.current });
     if mission.workflow == before {
-        // That it still was there then is news as well: what an older document says is not.
+        // That the workflow was still in this state then is news as well. The statement of an older
+        // document is not.
         ctx.tx.note(EventType::MissionImported, mission, &data)?;
         return Ok(None);
     }
@@ -219,7 +220,8 @@ fn sorties(
             updated_at: before.updated_at,
             ..sortie.clone()
         };
-        // That it still was so then is news as well: what an older document says of it is not.
+        // That the sortie was still like this then is news as well. The statement of an older document
+        // is not.
         if same == before && written <= before.updated_at {
             continue;
         }
