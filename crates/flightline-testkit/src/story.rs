@@ -16,9 +16,10 @@ use flightline::core::event::Event;
 use flightline::core::policy::Policy;
 use flightline::core::text::NoteText;
 use flightline::core::{Kind, Name, Refusal, RepoPath, Title};
+use flightline::event::{Cursor, ListEvents};
 use flightline::lock::LockView;
 use flightline::mail::{MessageView, PeekInbox};
-use flightline::mission::MissionView;
+use flightline::mission::{MissionView, TransitionMission};
 use flightline::registry::Registered;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::ClaimSortie;
@@ -161,6 +162,18 @@ impl<'w> Story<'w> {
         self.run(agent, &change)
     }
 
+    /// Has a person move the workflow of the current mission to a state.
+    ///
+    /// # Panics
+    /// Panics when it is refused.
+    pub fn transition(&self, to: &str) {
+        let transition = TransitionMission {
+            reason: Some(note("as planned")),
+            ..transition_mission(to)
+        };
+        self.run("", &transition).expect("the workflow moves");
+    }
+
     /// The sortie with this title, and all its parts.
     ///
     /// # Panics
@@ -254,6 +267,20 @@ impl<'w> Story<'w> {
     #[must_use]
     pub fn rev(&self) -> u64 {
         self.look(|tx| Ok(tx.rev()))
+    }
+
+    /// The place in the journal after everything that happened so far.
+    ///
+    /// # Panics
+    /// Panics when the journal cannot be read.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        let list = ListEvents {
+            limit: 1,
+            ..ListEvents::default()
+        };
+        let listed = self.run("", &list).expect("the journal can be read");
+        listed.cursor
     }
 
     /// The findings of the doctor; empty when all is well.

@@ -1,9 +1,11 @@
 //! Words for stories about checkpoints and recovery.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use flightline::agent::{RegisterAgent, Sighting};
 use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::inspect::{CheckpointMark, MarkCheckpoint};
 use flightline::checkpoint::serve::{ReadsCheckpoints, serve};
 use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::checkpoint::{backups, files};
@@ -40,6 +42,20 @@ impl Story<'_> {
     pub fn checkpoint(&self) -> CheckpointDocument {
         self.checkpoint_for("", Reason::Manual)
             .expect("a checkpoint is taken")
+    }
+
+    /// Has an agent or a person mark the checkpoint with this id.
+    pub fn mark(
+        &self,
+        agent: &str,
+        checkpoint: impl Display,
+        mark: CheckpointMark,
+    ) -> Result<(), Refusal> {
+        let mark = MarkCheckpoint {
+            checkpoint: checkpoint.to_string(),
+            mark,
+        };
+        self.run(agent, &mark).map(drop)
     }
 
     /// Every checkpoint as it is stored, oldest first.

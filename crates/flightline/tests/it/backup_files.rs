@@ -303,8 +303,7 @@ both_engines! {
         let spare = story.file_of(&taken[0]).with_file_name("chk-00000000-0000-4000-8000-000000000000.json");
         fs::copy(story.file_of(&taken[0]), &spare).unwrap();
         let delete = |one: &CheckpointDocument| {
-            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: CheckpointMark::Delete };
-            story.run("", &request).unwrap();
+            story.mark("", one.id, CheckpointMark::Delete).unwrap();
         };
         let clear = || story.with_fleet(|fleet| leftovers::clear(fleet, &story.state_folder())).unwrap();
         delete(&taken[0]);
@@ -317,8 +316,7 @@ both_engines! {
         let next = latest(&story, &taken[0]);
         assert!(read_checkpoint(&story.file_of(&taken[0]).with_file_name(next)).unwrap().rev >= taken[1].rev);
         for one in story.checkpoints() {
-            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: CheckpointMark::Delete };
-            story.run("", &request).unwrap();
+            story.mark("", one.id, CheckpointMark::Delete).unwrap();
         }
         assert!(spare.exists(), "a file that the store never knew is nobody's to remove");
         fs::remove_file(&spare).unwrap();

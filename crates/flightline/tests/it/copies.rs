@@ -243,14 +243,12 @@ both_engines! {
     fn a_pinned_record_is_repaired_though_its_file_is_older(world: &World) {
         let (story, _, second) = with_files(world);
         story.pass_minutes(1);
-        let pin = MarkCheckpoint { checkpoint: second.id.to_string(), mark: CheckpointMark::Pin };
-        story.run("", &pin).unwrap();
+        story.mark("", second.id, CheckpointMark::Pin).unwrap();
         let before = story.state();
         damage::live(world, Kind::Checkpoint, &second.id.to_string());
         assert!(story.serve(&verify_checkpoints()).0.unwrap().iter().all(|one| one.sound));
         assert!(story.state() == before, "pin and all");
-        let note = MarkCheckpoint { checkpoint: second.id.to_string(), mark: CheckpointMark::Note { text: note("look") } };
-        story.run("", &note).unwrap();
+        story.mark("", second.id, CheckpointMark::Note { text: note("look") }).unwrap();
         damage::journal(world, Kind::Checkpoint, &second.id.to_string(), 0);
         let (shown, said) = story.serve(&ShowCheckpoint { checkpoint: second.id.to_string() });
         assert!(said[0].ends_with("a note on it may be lost"), "{said:?}");
@@ -327,8 +325,7 @@ both_engines! {
 
     fn a_deleted_checkpoint_is_not_brought_back_by_its_file(world: &World) {
         let (story, first, second) = with_files(world);
-        let delete = MarkCheckpoint { checkpoint: second.id.to_string(), mark: CheckpointMark::Delete };
-        story.run("", &delete).unwrap();
+        story.mark("", second.id, CheckpointMark::Delete).unwrap();
         assert!(story.file_of(&second).exists(), "as when a process dies before it removes it");
         assert_eq!(resume(&story).unwrap().checkpoint_id, first.id);
         let (shown, _) = story.serve(&ShowCheckpoint { checkpoint: second.id.to_string() });

@@ -42,7 +42,7 @@ both_engines! {
         use SortieStatus::{Completed, InProgress, Pending};
         let story = Story::new(world);
         let view = story.mission("Add login", &["Model", "Endpoint"]);
-        let created = story.run("", &ListEvents { limit: 1, ..ListEvents::default() }).unwrap().cursor.rev;
+        let created = story.cursor().rev;
         story.pass_minutes(1);
         story.claim("ada", "Model").unwrap();
         let checkpoint = story.checkpoint().id.to_string();

@@ -55,14 +55,6 @@ fn begin(story: &Story<'_>, agent: &str, session: &str) -> u64 {
     story.run("", &register).unwrap().agent.epoch
 }
 
-fn here(story: &Story<'_>) -> Cursor {
-    let list = ListEvents {
-        limit: 1,
-        ..ListEvents::default()
-    };
-    story.run("", &list).unwrap().cursor
-}
-
 /// Ada is at work in her first session; that is saved, in a backup and in a checkpoint's file. Then she comes
 /// in a second session, and bob in his first and second.
 fn stage(world: &World) -> Memory {
@@ -78,7 +70,7 @@ fn stage(world: &World) -> Memory {
     story
         .run_as(&keyed("lock", "ada"), &locks_on(&["src/k.rs"]))
         .unwrap();
-    let early = here(&story);
+    let early = story.cursor();
     let login = story.sortie("Ada's").sortie.mission_id.to_string();
     story.run("", &UseMission { mission: login }).unwrap();
     story.checkpoint();
@@ -99,7 +91,7 @@ fn stage(world: &World) -> Memory {
                 ..early.clone()
             },
             early,
-            here(&story),
+            story.cursor(),
         ],
         fences: vec![first, second],
         rev: story.rev(),
@@ -190,7 +182,7 @@ fn nothing_old_is_accepted(world: &World, memory: &Memory) {
 }
 
 fn cursors_are_void(story: &Story<'_>, memory: &Memory) {
-    let now = here(story);
+    let now = story.cursor();
     let newest = Cursor {
         rev: now.rev,
         ..memory.cursors[0].clone()

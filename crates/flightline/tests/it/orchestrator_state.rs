@@ -28,16 +28,6 @@ fn without(reasons: &[Reason]) -> Policy {
     policy
 }
 
-fn go(story: &Story<'_>, state: &str) {
-    let transition = TransitionMission {
-        mission: None,
-        to: name(state),
-        reason: Some(note("as planned")),
-        pending: false,
-    };
-    story.run("", &transition).unwrap();
-}
-
 fn before(story: &Story<'_>, operation: &str, target: Option<&str>) -> Prepared {
     let request = BeforeDestructive {
         mission: None,
@@ -72,7 +62,7 @@ fn happenings(world: &World, policy: Policy) -> Vec<(&'static str, Vec<Reason>)>
         known += taken.len();
         all.push((what, taken));
     };
-    go(&story, "CODING");
+    story.transition("CODING");
     note_down("transition");
     story.change("coder", "Code", DONE).unwrap();
     note_down("agent complete");
@@ -262,7 +252,7 @@ both_engines! {
     fn what_is_guarded_is_not_archived(world: &World) {
         let story = working(world, Policy { retention: flightline::core::retention::Retention { most: 4, ..orchestrator().retention }, ..orchestrator() });
         let first = take(&story, 2);
-        story.run("", &MarkCheckpoint { checkpoint: first[0].to_string(), mark: CheckpointMark::Pin }).unwrap();
+        story.mark("", first[0], CheckpointMark::Pin).unwrap();
         let more = take(&story, 6);
         assert_eq!(status(&story, first[0]), CheckpointStatus::Valid, "pinned");
         assert_eq!(archived(&story), [first[1], more[0], more[1]]);
@@ -284,7 +274,7 @@ both_engines! {
         assert_eq!(listed(&story, true).0, taken[3..]);
         // Where surplus is deleted, what somebody archived is left alone.
         let fleet = Story::new(world);
-        fleet.run("", &MarkCheckpoint { checkpoint: taken[3].to_string(), mark: CheckpointMark::Archive }).unwrap();
+        fleet.mark("", taken[3], CheckpointMark::Archive).unwrap();
         world.pass(DAY * 31);
         fleet.with_fleet(|fleet| daily(fleet, &caller(""))).unwrap();
         assert_eq!(archived(&fleet), [taken[3]]);
@@ -339,12 +329,12 @@ both_engines! {
             ])
         };
         story.run("", &create).unwrap();
-        go(&story, "PLANNING");
+        story.transition("PLANNING");
         story.claim("ada", "Plan").unwrap();
         story.change("ada", "Plan", SortieAction::Complete { output: Some(JsonData::new(json!({ "steps": 3 })).unwrap()) }).unwrap();
         story.pass_minutes(2);
-        go(&story, "CODING");
-        let wish = TransitionMission { mission: None, to: name("REVIEW"), reason: None, pending: true };
+        story.transition("CODING");
+        let wish = TransitionMission { pending: true, ..transition_mission("REVIEW") };
         story.run("", &wish).unwrap();
         story.claim("coder", "Code").unwrap();
         let report = UpdateSortie {
@@ -365,7 +355,7 @@ both_engines! {
         let id = story.checkpoint().id;
         // What comes afterwards is not in it.
         story.pass_minutes(1);
-        go(&story, "REVIEW");
+        story.transition("REVIEW");
         story.run("coder", &lesson("too late")).unwrap();
 
         let document = document(&story, id);
@@ -428,8 +418,8 @@ both_engines! {
 
     fn why_it_was_taken_is_told_in_the_seeds_words(world: &World) {
         let story = working(world, orchestrator());
-        go(&story, "PLANNING");
-        go(&story, "CODING");
+        story.transition("PLANNING");
+        story.transition("CODING");
         let newest = |story: &Story<'_>| story.checkpoints().pop().unwrap().id;
         assert_eq!(document(&story, newest(&story)).word("triggerReason"), "State transition: PLANNING → CODING (as planned)");
         before(&story, "git_push", Some("main"));

@@ -5,15 +5,6 @@ use flightline::core::sortie::Declared;
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::task::{begun, begun_under, update};
 
-fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
-    SubtaskReport {
-        name: name(named),
-        title: None,
-        status,
-        output: None,
-    }
-}
-
 /// The first `done` of `total` files are complete.
 fn files_done(done: usize, total: usize) -> Vec<SubtaskReport> {
     let status = |at| {

@@ -176,7 +176,7 @@ both_engines! {
 
     fn the_mission_and_its_workflow_go_back_on_a_new_timeline(world: &World) {
         let story = working(world);
-        let move_to = |state: &str| { story.run("ada", &TransitionMission { mission: None, to: name(state), reason: None, pending: false }).unwrap(); };
+        let move_to = |state: &str| { story.run("ada", &transition_mission(state)).unwrap(); };
         move_to("implementing");
         let (cut, before) = (story.checkpoint().id, mission(&story));
         move_to("reviewing");

@@ -32,7 +32,7 @@ both_engines! {
         let manual = story.checkpoint();
         story.checkpoint_for("ada", Reason::TokenWarning).unwrap();
         story.settle();
-        story.run("", &MarkCheckpoint { checkpoint: manual.id.to_string(), mark: CheckpointMark::Pin }).unwrap();
+        story.mark("", manual.id, CheckpointMark::Pin).unwrap();
         story.mission("Another", &["Elsewhere"]);
         let once = Caller { idempotency_key: Some("k".to_owned()), ..caller("") };
         story.run_as(&once, &UseMission { mission: manual.mission_id.to_string() }).unwrap();

@@ -66,14 +66,6 @@ fn whole(story: &Story<'_>, id: CheckpointId) -> String {
     serde_json::to_string(&whole).unwrap()
 }
 
-fn delete(story: &Story<'_>, id: CheckpointId) {
-    let request = MarkCheckpoint {
-        checkpoint: id.to_string(),
-        mark: CheckpointMark::Delete,
-    };
-    story.run("", &request).unwrap();
-}
-
 fn state_at(story: &Story<'_>, rev: u64) -> Result<usize, Refusal> {
     let read = story.with_fleet(|fleet| fleet.store().unwrap().read(|tx| tx.state_at(rev, None)));
     read.map(|state| state.len()).map_err(Refusal::from)
@@ -128,7 +120,7 @@ both_engines! {
     fn a_checkpoint_that_goes_gives_its_values_back(world: &World) {
         let (story, taken) = eventful(world);
         thin_all(&story);
-        delete(&story, taken[1]);
+        story.mark("", taken[1], CheckpointMark::Delete).unwrap();
         let more = thin_all(&story);
         assert!(more.values > 0, "{more:?}");
         let (first, last) = (taken[0], taken[2]);
@@ -160,7 +152,7 @@ both_engines! {
         assert_eq!((refusal.code, &refusal.details["checkpoints"]), (Code::HistoryThinned, &serde_json::json!([taken[1], taken[2]])));
         let hint = refusal.hint.unwrap();
         assert!(hint.contains(&format!("`fleet checkpoints show {}`", taken[1])) && hint.contains(&taken[2].to_string()), "{hint}");
-        delete(&story, taken[1]);
+        story.mark("", taken[1], CheckpointMark::Delete).unwrap();
         assert_eq!(state_at(&story, between).unwrap_err().details["checkpoints"], serde_json::json!([taken[0], taken[2]]));
     }
 
@@ -188,7 +180,7 @@ both_engines! {
         story.claim("ada", "Elsewhere").unwrap();
         world.pass(DAY);
         for id in taken {
-            delete(&story, id);
+            story.mark("", id, CheckpointMark::Delete).unwrap();
         }
         let before = whole(&story, other);
         world.pass(DAY);
@@ -437,7 +429,7 @@ fn chance(world: &World, seed: u64) {
             }
             8 => {
                 if let Some(id) = kept.keys().nth(usize::try_from(roll(5)).unwrap()).copied() {
-                    delete(&story, id);
+                    story.mark("", id, CheckpointMark::Delete).unwrap();
                     kept.remove(&id);
                 }
             }

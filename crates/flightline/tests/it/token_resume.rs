@@ -215,7 +215,7 @@ both_engines! {
         assert_eq!(resume(&story).started, None);
         let off = Policy { recovery_enabled: false, ..Policy::default() };
         let newest = story.checkpoints().pop().unwrap().id.to_string();
-        story.run("", &MarkCheckpoint { checkpoint: newest, mark: CheckpointMark::Delete }).unwrap();
+        story.mark("", newest, CheckpointMark::Delete).unwrap();
         let resumed = Fleet::new(world.store(), off).run(&roll_forward(Vec::new()), &caller("")).unwrap();
         assert_eq!(resumed.started, None, "switched off");
         assert!(resume(&story).started.is_some());

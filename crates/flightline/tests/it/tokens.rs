@@ -50,15 +50,6 @@ fn end(story: &Story<'_>, agent: &str) -> SessionEnded {
     story.run(agent, &EndSession { agent: None }).unwrap()
 }
 
-fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
-    SubtaskReport {
-        name: name(named),
-        title: None,
-        status,
-        output: None,
-    }
-}
-
 fn briefing(story: &Story<'_>, agent: &str) -> String {
     story.run(agent, &brief_agent()).unwrap().text
 }

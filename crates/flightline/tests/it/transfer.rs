@@ -54,14 +54,6 @@ fn import(story: &Story<'_>, document: &CheckpointDocument) -> Result<ImportedCh
     story.run("", &ImportCheckpoint { document })
 }
 
-fn delete(story: &Story<'_>, id: CheckpointId) {
-    let request = MarkCheckpoint {
-        checkpoint: id.to_string(),
-        mark: CheckpointMark::Delete,
-    };
-    story.run("", &request).unwrap();
-}
-
 fn thin_all(story: &Story<'_>) {
     let all = PlanThinning {
         older_than_ms: Some(0),
@@ -163,7 +155,7 @@ both_engines! {
         let document = whole(&story, taken.id);
         let newest = story.checkpoint_for("", Reason::Shutdown).unwrap().id;
         assert_eq!(import(&story, &document).unwrap().arrival, ImportArrival::There);
-        delete(&story, taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         let rev = story.rev();
         let done = import(&story, &document).unwrap();
         assert_eq!((done.arrival, done.checkpoint.pinned, done.agents), (ImportArrival::Returned, true, vec![]));
@@ -184,7 +176,7 @@ both_engines! {
     fn one_whose_values_are_thinned_away_comes_back_with_them(world: &World) {
         let (story, taken) = working(world);
         let (document, shown) = (whole(&story, taken.id), said(&taken));
-        delete(&story, taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         story.pass_minutes(1);
         thin_all(&story);
         let done = import(&story, &document).unwrap();
@@ -212,12 +204,12 @@ both_engines! {
     fn what_was_kept_for_it_goes_with_it(world: &World) {
         let (story, taken) = working(world);
         let document = whole(&story, taken.id);
-        delete(&story, taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         story.pass_minutes(1);
         thin_all(&story);
         import(&story, &document).unwrap();
-        story.run("", &MarkCheckpoint { checkpoint: taken.id.to_string(), mark: CheckpointMark::Unpin }).unwrap();
-        delete(&story, taken.id);
+        story.mark("", taken.id, CheckpointMark::Unpin).unwrap();
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         story.pass_minutes(1);
         let size = |story: &Story<'_>| story.run("", &flightline::stats::ShowStats {}).unwrap().storage.kinds.into_iter().find(|one| one.kind == Kind::Import).unwrap();
         assert_eq!(size(&story).count, 0);
@@ -321,7 +313,7 @@ both_engines! {
     fn what_does_not_fit_its_hashes_is_refused(world: &World) {
         let (story, taken) = working(world);
         let document = whole(&story, taken.id);
-        delete(&story, taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         let rev = story.rev();
         let refused = |document: &CheckpointDocument| {
             let refusal = story.run("", &ImportCheckpoint { document: document.clone() }).unwrap_err();
@@ -346,7 +338,7 @@ both_engines! {
     fn what_no_door_would_let_in_does_not_come_in_this_way(world: &World) {
         let (story, taken) = working(world);
         let document = whole(&story, taken.id);
-        delete(&story, taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         let refused = |change: &dyn Fn(&mut BackedUpState)| {
             let refusal = import(&story, &forged(&document, change)).unwrap_err();
             assert_eq!(refusal.code, Code::Integrity, "{}", refusal.message);

@@ -161,7 +161,7 @@ both_engines! {
         let manual = story.checkpoints().into_iter().find(|one| one.cut.reason == Reason::Manual).unwrap();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Endpoint"), manual.cut.rev);
         assert_eq!(story.undo().unwrap_err().code, Code::Integrity);
-        story.run("", &MarkCheckpoint { checkpoint: saved.to_string(), mark: CheckpointMark::Delete }).unwrap();
+        story.mark("", saved, CheckpointMark::Delete).unwrap();
         let refused = story.undo().unwrap_err();
         assert_eq!((refused.code, refused.message), (Code::NotFound, format!("{} is gone, so the rewind cannot be undone", &saved.to_string()[..12])));
     }

@@ -16,6 +16,7 @@ use flightline::registry::Registered;
 use flightline_testkit::prelude::*;
 
 use crate::model::acts::Chance;
+use crate::model::from_environment;
 
 const AGENTS: [&str; 3] = ["ada", "bob", "eve"];
 const PATHS: [&str; 5] = ["src/a.rs", "src/b.rs", "src", "docs/x.md", "docs"];
@@ -485,14 +486,6 @@ fn live(engine: Engine, seed: u64, steps: u64) {
         steps < LIFE || refused * 10 < steps * 7,
         "{refused} of {steps} steps were refused: too dull"
     );
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a longer or another run is asked for from outside"
-)]
-fn from_environment(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
 fn live_all(engine: Engine) {

@@ -43,8 +43,7 @@ both_engines! {
         let (story, _repository) = working(world);
         let taken = checkpoint(&story);
         let whole = story.run("", &WholeCheckpoint { checkpoint: taken.id }).unwrap();
-        let delete = MarkCheckpoint { checkpoint: taken.id.to_string(), mark: CheckpointMark::Delete };
-        story.run("", &delete).unwrap();
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         let mut forged = whole.clone();
         forged.file_system.as_mut().unwrap().left_out = 7;
         let refusal = story.run("", &ImportCheckpoint { document: forged }).unwrap_err();
