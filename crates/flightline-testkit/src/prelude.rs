@@ -56,6 +56,7 @@ pub use flightline::status::ShowStatus;
 pub use flightline::store::{Find, StoredEvent};
 pub use flightline::{Caller, Fleet};
 
+pub use crate::story::login::{at_endpoint, at_model, led};
 pub use crate::story::recovery::{Force, back_to, roll_forward};
 pub use crate::story::{DONE, GIVEN_BACK, Story};
 pub use crate::story::{

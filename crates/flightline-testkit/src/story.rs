@@ -2,6 +2,7 @@
 //! that a test reads like an incident.
 
 pub mod epic;
+pub mod login;
 mod play;
 pub mod recovery;
 mod request;
@@ -73,6 +74,16 @@ impl<'w> Story<'w> {
             world,
             fleet: RefCell::new(world.fleet().in_tree(tree)),
         }
+    }
+
+    /// Begins a story in `world` whose agents are registered.
+    #[must_use]
+    pub fn with_agents(world: &'w World, agents: &[&str]) -> Self {
+        let story = Self::new(world);
+        for agent in agents {
+            story.register(agent, Role::Specialist);
+        }
+        story
     }
 
     /// Runs an operation as `agent`, or as a person when it is empty.

@@ -17,9 +17,7 @@ use flightline_testkit::value::lesson;
 use serde_json::{Value, json};
 
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.claim("ada", "Model").unwrap();
+    let story = at_model(world);
     story.lock("ada", &["src/model.rs"]).unwrap();
     story
 }

@@ -36,11 +36,7 @@ fn said(quotes: &[flightline::core::briefing::Quote]) -> Vec<&str> {
 
 /// Ada is at "Endpoint", bob at "Docs"; a bit of everything was said.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.register("ada", Role::Specialist);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
+    let story = at_endpoint(world);
     story.claim("bob", "Docs").unwrap();
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),

@@ -94,9 +94,7 @@ both_engines! {
     }
 
     fn taken_inside_the_transaction_of_some_work_it_holds_that_work(world: &World) {
-        let story = Story::new(world);
-        story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-        story.claim("ada", "Model").unwrap();
+        let story = at_model(world);
         let rev = story.rev();
         story.change("ada", "Model", DONE).unwrap();
         let events = story.events_after(rev);

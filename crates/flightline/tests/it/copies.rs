@@ -8,15 +8,6 @@ use flightline::core::event::sha256_hex;
 use flightline_testkit::prelude::*;
 use serde_json::json;
 
-/// A mission with one of four sorties completed, and one that ada is at.
-fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
-    story
-}
-
 fn all_sound(story: &Story<'_>) -> bool {
     let verdicts = story.run("", &verify_checkpoints());
     verdicts.unwrap().iter().all(|verdict| verdict.sound)
@@ -24,7 +15,7 @@ fn all_sound(story: &Story<'_>) -> bool {
 
 both_engines! {
     fn a_value_that_is_damaged_in_the_journal_is_taken_from_the_last_value(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let taken = story.checkpoint();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Endpoint"), story.checkpoints()[0].cut.rev);
         assert!(all_sound(&story));
@@ -43,7 +34,7 @@ both_engines! {
     }
 
     fn a_dry_run_repairs_nothing(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.checkpoint();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Endpoint"), 0);
         let (rev, before) = (story.rev(), world.problems());
@@ -53,7 +44,7 @@ both_engines! {
     }
 
     fn a_damaged_last_value_is_read_from_the_journal_and_work_goes_on(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let (endpoint, mission) = (story.sortie_id("Endpoint"), story.all::<Mission>()[0].id.to_string());
         damage::live(world, Kind::Sortie, &endpoint);
         damage::live(world, Kind::Mission, &mission);
@@ -67,7 +58,7 @@ both_engines! {
     }
 
     fn what_has_no_sound_copy_is_an_error_that_names_it(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let endpoint = story.sortie_id("Endpoint");
         damage::everywhere(world, Kind::Sortie, &endpoint, 0);
         let refused = story.change("ada", "Endpoint", DONE).unwrap_err();
@@ -78,7 +69,7 @@ both_engines! {
 /// Two checkpoints with files: before ada began, and while she is at it. What both name is no longer the
 /// last value of anything, so that only the journal and the files have it.
 fn with_files(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument) {
-    let story = working(world);
+    let story = at_endpoint(world);
     let first = story.checkpoint();
     story.claim("bob", "Docs").unwrap();
     let second = story.checkpoint();

@@ -255,9 +255,7 @@ both_engines! {
     }
 
     fn a_deadline_goes_with_the_mail_to_a_new_dispatch(world: &World) {
-        let story = Story::new(world);
-        story.board("control", Role::Dispatch, 3);
-        story.run("control", &create_mission("Add login", vec![sortie("Model"), sortie("Docs")])).unwrap();
+        let story = led(world, &["Model", "Docs"]);
         story.finish("ada", &["Model"]);
         let asked = ask(&story, "ada", &["control"], "May I?");
         story.board("tower", Role::Dispatch, 4);

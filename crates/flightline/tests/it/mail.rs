@@ -6,11 +6,7 @@ use flightline_testkit::prelude::*;
 
 /// Ada, bob and eve are registered.
 fn stage(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    for agent in ["ada", "bob", "eve"] {
-        story.register(agent, Role::Specialist);
-    }
-    story
+    Story::with_agents(world, &["ada", "bob", "eve"])
 }
 
 fn reply(story: &Story<'_>, agent: &str, to: &MessageView) -> Result<MessageView, Refusal> {

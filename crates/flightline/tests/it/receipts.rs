@@ -18,11 +18,7 @@ const DELIVER: DeliverBriefing = DeliverBriefing {
 
 /// Control coordinates; ada is at "Endpoint", bob at "Docs".
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.board("control", Role::Dispatch, 3);
-    let sorties = ["Model", "Endpoint", "Docs", "Tests"].map(sortie).to_vec();
-    let mission = create_mission("Add login", sorties);
-    story.run("control", &mission).unwrap();
+    let story = led(world, &["Model", "Endpoint", "Docs", "Tests"]);
     story.board("ada", Role::Specialist, 7);
     story.board("bob", Role::Specialist, 8);
     story.finish("ada", &["Model"]);

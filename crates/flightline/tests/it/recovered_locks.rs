@@ -4,12 +4,9 @@ use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint" and holds `api.rs`; bob and a watch are there. A checkpoint was taken.
 fn working(world: &World) -> (Story<'_>, CheckpointId) {
-    let story = Story::new(world);
-    story.mission("Add login", &["Endpoint", "Docs"]);
-    story.board("ada", Role::Specialist, 7);
+    let story = at_endpoint(world);
     story.board("bob", Role::Specialist, 8);
     story.board("watch", Role::Specialist, 9);
-    story.claim("ada", "Endpoint").unwrap();
     story.lock("ada", &["api.rs"]).unwrap();
     let cut = story.checkpoint().id;
     (story, cut)

@@ -8,13 +8,10 @@ use serde_json::json;
 
 /// Control coordinates a mission of eight; ada works on it.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.board("control", Role::Dispatch, 3);
     let sorties = [
         "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight",
     ];
-    let mission = create_mission("Add login", sorties.map(sortie).to_vec());
-    story.run("control", &mission).unwrap();
+    let story = led(world, &sorties);
     story.board("ada", Role::Specialist, 7);
     story.claim("ada", "One").unwrap();
     story

@@ -10,13 +10,7 @@ use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint" of a mission whose "Model" is completed.
 fn working(world: &World) -> Story<'_> {
-    let acts = "
-        mission Add login: Model, Endpoint, Docs, Tests
-        ada boards 7
-        ada finishes Model
-        ada claims Endpoint
-    ";
-    let story = Story::begun(world, acts);
+    let story = at_endpoint(world);
     report(&story, "routes", SubtaskStatus::InProgress, "src/api.rs");
     story
 }

@@ -24,14 +24,6 @@ fn fill(story: &Story<'_>, agent: &str, percent: u8) -> HeartbeatRecorded {
     story.run(agent, &full(percent)).unwrap()
 }
 
-/// A mission that Ada works on.
-fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Tests", "Docs"]);
-    story.claim("ada", "Model").unwrap();
-    story
-}
-
 /// What an agent of a fleet with this policy does.
 fn under(world: &World, policy: &Policy, percent: u8) -> HeartbeatRecorded {
     let mut fleet = Fleet::new(world.store(), policy.clone());
@@ -62,7 +54,7 @@ fn consumed(story: &Story<'_>) -> Vec<bool> {
 
 both_engines! {
     fn a_heartbeat_that_crosses_nothing_leaves_no_trace_in_the_journal(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let before = story.rev();
         for percent in [0, 50, 74] {
             let beaten = fill(&story, "ada", percent);
@@ -84,7 +76,7 @@ both_engines! {
     }
 
     fn at_75_percent_the_work_is_saved_and_the_agent_reads_less(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let before = story.rev();
         let beaten = fill(&story, "ada", 75);
         assert_eq!(beaten.crossed, [Reason::TokenWarning]);
@@ -101,7 +93,7 @@ both_engines! {
     }
 
     fn at_90_percent_it_is_told_to_stop_what_is_left_and_how_to_resume(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.run("ada", &UpdateSortie {
             sortie: story.sortie_id("Model"),
             subtasks: vec![subtask("schema", SubtaskStatus::Complete), subtask("refresh", SubtaskStatus::InProgress), subtask("tests", SubtaskStatus::Pending)],
@@ -159,7 +151,7 @@ both_engines! {
     }
 
     fn a_compaction_or_a_new_session_starts_anew(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         assert_eq!(fill(&story, "ada", 80).crossed.len(), 1);
         let told = || story.run("", &show_agent("ada")).unwrap().pulse["context_percent"].clone();
         assert_eq!(told(), 80);
@@ -174,7 +166,7 @@ both_engines! {
     }
 
     fn two_agents_contexts_are_two_checkpoints(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.claim("bob", "Endpoint").unwrap();
         let (ada, bob) = (fill(&story, "ada", 91), fill(&story, "bob", 91));
         assert_ne!(ada.checkpoint_id, bob.checkpoint_id);
@@ -182,7 +174,7 @@ both_engines! {
     }
 
     fn each_trigger_can_be_switched_off_and_so_can_all_of_it(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let off = Policy { recovery_enabled: false, ..Policy::default() };
         assert_eq!((under(world, &off, 99).crossed.len(), under(world, &off, 99).stop), (0, false));
         let none = Policy { triggers: Triggers::default(), ..Policy::default() };
@@ -197,7 +189,7 @@ both_engines! {
     }
 
     fn wrong_figures_are_refused_and_lose_nothing(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let before = story.rev();
         let tokens = |used, total| Heartbeat { tokens: Some((used, total)), ..Heartbeat::default() };
         for request in [full(101), full(255), tokens(5, 0)] {
@@ -219,7 +211,7 @@ both_engines! {
     }
 
     fn a_checkpoint_that_fails_is_owed_and_taken_with_a_later_heartbeat(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let written = story.run("ada", &add_note(NoteKind::Lesson, "measure first")).unwrap();
         damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
         let beaten = fill(&story, "ada", 80);
@@ -236,7 +228,7 @@ both_engines! {
     }
 
     fn briefings_are_cut_until_the_task_is_complete(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.run("", &add_note(NoteKind::Decision, "Use Argon2")).unwrap();
         assert!(briefing(&story, "ada").contains("### Decisions"));
         fill(&story, "ada", 80);
@@ -259,7 +251,7 @@ both_engines! {
     }
 
     fn the_seeds_own_files_are_named_where_a_project_keeps_them(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         fill(&story, "ada", 95);
         let brief = brief_agent();
         let mut fleet = Fleet::new(world.store(), Preset::Recovery.policy());
@@ -271,7 +263,7 @@ both_engines! {
     }
 
     fn a_session_that_ends_with_work_in_progress_is_saved(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         fill(&story, "ada", 60);
         let ended = end(&story, "ada");
         assert!(ended.in_progress && ended.checkpoint_id.is_some());
@@ -288,7 +280,7 @@ both_engines! {
     }
 
     fn a_session_without_work_ends_without_a_checkpoint(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.register("eve", Role::Specialist);
         let ended = end(&story, "eve");
         assert_eq!((ended.in_progress, ended.checkpoint_id), (false, None));
@@ -311,7 +303,7 @@ both_engines! {
     }
 
     fn only_itself_or_dispatch_ends_a_session_or_syncs(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.register("eve", Role::Specialist);
         let ada = || Some("ada".to_owned());
         assert_eq!(story.run("eve", &EndSession { agent: ada() }).unwrap_err().code, Code::NotYours);
@@ -321,7 +313,7 @@ both_engines! {
     }
 
     fn a_full_sync_can_be_said(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         fill(&story, "ada", 95);
         let synced = story.run("ada", &FullSync { agent: None }).unwrap();
         assert_eq!((synced.from, synced.consumed.len()), (ContextMode::Recovery, 1));
@@ -335,7 +327,7 @@ both_engines! {
     }
 
     fn a_checkpoint_can_be_taken_for_the_end_of_a_session(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let taken = story.checkpoint_for("ada", Reason::SessionEnd).unwrap();
         assert_eq!((taken.trigger.as_str(), taken.reason.as_str()), ("compaction", "session_end"));
         assert_eq!(taken.agent_context.unwrap().agent.as_str(), "ada");
@@ -344,7 +336,7 @@ both_engines! {
     }
 
     fn clean_up_keeps_the_latest_and_puts_emergencies_apart(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         fill(&story, "ada", 95);
         compact(&story, "ada");
         fill(&story, "ada", 80);
@@ -366,7 +358,7 @@ both_engines! {
     }
 
     fn what_changed_since_the_checkpoint_before_stands_in_it_as_the_seed_writes_it(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let id = |named: &str| story.sortie_id(named);
         let shown = |checkpoint: HeartbeatRecorded| {
             let show = ShowCheckpoint { checkpoint: checkpoint.checkpoint_id.unwrap().to_string() };

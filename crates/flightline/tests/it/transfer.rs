@@ -15,9 +15,7 @@ use flightline_testkit::prelude::*;
 
 /// A mission with a checkpoint in the middle of its work, and more work since.
 fn working(world: &World) -> (Story<'_>, CheckpointDocument) {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.claim("ada", "Model").unwrap();
+    let story = at_model(world);
     story.lock("ada", &["src/model.rs"]).unwrap();
     story.send("ada", &["ada"], "Have a look").unwrap();
     let taken = story.checkpoint();
