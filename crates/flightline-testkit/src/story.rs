@@ -241,6 +241,15 @@ impl<'w> Story<'w> {
         mail.iter().map(subject).collect()
     }
 
+    /// Has an agent acknowledge a message.
+    pub fn acknowledge(
+        &self,
+        agent: &str,
+        mail: &MessageView,
+    ) -> Result<Vec<MessageView>, Refusal> {
+        self.run(agent, &acknowledge(&mail.message.id.to_string()))
+    }
+
     /// Every message that was ever sent to an agent: its subject.
     ///
     /// # Panics

@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use flightline::core::note::NoteKind;
 use flightline::core::token::Scope;
+use flightline_testkit::story::add_note;
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::{Value, json};
 
@@ -81,12 +83,7 @@ both_engines! {
         // What happens while nobody listens, and while the server is away.
         note(&client, "decision");
         server.end();
-        world.run("", &flightline::note::AddNote {
-            mission: None,
-            kind: flightline::core::note::NoteKind::Blocker,
-            text: flightline::core::text::NoteText::parse("text", "x").unwrap(),
-            rationale: None, sortie: None, path: None, checksum: None, artifact_type: None,
-        }).unwrap();
+        world.run("", &add_note(NoteKind::Blocker, "x")).unwrap();
         let server = start(world);
         let client = server.with(&token);
         let mut second = Listener::new(&server, &token, &format!("Last-Event-ID: {last}\r\n"));

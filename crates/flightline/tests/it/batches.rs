@@ -123,12 +123,8 @@ both_engines! {
         let taken = story.run("ada", &report).unwrap().checkpoint.unwrap();
         let cut = story.all::<Checkpoint>().into_iter().find(|it| it.id == taken).unwrap().cut;
         assert_eq!(cut.created_by, "ada");
-        let done = ChangeSortie {
-            sortie: story.sortie_id("Endpoint"),
-            action: SortieAction::Block { reason: note("waits for a key") },
-            keep_locks: false,
-            checkpoint: true,
-        };
+        let block = SortieAction::Block { reason: note("waits for a key") };
+        let done = ChangeSortie { checkpoint: true, ..change_sortie(story.sortie_id("Endpoint"), block) };
         assert!(story.run("ada", &done).unwrap().checkpoint.is_some());
     }
 }

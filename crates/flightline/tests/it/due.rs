@@ -78,7 +78,7 @@ both_engines! {
             subtasks: (!part.is_empty()).then(|| subtask(part, SubtaskStatus::Complete)).into_iter().collect(),
             files: [(created, FileChange::Created), (modified, FileChange::Modified)].into_iter()
                 .filter(|(file, _)| !file.is_empty())
-                .map(|(file, change)| FileReport { path: path(file), change }).collect(),
+                .map(|(named, change)| file(named, change)).collect(),
             changed_lines: [(path(if modified.is_empty() { "none" } else { modified }), lines)].into(),
             ..UpdateSortie::default()
         };
@@ -122,7 +122,7 @@ both_engines! {
             let change = UpdateSortie { sortie: story.sortie_id("Model"), ..change };
             story.run("ada", &change).unwrap();
         };
-        let file = |named: &str, change: FileChange| vec![FileReport { path: path(named), change }];
+        let file = |named: &str, change: FileChange| vec![file(named, change)];
         let error = |kind: &str, blocking: bool| {
             let error = ReportError { blocking, ..report_error(story.sortie_id("Model"), kind, "it broke") };
             story.run("ada", &error).unwrap();

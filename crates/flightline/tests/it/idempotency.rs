@@ -18,11 +18,7 @@ fn create(story: &Story<'_>, key: &str, title: &str) -> Result<MissionView, Refu
 }
 
 fn claim_next(story: &Story<'_>, caller: &Caller) -> Result<String, Refusal> {
-    let next = ClaimNext {
-        mission: None,
-        lock: false,
-    };
-    let claimed = story.run_as(caller, &next)?;
+    let claimed = story.run_as(caller, &flightline_testkit::story::claim_next())?;
     Ok(claimed.sortie.title.to_string())
 }
 

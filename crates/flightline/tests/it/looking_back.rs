@@ -101,12 +101,12 @@ both_engines! {
         story.mission("Add login", &["Model", "Endpoint"]);
         story.board("ada", Role::Specialist, 7);
         story.claim("ada", "Model").unwrap();
-        story.run("", &AddNote::of(NoteKind::Decision, note("tokens, not sessions"))).unwrap();
+        story.run("", &add_note(NoteKind::Decision, "tokens, not sessions")).unwrap();
         story.send("bob", &["ada"], "Look at this").unwrap();
         story.report("ada", "Model", "half of the model");
         let checkpoint = story.checkpoint().id.to_string();
         story.finish("ada", &["Model"]);
-        story.run("", &AddNote::of(NoteKind::Decision, note("sessions after all"))).unwrap();
+        story.run("", &add_note(NoteKind::Decision, "sessions after all")).unwrap();
         let request = |agent: Option<&str>, max_tokens| BriefCheckpoint {
             checkpoint: checkpoint.clone(),
             agent: agent.map(str::to_owned),

@@ -265,7 +265,7 @@ both_engines! {
 
     fn notes_after_the_cut_are_marked_so(world: &World) {
         let story = working(world);
-        let say = |kind: NoteKind, text: &str| { story.run("bob", &AddNote { kind, ..lesson(text) }).unwrap(); };
+        let say = |kind: NoteKind, text: &str| { story.run("bob", &add_note(kind, text)).unwrap(); };
         say(NoteKind::Decision, "JSON");
         let cut = story.checkpoint().id;
         let lists: [(NoteKind, &str); 5] = [(NoteKind::Decision, "XML"), (NoteKind::DeadEnd, "the parser"), (NoteKind::NextStep, "drop XML"), (NoteKind::Blocker, "no parser"), (NoteKind::Constraint, "Keep XML")];
@@ -293,7 +293,7 @@ both_engines! {
     fn a_constraint_after_the_cut_binds_word_for_word(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.run("", &AddNote { kind: NoteKind::Constraint, ..lesson("Never push to main.") }).unwrap();
+        story.run("", &add_note(NoteKind::Constraint, "Never push to main.")).unwrap();
         forced(&story, cut);
         let facts = story.run("ada", &brief_agent()).unwrap().facts;
         assert_eq!(facts.constraints[0].text, "Never push to main.");

@@ -51,19 +51,9 @@ fn wait_in_vain(story: &Story<'_>, agent: &str, file: &str) -> Refusal {
     waited.unwrap_err().into_refusal()
 }
 
-fn letter(to: &str) -> SendMail {
-    SendMail {
-        to: vec![to.to_owned()],
-        subject: title("Anybody there?"),
-        body: None,
-        mission: None,
-        acknowledge_within_ms: None,
-    }
-}
-
 fn post(story: &Story<'_>, to: &str) -> Refusal {
     story
-        .with_fleet(|fleet| send(fleet, &letter(to), &caller("ada")))
+        .with_fleet(|fleet| send(fleet, &letter(&[to], "Anybody there?"), &caller("ada")))
         .unwrap_err()
         .into_refusal()
 }
@@ -256,7 +246,7 @@ both_engines! {
         story.mission("Another, and newer", &["Elsewhere"]);
         wait_in_vain(&story, "bob", "a.rs");
         assert_eq!(last(&story).cut.mission_id, login);
-        let named = SendMail { mission: Some(login.to_string()), ..letter("nobody") };
+        let named = SendMail { mission: Some(login.to_string()), ..letter(&["nobody"], "Anybody there?") };
         story.with_fleet(|fleet| send(fleet, &named, &caller(""))).unwrap_err();
         assert_eq!((last(&story).cut.mission_id, last(&story).cut.reason), (login, Reason::DeliveryFailed));
     }

@@ -98,14 +98,9 @@ both_engines! {
         let (story, repository) = working(world);
         repository.write("spec.md", "spec");
         let artifact = AddNote {
-            mission: None,
-            kind: NoteKind::Artifact,
-            text: note("the specification"),
-            rationale: None,
-            sortie: None,
             path: Some(path("spec.md")),
             checksum: Some(flightline::core::event::sha256_hex("spec")),
-            artifact_type: None,
+            ..add_note(NoteKind::Artifact, "the specification")
         };
         story.run("ada", &artifact).unwrap();
         story.checkpoint();
