@@ -66,4 +66,4 @@ pub use crate::story::{
     release_all, report_error, retire, show_agent, show_self, show_status, sortie, subtask,
     take_checkpoint, title, transition_mission, undo_rewind, verify_checkpoints,
 };
-pub use crate::{Engine, World, both_engines, caller, damage};
+pub use crate::{Engine, World, both_engines, caller, damage, keyed};

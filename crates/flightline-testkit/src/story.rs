@@ -250,17 +250,24 @@ impl<'w> Story<'w> {
         self.run(agent, &acknowledge(&mail.message.id.to_string()))
     }
 
+    /// Every message that was ever sent to an agent.
+    ///
+    /// # Panics
+    /// Panics when it is refused.
+    pub fn mailbox(&self, agent: &str) -> Vec<MessageView> {
+        let look = PeekInbox {
+            all: true,
+            ..peek_inbox(agent, 100)
+        };
+        self.run("", &look).expect("a person may look")
+    }
+
     /// Every message that was ever sent to an agent: its subject.
     ///
     /// # Panics
     /// Panics when it is refused.
     pub fn mail_of(&self, agent: &str) -> Vec<String> {
-        let look = PeekInbox {
-            all: true,
-            ..peek_inbox(agent, 100)
-        };
-        let mail = self.run("", &look).expect("a person may look");
-        mail.iter().map(subject).collect()
+        self.mailbox(agent).iter().map(subject).collect()
     }
 
     /// The agent of this name, as it is stored.

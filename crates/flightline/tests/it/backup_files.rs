@@ -83,7 +83,7 @@ both_engines! {
     fn a_file_holds_the_whole_checkpoint(world: &World) {
         let story = working(world);
         let taken = story.checkpoint();
-        let whole = story.run("", &WholeCheckpoint { checkpoint: taken.id }).unwrap();
+        let whole = story.whole(taken.id);
         story.settle();
         let mut read = read_checkpoint(&story.file_of(&taken)).unwrap();
         assert_eq!(read.file_sha256.take().map(|sha| sha.len()), Some(64));

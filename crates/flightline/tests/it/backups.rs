@@ -226,7 +226,7 @@ both_engines! {
 
     fn idempotency_keys_survive_a_restore(world: &World) {
         let story = Story::new(world);
-        let keyed = Caller { idempotency_key: Some("k".to_owned()), ..caller("ada") };
+        let keyed = keyed("ada", "k");
         let first = story.run_as(&keyed, &create_mission("Add login", vec![])).unwrap();
         saved(&story, "backup.db").1.unwrap();
         restored(&story, "backup.db", "undo.db").unwrap();

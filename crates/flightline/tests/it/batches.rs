@@ -78,7 +78,7 @@ both_engines! {
 
     fn a_batch_is_read_with_its_parts_once_and_a_retry_may_be_spelled_otherwise(world: &World) {
         let story = at_endpoint(world);
-        let caller = Caller { idempotency_key: Some("once".to_owned()), ..caller("ada") };
+        let caller = keyed("ada", "once");
         let ask = CallContext { caller: &caller, folder: world.folder(), rehearse: false };
         let id = story.sortie_id("Endpoint");
         let said = [

@@ -291,7 +291,7 @@ both_engines! {
         fs::write(story.file_of(&second), forged).unwrap();
         assert_eq!(resume(&story).unwrap().checkpoint_id, first.id, "not sealed");
         // A caller that offers values past the files gets no further: the stored hashes decide.
-        let mut document = story.run("", &WholeCheckpoint { checkpoint: first.id }).unwrap();
+        let mut document = story.whole(first.id);
         let mut values = document.state.take().unwrap().values;
         for value in &mut values {
             value.text = value.text.replace("Endpoint", "Forged");
@@ -350,7 +350,7 @@ both_engines! {
         // Only the last value is sound, and going back replaces it.
         damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), second.rev);
         let before = story.state();
-        let done = story.run("", &back_to(first.id, Force::Yes)).unwrap();
+        let done = story.force_rewind(first.id);
         assert!(done.warnings.len() == 1 && done.warnings[0].ends_with("; repaired"), "{:?}", done.warnings);
         story.undo().unwrap();
         let docs = story.sortie_id("Docs");

@@ -34,11 +34,7 @@ fn failures(story: &Story<'_>) -> Vec<Checkpoint> {
 }
 
 fn mail_of(story: &Story<'_>, agent: &str) -> Vec<(String, String)> {
-    let look = PeekInbox {
-        all: true,
-        ..peek_inbox(agent, 99)
-    };
-    let mail = story.run("", &look).unwrap().into_iter();
+    let mail = story.mailbox(agent).into_iter();
     mail.map(|one| {
         let body = one.message.body.map_or(String::new(), |it| it.to_string());
         (one.message.subject.to_string(), body)

@@ -19,11 +19,7 @@ fn peek(story: &Story<'_>) -> Vec<RecoveryCandidate> {
 }
 
 fn inbox(story: &Story<'_>, agent: &str) -> Vec<(String, String)> {
-    let look = PeekInbox {
-        all: true,
-        ..peek_inbox(agent, 99)
-    };
-    let mail = story.run("", &look).unwrap().into_iter();
+    let mail = story.mailbox(agent).into_iter();
     mail.filter(|one| one.message.kind != MessageKind::Progress)
         .map(|one| {
             (
@@ -123,7 +119,7 @@ both_engines! {
         story.run("ada", &more).unwrap();
         let act = world.clock.now();
         story.pass_minutes(31);
-        let rewound = story.run("", &back_to(cut, Force::Yes)).unwrap();
+        let rewound = story.force_rewind(cut);
         assert_eq!(rewound.lost.len(), 60);
         let found = story.detect("", vec![]);
         assert_eq!(found[0].last_activity_at, act, "behind sixty events of our own");

@@ -249,14 +249,7 @@ fn checkpoints_of_before_are_its_own() {
         story.checkpoint()
     });
     story.settle();
-    let document = story
-        .run(
-            "",
-            &WholeCheckpoint {
-                checkpoint: deleted.id,
-            },
-        )
-        .unwrap();
+    let document = story.whole(deleted.id);
     story.mark("", deleted.id, CheckpointMark::Delete).unwrap();
     fail_over(&world, &story);
     // A record that the store lost comes back from its file.

@@ -5,13 +5,6 @@ use flightline::checkpoint::daily::daily;
 use flightline::lease::SettleLeases;
 use flightline_testkit::prelude::*;
 
-fn keyed(agent: &str, key: &str) -> Caller {
-    Caller {
-        idempotency_key: Some(key.to_owned()),
-        ..caller(agent)
-    }
-}
-
 fn create(story: &Story<'_>, key: &str, title: &str) -> Result<MissionView, Refusal> {
     let create = create_mission(title, vec![sortie("User model")]);
     story.run_as(&keyed("ada", key), &create)

@@ -138,8 +138,8 @@ both_engines! {
         let first = story.checkpoint().id;
         story.finish("ada", &["Model"]);
         let second = story.checkpoint().id;
-        story.run("", &back_to(first, Force::Yes)).unwrap();
-        story.run("", &back_to(second, Force::Yes)).unwrap();
+        story.force_rewind(first);
+        story.force_rewind(second);
         let listed = story.run("", &ListRecoveries::default()).unwrap();
         assert_eq!(listed.len(), 2);
         assert!(listed.iter().all(|it| it.kind == RecoveryKind::Rewind));

@@ -4,11 +4,11 @@
 use std::fs;
 
 use flightline::backup::{back_up, restore};
-use flightline::rebuild::{Rebuild, rebuild};
 use flightline_testkit::named;
 use flightline_testkit::prelude::*;
 
 use crate::fencing::everything::ask_for_everything;
+use crate::rebuild::rebuilt;
 
 /// What a client may still remember of a store that was replaced.
 struct Memory {
@@ -23,13 +23,6 @@ struct Memory {
 enum Way {
     Restore,
     Rebuild,
-}
-
-fn keyed(key: &str, agent: &str) -> Caller {
-    Caller {
-        idempotency_key: Some(key.to_owned()),
-        ..caller(agent)
-    }
 }
 
 fn session(agent: &str, session: &str) -> Caller {
@@ -66,9 +59,9 @@ fn stage(world: &World) -> Memory {
     let first = story.lock("ada", &["src/a.rs"]).unwrap()[0].lock.fence;
     story.run("ada", &begin_effect("publish")).unwrap();
     let once = create_mission("Saved", vec![]);
-    story.run_as(&keyed("saved", ""), &once).unwrap();
+    story.run_as(&keyed("", "saved"), &once).unwrap();
     story
-        .run_as(&keyed("lock", "ada"), &locks_on(&["src/k.rs"]))
+        .run_as(&keyed("ada", "lock"), &locks_on(&["src/k.rs"]))
         .unwrap();
     let early = story.cursor();
     let login = story.sortie("Ada's").sortie.mission_id.to_string();
@@ -83,7 +76,7 @@ fn stage(world: &World) -> Memory {
     begin(&story, "bob", "b-1");
     begin(&story, "bob", "b-2");
     let later = create_mission("Later", vec![]);
-    story.run_as(&keyed("later", ""), &later).unwrap();
+    story.run_as(&keyed("", "later"), &later).unwrap();
     Memory {
         cursors: vec![
             Cursor {
@@ -108,16 +101,7 @@ fn replace(world: &World, way: Way) {
             restore(&mut world.fleet(), &named(&file), &keep, &caller("")).unwrap();
         }
         Way::Rebuild => {
-            let state = world.folder().join(".flightline");
-            let request = Rebuild {
-                state: &state,
-                project: &world.project,
-                name: "test",
-                location: &world.location,
-                options: world.options(),
-                stamp: "now",
-            };
-            rebuild(&request, &caller("")).unwrap();
+            rebuilt(world).unwrap();
         }
     }
 }
@@ -280,12 +264,12 @@ both_engines! {
         let story = Story::new(world);
         for (key, title, there) in [("saved", "Saved", 1), ("later", "Later", 0)] {
             assert_eq!(missions(&story, title), there);
-            story.run_as(&keyed(key, ""), &create_mission(title, vec![])).unwrap();
+            story.run_as(&keyed("", key), &create_mission(title, vec![])).unwrap();
             assert_eq!(missions(&story, title), 1, "done once in this history");
         }
         // An answer of before may tell of a lock of before, which is worth nothing now.
         begin(&story, "ada", "s-3");
-        let told = story.run_as(&keyed("lock", "ada"), &locks_on(&["src/k.rs"])).unwrap();
+        let told = story.run_as(&keyed("ada", "lock"), &locks_on(&["src/k.rs"])).unwrap();
         let renew = RenewLocks { locks: vec!["src/k.rs".to_owned()], fence: Some(told[0].lock.fence), ttl_ms: None };
         assert_eq!(story.run("ada", &renew).unwrap_err().code, Code::NotFound);
         story.lock("bob-3", &["src/k.rs"]).unwrap();
@@ -297,7 +281,7 @@ both_engines! {
         let story = Story::new(world);
         assert_eq!(missions(&story, "Saved"), 0, "it never had a checkpoint");
         for _ in 0..2 {
-            story.run_as(&keyed("saved", ""), &create_mission("Saved", vec![])).unwrap();
+            story.run_as(&keyed("", "saved"), &create_mission("Saved", vec![])).unwrap();
         }
         assert_eq!(missions(&story, "Saved"), 1);
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::destructive::{BeforeDestructive, Prepared};
 use flightline::checkpoint::due::take_due;
-use flightline::checkpoint::files::BackedUpState;
 use flightline::core::JsonData;
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::verify;
@@ -132,11 +131,6 @@ fn archived(story: &Story<'_>) -> Vec<CheckpointId> {
     all.into_iter().map(|it| it.id).collect()
 }
 
-fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> BackedUpState {
-    let whole = WholeCheckpoint { checkpoint };
-    story.run("", &whole).unwrap().state.unwrap()
-}
-
 fn document(story: &Story<'_>, id: CheckpointId) -> DialectDocument {
     let history = story
         .run("", &ShowMission { mission: None })
@@ -147,7 +141,7 @@ fn document(story: &Story<'_>, id: CheckpointId) -> DialectDocument {
         file_system: None,
         compression: Compression::Gzip,
     };
-    orchestrator_document(&whole(story, id), &beside).unwrap()
+    orchestrator_document(&story.whole(id).state.unwrap(), &beside).unwrap()
 }
 
 both_engines! {
@@ -411,7 +405,7 @@ both_engines! {
         // The command that looked at the files says what became of them.
         let looked = json!({ "modifiedFiles": [], "createdFiles": ["seen.rs"], "deletedFiles": [] });
         let beside = DocumentExtras { history: &[], file_system: Some(looked), compression: Compression::None };
-        let other = orchestrator_document(&whole(&story, id), &beside).unwrap();
+        let other = orchestrator_document(&story.whole(id).state.unwrap(), &beside).unwrap();
         assert_eq!((other["fileSystem"].texts("createdFiles"), other["workflow"].items("stateHistory").len()), (vec!["seen.rs"], 0));
         assert!(verify(&other).is_empty());
     }

@@ -253,7 +253,7 @@ both_engines! {
     fn one_key_used_by_two_connections_at_once_writes_once(world: &World) {
         let story = Story::with_agents(world, &RACERS);
         let laps = race(world, 100, |fleet, _, round| {
-            let same = Caller { idempotency_key: Some(format!("k{round}")), ..caller("") };
+            let same = keyed("", &format!("k{round}"));
             fleet.run(&create_mission("Once", vec![]), &same).unwrap().mission.id
         });
         assert!(laps.iter().all(|[a, b]| a == b));

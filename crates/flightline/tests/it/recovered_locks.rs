@@ -24,10 +24,6 @@ fn release(story: &Story<'_>, agent: &str) {
     story.run(agent, &release_all()).unwrap();
 }
 
-fn forced(story: &Story<'_>, to: CheckpointId) -> Resumed {
-    story.run("", &back_to(to, Force::Yes)).unwrap()
-}
-
 both_engines! {
     fn a_lock_that_lapsed_is_a_blocker_and_comes_back_with_a_new_fence(world: &World) {
         let (story, _) = working(world);
@@ -89,7 +85,7 @@ both_engines! {
         let (story, cut) = working(world);
         let before: Vec<Lock> = story.all();
         assert_eq!(story.resume("", vec![]).unwrap().restored.locks, 0);
-        assert_eq!(forced(&story, cut).restored.locks, 0);
+        assert_eq!(story.force_rewind(cut).restored.locks, 0);
         assert_eq!(story.all::<Lock>(), before, "its fence, too");
     }
 
@@ -97,7 +93,7 @@ both_engines! {
         let (story, cut) = working(world);
         let old = story.all::<Lock>().remove(0);
         release(&story, "ada");
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         let new = story.all::<Lock>().remove(0);
         assert_eq!((story.locks(), done.restored.locks), (vec!["api.rs ada".to_owned()], 1));
         assert!(new.fence > old.fence, "never the old one");
@@ -108,7 +104,7 @@ both_engines! {
         let (story, cut) = working(world);
         release(&story, "ada");
         story.lock("bob", &["api.rs"]).unwrap();
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         assert_eq!(story.locks(), ["api.rs bob"]);
         assert_eq!(done.recovery_context.blockers, ["api.rs is locked by bob, ada held it before"]);
     }
@@ -122,7 +118,7 @@ both_engines! {
         assert_eq!(story.all::<Lock>().iter().filter(|lock| lock.sortie_id.is_none()).count(), 2);
         release(&story, "ada");
         release(&story, "bob");
-        forced(&story, cut);
+        story.force_rewind(cut);
         assert_eq!(story.locks(), ["api.rs ada", "notes.md ada"], "bob has nothing to do with it");
     }
 
@@ -130,7 +126,7 @@ both_engines! {
         let (story, cut) = working(world);
         release(&story, "ada");
         story.lock("ada", &["."]).unwrap();
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         assert_eq!(done.recovery_context.blockers, [] as [&str; 0]);
         assert!(story.locks().contains(&"api.rs ada".to_owned()));
         assert!(story.damaged_values().is_empty());
@@ -150,7 +146,7 @@ both_engines! {
         let (story, cut) = working(world);
         for _ in 0..3 {
             release(&story, "ada");
-            forced(&story, cut);
+            story.force_rewind(cut);
             story.resume("", vec![]).unwrap();
             story.undo().unwrap();
         }

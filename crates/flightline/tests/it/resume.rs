@@ -293,7 +293,7 @@ both_engines! {
     fn one_request_is_one_recovery_however_often_it_is_sent(world: &World) {
         let story = working(world);
         story.checkpoint();
-        let keyed = Caller { idempotency_key: Some("resume-1".to_owned()), ..caller("") };
+        let keyed = keyed("", "resume-1");
         let first = story.run_as(&keyed, &roll_forward(vec![])).unwrap();
         let second = story.run_as(&keyed, &roll_forward(vec![])).unwrap();
         assert_eq!(first.recovery_id, second.recovery_id);

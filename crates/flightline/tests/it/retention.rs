@@ -332,7 +332,7 @@ both_engines! {
     fn a_plan_applied_after_a_rewind_takes_nothing_that_is_needed(world: &World) {
         let (story, taken) = aged(world, 6, 20);
         let planned = plan(&story);
-        let done = story.run("", &back_to(taken[0], Force::Yes)).unwrap();
+        let done = story.force_rewind(taken[0]);
         apply(&story, &planned);
         assert!(left(&story).contains(&done.before.unwrap()));
         assert!(story.undo().is_ok() && story.resume("", vec![]).is_ok());

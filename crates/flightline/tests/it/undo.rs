@@ -25,7 +25,7 @@ fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
     story.run("ada", &update).unwrap();
     story.change("ada", "Endpoint", DONE).unwrap();
     let before = work(&story);
-    story.run("", &back_to(cut, Force::Yes)).unwrap();
+    story.force_rewind(cut);
     assert!(work(&story) != before);
     (story, before)
 }
@@ -149,7 +149,7 @@ both_engines! {
         let (story, _) = rewound(world);
         let middle = work(&story);
         let early = story.checkpoints()[0].id;
-        story.run("", &back_to(early, Force::Yes)).unwrap();
+        story.force_rewind(early);
         assert!(work(&story) != middle);
         story.undo().unwrap();
         assert!(work(&story) == middle);

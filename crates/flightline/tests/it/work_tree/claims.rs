@@ -113,7 +113,7 @@ both_engines! {
     fn a_retried_resume_is_the_same_request_whatever_is_seen(world: &World) {
         let (story, repository) = working(world);
         checkpoint(&story);
-        let keyed = Caller { idempotency_key: Some("once".to_owned()), ..caller("") };
+        let keyed = keyed("", "once");
         let first = story.run_as(&keyed, &forwards(&story)).unwrap();
         repository.write("src/model.rs", "changed between the two");
         let second = story.run_as(&keyed, &forwards(&story)).unwrap();
