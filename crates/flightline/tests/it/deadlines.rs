@@ -5,12 +5,7 @@ use flightline_testkit::prelude::*;
 
 /// Ada and bob are at work; control coordinates.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.register("control", Role::Dispatch);
-    let sorties = ["Model", "Endpoint", "Docs", "Tests"].map(sortie).to_vec();
-    story
-        .run("control", &create_mission("Add login", sorties))
-        .unwrap();
+    let story = led(world, &["Model", "Endpoint", "Docs", "Tests"]);
     story.register("ada", Role::Specialist);
     story.register("bob", Role::Specialist);
     story.claim("ada", "Model").unwrap();
