@@ -220,6 +220,15 @@ pub fn caller(agent: &str) -> Caller {
     }
 }
 
+/// The caller in a test whose request has an idempotency key.
+#[must_use]
+pub fn keyed(agent: &str, key: &str) -> Caller {
+    Caller {
+        idempotency_key: Some(key.to_owned()),
+        ..caller(agent)
+    }
+}
+
 /// A file as a command line names it, outside of every repository.
 ///
 /// # Panics

@@ -56,6 +56,7 @@ pub use flightline::status::ShowStatus;
 pub use flightline::store::{Find, StoredEvent};
 pub use flightline::{Caller, Fleet};
 
+pub use crate::story::login::{at_endpoint, at_model, led};
 pub use crate::story::recovery::{Force, back_to, roll_forward};
 pub use crate::story::{DONE, GIVEN_BACK, Story};
 pub use crate::story::{
@@ -63,6 +64,6 @@ pub use crate::story::{
     change_sortie, claim_next, create_mission, file, finish_effect, lesson, letter, list_notes,
     locks_on, name, note, open_inbox, path, peek_inbox, process, registration, release,
     release_all, report_error, retire, show_agent, show_self, show_status, sortie, subtask,
-    take_checkpoint, title, undo_rewind, verify_checkpoints,
+    take_checkpoint, title, transition_mission, undo_rewind, verify_checkpoints,
 };
-pub use crate::{Engine, World, both_engines, caller, damage};
+pub use crate::{Engine, World, both_engines, caller, damage, keyed};

@@ -2,6 +2,7 @@
 //! that a test reads like an incident.
 
 pub mod epic;
+pub mod login;
 mod play;
 pub mod recovery;
 mod request;
@@ -16,9 +17,10 @@ use flightline::core::event::Event;
 use flightline::core::policy::Policy;
 use flightline::core::text::NoteText;
 use flightline::core::{Kind, Name, Refusal, RepoPath, Title};
+use flightline::event::{Cursor, ListEvents};
 use flightline::lock::LockView;
 use flightline::mail::{MessageView, PeekInbox};
-use flightline::mission::MissionView;
+use flightline::mission::{MissionView, TransitionMission};
 use flightline::registry::Registered;
 use flightline::sortie::change::{ChangeSortie, SortieAction};
 use flightline::sortie::claim::ClaimSortie;
@@ -72,6 +74,16 @@ impl<'w> Story<'w> {
             world,
             fleet: RefCell::new(world.fleet().in_tree(tree)),
         }
+    }
+
+    /// Begins a story in `world` whose agents are registered.
+    #[must_use]
+    pub fn with_agents(world: &'w World, agents: &[&str]) -> Self {
+        let story = Self::new(world);
+        for agent in agents {
+            story.register(agent, Role::Specialist);
+        }
+        story
     }
 
     /// Runs an operation as `agent`, or as a person when it is empty.
@@ -161,6 +173,18 @@ impl<'w> Story<'w> {
         self.run(agent, &change)
     }
 
+    /// Has a person move the workflow of the current mission to a state.
+    ///
+    /// # Panics
+    /// Panics when it is refused.
+    pub fn transition(&self, to: &str) {
+        let transition = TransitionMission {
+            reason: Some(note("as planned")),
+            ..transition_mission(to)
+        };
+        self.run("", &transition).expect("the workflow moves");
+    }
+
     /// The sortie with this title, and all its parts.
     ///
     /// # Panics
@@ -217,17 +241,33 @@ impl<'w> Story<'w> {
         mail.iter().map(subject).collect()
     }
 
+    /// Has an agent acknowledge a message.
+    pub fn acknowledge(
+        &self,
+        agent: &str,
+        mail: &MessageView,
+    ) -> Result<Vec<MessageView>, Refusal> {
+        self.run(agent, &acknowledge(&mail.message.id.to_string()))
+    }
+
+    /// Every message that was ever sent to an agent.
+    ///
+    /// # Panics
+    /// Panics when it is refused.
+    pub fn mailbox(&self, agent: &str) -> Vec<MessageView> {
+        let look = PeekInbox {
+            all: true,
+            ..peek_inbox(agent, 100)
+        };
+        self.run("", &look).expect("a person may look")
+    }
+
     /// Every message that was ever sent to an agent: its subject.
     ///
     /// # Panics
     /// Panics when it is refused.
     pub fn mail_of(&self, agent: &str) -> Vec<String> {
-        let look = PeekInbox {
-            all: true,
-            ..peek_inbox(agent, 100)
-        };
-        let mail = self.run("", &look).expect("a person may look");
-        mail.iter().map(subject).collect()
+        self.mailbox(agent).iter().map(subject).collect()
     }
 
     /// The agent of this name, as it is stored.
@@ -254,6 +294,20 @@ impl<'w> Story<'w> {
     #[must_use]
     pub fn rev(&self) -> u64 {
         self.look(|tx| Ok(tx.rev()))
+    }
+
+    /// The place in the journal after everything that happened so far.
+    ///
+    /// # Panics
+    /// Panics when the journal cannot be read.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        let list = ListEvents {
+            limit: 1,
+            ..ListEvents::default()
+        };
+        let listed = self.run("", &list).expect("the journal can be read");
+        listed.cursor
     }
 
     /// The findings of the doctor; empty when all is well.

@@ -5,6 +5,8 @@
     reason = "tests make, read and spoil files as anybody could"
 )]
 
+#[path = "architecture/descriptions.rs"]
+mod descriptions;
 #[path = "architecture/pages.rs"]
 mod pages;
 #[path = "architecture/source.rs"]
@@ -12,7 +14,8 @@ mod source;
 
 use std::fs;
 
-use pages::{anchor, is_an_example, pages, quoted};
+use descriptions::look;
+use pages::{RINGS, anchor, is_an_example, pages, quoted};
 use serde_json::Value;
 use source::{code, crates, declared_type, dependencies, ours, rust_files};
 
@@ -340,19 +343,6 @@ fn files_are_reached_through_one_door() {
     assert!(idle.is_empty(), "no longer needed: {idle:?}");
 }
 
-/// Where the tests are that a page names: `it::rewind::notes_are_kept`.
-const RINGS: [(&str, &str); 9] = [
-    ("it", "flightline/tests/it"),
-    ("cli", "fleet/tests/it/cli"),
-    ("crash", "fleet/tests/it/crash"),
-    ("chaos", "fleet/tests/it/chaos"),
-    ("shell", "fleet/tests/it/seed_c_shell.rs"),
-    ("http", "flightline-server/tests/http"),
-    ("store", "flightline-store/tests/it"),
-    ("tree", "flightline-workspace/tests/tree"),
-    ("house", "flightline-testkit/tests/architecture.rs"),
-];
-
 #[test]
 fn the_map_is_short() {
     let map = fs::read_to_string(crates().parent().unwrap().join("ARCHITECTURE.md")).unwrap();
@@ -470,33 +460,6 @@ fn doc_comments_name_their_subject() {
 /// The API's description helps those who have nothing else: every operation, parameter and field has words of its own.
 #[test]
 fn every_description_says_something() {
-    /// Finds the words of a schema or an operation, and what has none. A word that chooses is described with its choice.
-    fn look<'a>(value: &'a Value, at: &str, found: &mut Vec<&'a str>, bare: &mut Vec<String>) {
-        let Value::Object(fields) = value else {
-            let items = value.as_array().into_iter().flatten();
-            return items.for_each(|item| look(item, at, found, bare));
-        };
-        let described = fields.get("description").is_some_and(Value::is_string);
-        found.extend(fields.get("description").and_then(Value::as_str));
-        if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
-            for (name, property) in properties {
-                let chooses = at.ends_with("/oneOf")
-                    && (property.get("const").is_some() || properties.len() == 1);
-                if property.get("description").is_none() && !(described && chooses) {
-                    bare.push(format!("{at}: {name}"));
-                }
-            }
-        }
-        if fields.contains_key("in") && !described {
-            bare.push(format!("{at}: {}", fields["name"]));
-        }
-        let summary = fields.get("summary").and_then(Value::as_str);
-        let bare_summary = summary.filter(|it| it.split_whitespace().count() < 4);
-        bare.extend(bare_summary.map(|it| format!("{at}: {it}")));
-        for (name, field) in fields {
-            look(field, &format!("{at}/{name}"), found, bare);
-        }
-    }
     for page in ["openapi.json", "schemas.json"] {
         let text = fs::read_to_string(crates().join("../docs").join(page)).unwrap();
         let page: Value = serde_json::from_str(&text).unwrap();

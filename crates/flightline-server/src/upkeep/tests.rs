@@ -8,12 +8,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flightline::checkpoint::take::TakeCheckpoint;
 use flightline::core::agent::Role;
 use flightline::core::policy::Policy;
 use flightline::core::setting::LastPrune;
-use flightline::mail::{PeekInbox, SendMail};
-use flightline_testkit::story::{Story, title};
+use flightline::mail::SendMail;
+use flightline_testkit::story::{Story, letter, take_checkpoint};
 use flightline_testkit::{Engine, World, both_engines, caller, damage};
 
 use super::job::{self, JOBS};
@@ -95,16 +94,6 @@ impl Bench {
     }
 }
 
-fn inbox(story: &Story<'_>, agent: &str) -> Vec<String> {
-    let look = PeekInbox {
-        agent: agent.to_owned(),
-        all: true,
-        limit: 99,
-    };
-    let mail = story.run("", &look).unwrap().into_iter();
-    mail.map(|view| view.message.subject.to_string()).collect()
-}
-
 both_engines! {
     fn every_job_runs_on_an_empty_fleet_and_on_one_at_work(world: &World) {
         let mut bench = Bench::new(world);
@@ -127,7 +116,7 @@ both_engines! {
         story.mission("Add login", &["Model"]);
         story.claim("ada", "Model").unwrap();
         assert_eq!(bench.run("staleness"), None);
-        assert_eq!(inbox(&story, "control"), [] as [&str; 0]);
+        assert_eq!(story.mail_of("control"), [] as [&str; 0]);
         // Flightline was awake meanwhile: it is no downtime of ours.
         for _ in 0..8 {
             story.pass_minutes(1);
@@ -135,11 +124,11 @@ both_engines! {
         }
         assert_eq!(bench.run("staleness"), None);
         assert_eq!(bench.run("dispatch_mail"), None);
-        let told = inbox(&story, "control");
+        let told = story.mail_of("control");
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(bench.run("staleness"), None);
         assert_eq!(bench.run("dispatch_mail"), None);
-        assert_eq!(inbox(&story, "control"), told);
+        assert_eq!(story.mail_of("control"), told);
         bench.end();
     }
 
@@ -149,20 +138,17 @@ both_engines! {
         story.register("ada", Role::Specialist);
         story.register("bob", Role::Specialist);
         let send = SendMail {
-            to: vec!["bob".to_owned()],
-            subject: title("Answer me"),
-            body: None,
-            mission: None,
             acknowledge_within_ms: Some(60_000),
+            ..letter(&["bob"], "Answer me")
         };
         story.run("ada", &send).unwrap();
         assert_eq!(bench.run("leases"), None);
-        assert_eq!(inbox(&story, "ada"), [] as [&str; 0]);
+        assert_eq!(story.mail_of("ada"), [] as [&str; 0]);
         story.pass_minutes(2);
         assert_eq!(bench.run("leases"), None);
-        assert_eq!(inbox(&story, "ada").len(), 1, "its sender is told");
+        assert_eq!(story.mail_of("ada").len(), 1, "its sender is told");
         assert_eq!(bench.run("leases"), None);
-        assert_eq!(inbox(&story, "ada").len(), 1, "once");
+        assert_eq!(story.mail_of("ada").len(), 1, "once");
         bench.end();
     }
 
@@ -172,7 +158,7 @@ both_engines! {
         story.claim("ada", "Model").unwrap();
         for number in 0..6 {
             story.report("ada", "Model", &format!("step {number}"));
-            story.run("", &checkpoint()).unwrap();
+            story.run("", &take_checkpoint()).unwrap();
             story.pass_minutes(1);
         }
         assert_eq!(bench.run("backups"), None);
@@ -221,7 +207,7 @@ both_engines! {
         story.mission("Add login", &["Model"]);
         let state = bench.state();
         fs::write(state.join("checkpoints"), "in the way").unwrap();
-        story.run("", &checkpoint()).unwrap();
+        story.run("", &take_checkpoint()).unwrap();
         let trouble = bench.run("backups").unwrap();
         assert!(trouble.contains("cannot be written"), "{trouble}");
         let job_statuses = &bench.deps.health.job_statuses;
@@ -243,7 +229,7 @@ both_engines! {
         };
         assert_eq!(whose_turn(&mut bench), 0);
         story.claim("ada", "Model").unwrap();
-        story.run("", &checkpoint()).unwrap();
+        story.run("", &take_checkpoint()).unwrap();
         assert_eq!(whose_turn(&mut bench), 1);
         fs::remove_file(state.join("checkpoints")).unwrap();
         assert_eq!(bench.run("backups"), None);
@@ -285,7 +271,7 @@ fn a_project_that_is_damaged_is_told_to_its_own_and_holds_up_no_other() {
     assert_eq!(runs(&bench), before + 1);
     assert_eq!(bench.run("dispatch_mail"), None);
     assert_eq!(
-        inbox(&story, "control").len(),
+        story.mail_of("control").len(),
         1,
         "it is told of its silence"
     );
@@ -312,15 +298,6 @@ fn the_log_is_given_back_when_nobody_writes() {
     story.claim("ada", "Model").unwrap();
     assert_eq!(world.problems(), [] as [&str; 0]);
     bench.end();
-}
-
-fn checkpoint() -> TakeCheckpoint {
-    TakeCheckpoint {
-        mission: None,
-        reason: None,
-        details: None,
-        note: None,
-    }
 }
 
 fn files(bench: &Bench) -> usize {

@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use flightline::core::note::NoteKind;
 use flightline::core::token::Scope;
+use flightline_testkit::story::{add_note, create_mission};
 use flightline_testkit::{Engine, World, both_engines};
 use serde_json::{Value, json};
 
@@ -81,12 +83,7 @@ both_engines! {
         // What happens while nobody listens, and while the server is away.
         note(&client, "decision");
         server.end();
-        world.run("", &flightline::note::AddNote {
-            mission: None,
-            kind: flightline::core::note::NoteKind::Blocker,
-            text: flightline::core::text::NoteText::parse("text", "x").unwrap(),
-            rationale: None, sortie: None, path: None, checksum: None, artifact_type: None,
-        }).unwrap();
+        world.run("", &add_note(NoteKind::Blocker, "x")).unwrap();
         let server = start(world);
         let client = server.with(&token);
         let mut second = Listener::new(&server, &token, &format!("Last-Event-ID: {last}\r\n"));
@@ -106,12 +103,7 @@ both_engines! {
         let token = token(world, "tests", Scope::Read, None);
         let mut listener = Listener::new(&server, &token, "");
         assert_eq!(listener.next().unwrap().1, "hello");
-        let mission = flightline::mission::CreateMission {
-            title: flightline::core::Title::parse("title", "From elsewhere").unwrap(),
-            objective: None, phase: None, stack_id: None, sprint: None, dispatch: None,
-            states: Default::default(), sorties: Vec::new(),
-        };
-        world.run("", &mission).unwrap();
+        world.run("", &create_mission("From elsewhere", Vec::new())).unwrap();
         let (_, name, event) = listener.next().unwrap();
         assert_eq!((name.as_str(), event["actor"].as_str()), ("mission_created", Some("user:tester")));
         server.end();

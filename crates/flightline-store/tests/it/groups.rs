@@ -21,7 +21,7 @@ fn notes(store: &mut Store) -> usize {
         .unwrap()
 }
 
-fn refuse() -> Result<u64, StoreError> {
+pub fn refuse() -> Result<u64, StoreError> {
     Err(StoreError::Location("no".to_owned()))
 }
 

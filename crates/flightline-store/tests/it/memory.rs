@@ -12,6 +12,8 @@ use flightline_testkit::value::{lesson, mission};
 use flightline_testkit::{Engine, World, both_engines, outside};
 use serde_json::json;
 
+use crate::groups::refuse;
+
 fn learn(tx: &mut Tx<'_>, number: u128, text: &str) -> Result<u64, StoreError> {
     tx.act_as(Actor {
         name: "ada".to_owned(),
@@ -34,10 +36,6 @@ fn texts(store: &mut Store) -> Vec<String> {
     });
     let seen = seen.unwrap().into_iter();
     seen.map(|note| note.text.to_string()).collect()
-}
-
-fn refuse() -> Result<u64, StoreError> {
-    Err(StoreError::Location("no".to_owned()))
 }
 
 /// Numbers that look random, and are the same each time.

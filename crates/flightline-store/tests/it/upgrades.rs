@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use flightline_core::CheckpointId;
 use flightline_core::checkpoint::{Backup, Checkpoint, CheckpointStatus};
@@ -108,11 +109,9 @@ fn check(location: &Location) {
         .unwrap();
 }
 
-#[test]
-fn version_1_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    let home = folder.path().join(".flightline");
-    fs::create_dir(&home).unwrap();
+/// Makes a store of version 1 in a new folder.
+fn make_version_1(home: &Path) {
+    fs::create_dir(home).unwrap();
     let database = rusqlite::Connection::open(home.join("flightline.db")).unwrap();
     database
         .execute_batch(include_str!("../../src/schema/sqlite/0001_journal.sql"))
@@ -122,7 +121,19 @@ fn version_1_on_sqlite() {
         .pragma_update(None, "application_id", 0x464C_544C)
         .unwrap();
     database.pragma_update(None, "user_version", 1).unwrap();
-    drop(database);
+}
+
+fn version(file: &Path) -> i64 {
+    let database = rusqlite::Connection::open(file).unwrap();
+    let version = database.pragma_query_value(None, "user_version", |row| row.get(0));
+    version.unwrap()
+}
+
+#[test]
+fn version_1_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join(".flightline");
+    make_version_1(&home);
     let location = Location::Folder(home.clone());
     let first = Store::open(&location, "prj", OpenOptions::default()).unwrap();
     let said = first.repaired().concat();
@@ -134,12 +145,7 @@ fn version_1_on_sqlite() {
         fs::metadata(&kept).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    let before = rusqlite::Connection::open(&kept).unwrap();
-    let version: i64 = before
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .unwrap();
-    assert_eq!(version, 1);
-    drop(before);
+    assert_eq!(version(&kept), 1);
     assert_eq!(
         fs::read_dir(home.join("backups"))
             .unwrap()
@@ -163,25 +169,11 @@ fn version_1_on_sqlite() {
 fn a_store_that_cannot_be_copied_is_not_upgraded() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join(".flightline");
-    fs::create_dir(&home).unwrap();
-    let database = rusqlite::Connection::open(home.join("flightline.db")).unwrap();
-    database
-        .execute_batch(include_str!("../../src/schema/sqlite/0001_journal.sql"))
-        .unwrap();
-    database.execute_batch(&rows()).unwrap();
-    database
-        .pragma_update(None, "application_id", 0x464C_544C)
-        .unwrap();
-    database.pragma_update(None, "user_version", 1).unwrap();
-    drop(database);
+    make_version_1(&home);
     fs::write(home.join("backups"), "in the way").unwrap();
     let location = Location::Folder(home.clone());
     assert!(Store::open(&location, "prj", OpenOptions::default()).is_err());
-    let database = rusqlite::Connection::open(home.join("flightline.db")).unwrap();
-    let version: i64 = database
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .unwrap();
-    assert_eq!(version, 1);
+    assert_eq!(version(&home.join("flightline.db")), 1);
 }
 
 #[test]

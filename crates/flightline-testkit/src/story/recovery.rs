@@ -1,17 +1,22 @@
 //! Words for stories about checkpoints and recovery.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
-use flightline::agent::{RegisterAgent, Sighting};
+use flightline::agent::{Heartbeat, HeartbeatRecorded, RegisterAgent, Sighting};
 use flightline::checkpoint::CheckpointDocument;
+use flightline::checkpoint::files::WholeCheckpoint;
+use flightline::checkpoint::inspect::{CheckpointMark, MarkCheckpoint};
 use flightline::checkpoint::serve::{ReadsCheckpoints, serve};
 use flightline::checkpoint::take::TakeCheckpoint;
+use flightline::checkpoint::thin::{PlanThinning, Thinned, thin};
 use flightline::checkpoint::{backups, files};
 use flightline::core::agent::Role;
 use flightline::core::checkpoint::{Checkpoint, Reason};
 use flightline::core::event::{Event, EventType};
 use flightline::core::sortie::Sortie;
 use flightline::core::{CheckpointId, Refusal, Subject};
+use flightline::recovery::compaction::{Compacted, CompactionEvidence, ReportCompaction};
 use flightline::recovery::detect::{Detect, RecoveryCandidate};
 use flightline::recovery::resume::{Resume, Resumed};
 use flightline::store::{Find, StoredEvent};
@@ -42,10 +47,72 @@ impl Story<'_> {
             .expect("a checkpoint is taken")
     }
 
+    /// Has an agent or a person mark the checkpoint with this id.
+    pub fn mark(
+        &self,
+        agent: &str,
+        checkpoint: impl Display,
+        mark: CheckpointMark,
+    ) -> Result<(), Refusal> {
+        let mark = MarkCheckpoint {
+            checkpoint: checkpoint.to_string(),
+            mark,
+        };
+        self.run(agent, &mark).map(drop)
+    }
+
     /// Every checkpoint as it is stored, oldest first.
     #[must_use]
     pub fn checkpoints(&self) -> Vec<Checkpoint> {
         self.all()
+    }
+
+    /// The checkpoint with this id, with every value that it names.
+    ///
+    /// # Panics
+    /// Panics when it cannot be read.
+    #[must_use]
+    pub fn whole(&self, checkpoint: CheckpointId) -> CheckpointDocument {
+        self.run("", &WholeCheckpoint { checkpoint })
+            .expect("the checkpoint can be read")
+    }
+
+    /// Has a person thin every value away that nothing needs.
+    ///
+    /// # Panics
+    /// Panics when it is refused.
+    pub fn thin_all(&self) -> Thinned {
+        let all = PlanThinning {
+            older_than_ms: Some(0),
+            ..PlanThinning::default()
+        };
+        self.with_fleet(|fleet| thin(fleet, &caller(""), &all))
+            .expect("the journal is thinned")
+    }
+
+    /// Has an agent tell how full its context is.
+    ///
+    /// # Panics
+    /// Panics when it is refused.
+    pub fn fill(&self, agent: &str, percent: u8) -> HeartbeatRecorded {
+        let beat = Heartbeat {
+            context_percent: Some(percent),
+            ..Heartbeat::default()
+        };
+        self.run(agent, &beat).expect("the heartbeat is recorded")
+    }
+
+    /// Has an agent report that its context was compacted.
+    ///
+    /// # Panics
+    /// Panics when it is refused.
+    pub fn compact(&self, agent: &str) -> Compacted {
+        let report = ReportCompaction {
+            agent: None,
+            evidence: CompactionEvidence::Hook,
+        };
+        self.run(agent, &report)
+            .expect("the compaction is recorded")
     }
 
     /// The reason of each checkpoint, oldest first.
@@ -125,6 +192,15 @@ impl Story<'_> {
     /// Has a person go back to a checkpoint.
     pub fn rewind(&self, to: CheckpointId) -> Result<Resumed, Refusal> {
         self.run("", &back_to(to, Force::No))
+    }
+
+    /// Has a person go back to a checkpoint, whatever agents that are alive did since.
+    ///
+    /// # Panics
+    /// Panics when it is refused.
+    pub fn force_rewind(&self, to: CheckpointId) -> Resumed {
+        self.run("", &back_to(to, Force::Yes))
+            .expect("the mission goes back")
     }
 
     /// Has a person take the last rewind back.

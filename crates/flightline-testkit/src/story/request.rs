@@ -10,7 +10,7 @@ use flightline::core::sortie::{FileChange, SubtaskStatus};
 use flightline::effect::{BeginEffect, FinishEffect};
 use flightline::lock::{AcquireLocks, ReleaseLocks};
 use flightline::mail::{AcknowledgeMail, OpenInbox, PeekInbox, SendMail};
-use flightline::mission::{ChangeMission, CreateMission};
+use flightline::mission::{ChangeMission, CreateMission, TransitionMission};
 use flightline::note::{AddNote, ListNotes};
 use flightline::recovery::undo::Undo;
 use flightline::sortie::add::{AddSorties, NewSortie};
@@ -54,6 +54,17 @@ pub fn change_mission(to: MissionStatus) -> ChangeMission {
         mission: None,
         to,
         reason: None,
+    }
+}
+
+/// The request to move the workflow of the current mission to a state.
+#[must_use]
+pub fn transition_mission(to: &str) -> TransitionMission {
+    TransitionMission {
+        mission: None,
+        to: name(to),
+        reason: None,
+        pending: false,
     }
 }
 

@@ -5,6 +5,19 @@ use std::path::PathBuf;
 
 use crate::source::crates;
 
+/// Where the tests are that a page names: `it::rewind::notes_are_kept`.
+pub(super) const RINGS: [(&str, &str); 9] = [
+    ("it", "flightline/tests/it"),
+    ("cli", "fleet/tests/it/cli"),
+    ("crash", "fleet/tests/it/crash"),
+    ("chaos", "fleet/tests/it/chaos"),
+    ("shell", "fleet/tests/it/seed_c_shell.rs"),
+    ("http", "flightline-server/tests/http"),
+    ("store", "flightline-store/tests/it"),
+    ("tree", "flightline-workspace/tests/tree"),
+    ("house", "flightline-testkit/tests/architecture.rs"),
+];
+
 /// The pages for those who change the code, and everything below docs/design.
 pub(super) fn pages() -> Vec<PathBuf> {
     let root = crates().parent().unwrap().to_path_buf();

@@ -163,7 +163,7 @@ both_engines! {
 
     fn a_resume_with_the_same_key_is_one(world: &World) {
         let story = epic(world);
-        let once = Caller { idempotency_key: Some("k".to_owned()), ..caller("") };
+        let once = keyed("", "k");
         let first = story.run_as(&once, &resume("Secondary-A")).unwrap();
         let second = story.run_as(&once, &resume("Secondary-A")).unwrap();
         assert_eq!((first.agent.epoch, &first.agent.session_id), (second.agent.epoch, &second.agent.session_id));
@@ -349,7 +349,7 @@ both_engines! {
     fn a_takeover_happens_once(world: &World) {
         let story = epic(world);
         story.pass_minutes(61);
-        let once = Caller { idempotency_key: Some("k".to_owned()), ..caller("") };
+        let once = keyed("", "k");
         let first = story.run_as(&once, &take_over("Secondary-A", "Secondary-C")).unwrap();
         let rev = story.rev();
         let second = story.run_as(&once, &take_over("Secondary-A", "Secondary-C")).unwrap();
@@ -449,7 +449,7 @@ both_engines! {
         assert_eq!(code(story.run("eve", &restart("Secondary-A"))), Code::NotYours);
         story.take_over("Secondary-A", "Secondary-C").unwrap();
         assert_eq!(code(story.run("", &restart("Secondary-A"))), Code::IllegalTransition);
-        let once = Caller { idempotency_key: Some("k".to_owned()), ..caller("") };
+        let once = keyed("", "k");
         let forced = RestartAgent { force: true, ..restart("Secondary-C") };
         let first = story.run_as(&once, &forced).unwrap();
         assert_eq!(story.run_as(&once, &forced).unwrap().agent.epoch, first.agent.epoch);

@@ -209,7 +209,7 @@ both_engines! {
         assert!([one.before, two.before].contains(&Some(last.checkpoint_id)));
         all_are_sound(&story);
         let earliest = if one.before.unwrap() == last.checkpoint_id { two.before } else { one.before };
-        story.run("", &back_to(earliest.unwrap(), Force::Yes)).unwrap();
+        story.force_rewind(earliest.unwrap());
         assert_eq!(story.as_text(), before);
     }
 }

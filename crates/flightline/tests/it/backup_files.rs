@@ -17,9 +17,7 @@ use flightline_testkit::value::lesson;
 use serde_json::{Value, json};
 
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.claim("ada", "Model").unwrap();
+    let story = at_model(world);
     story.lock("ada", &["src/model.rs"]).unwrap();
     story
 }
@@ -85,7 +83,7 @@ both_engines! {
     fn a_file_holds_the_whole_checkpoint(world: &World) {
         let story = working(world);
         let taken = story.checkpoint();
-        let whole = story.run("", &WholeCheckpoint { checkpoint: taken.id }).unwrap();
+        let whole = story.whole(taken.id);
         story.settle();
         let mut read = read_checkpoint(&story.file_of(&taken)).unwrap();
         assert_eq!(read.file_sha256.take().map(|sha| sha.len()), Some(64));
@@ -303,8 +301,7 @@ both_engines! {
         let spare = story.file_of(&taken[0]).with_file_name("chk-00000000-0000-4000-8000-000000000000.json");
         fs::copy(story.file_of(&taken[0]), &spare).unwrap();
         let delete = |one: &CheckpointDocument| {
-            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: CheckpointMark::Delete };
-            story.run("", &request).unwrap();
+            story.mark("", one.id, CheckpointMark::Delete).unwrap();
         };
         let clear = || story.with_fleet(|fleet| leftovers::clear(fleet, &story.state_folder())).unwrap();
         delete(&taken[0]);
@@ -317,8 +314,7 @@ both_engines! {
         let next = latest(&story, &taken[0]);
         assert!(read_checkpoint(&story.file_of(&taken[0]).with_file_name(next)).unwrap().rev >= taken[1].rev);
         for one in story.checkpoints() {
-            let request = MarkCheckpoint { checkpoint: one.id.to_string(), mark: CheckpointMark::Delete };
-            story.run("", &request).unwrap();
+            story.mark("", one.id, CheckpointMark::Delete).unwrap();
         }
         assert!(spare.exists(), "a file that the store never knew is nobody's to remove");
         fs::remove_file(&spare).unwrap();

@@ -26,14 +26,6 @@ fn restored(story: &Story<'_>, file: &str, keep: &str) -> Result<Restored, Refus
         .map_err(flightline::Error::into_refusal)
 }
 
-fn cursor(story: &Story<'_>) -> Cursor {
-    let list = ListEvents {
-        limit: 1,
-        ..ListEvents::default()
-    };
-    story.run("", &list).unwrap().cursor
-}
-
 fn given(story: &Story<'_>, named: &str) -> Presented {
     let secret = sha256_hex(named);
     let create = CreateToken {
@@ -149,7 +141,7 @@ both_engines! {
 
     fn old_cursors_and_fences_are_void(world: &World) {
         let story = stage(world);
-        let (early, late) = (Cursor { rev: 3, ..cursor(&story) }, cursor(&story));
+        let (early, late) = (Cursor { rev: 3, ..story.cursor() }, story.cursor());
         let fence = story.lock("ada", &["src/a.rs"]).unwrap()[0].lock.fence;
         restored(&story, "backup.db", "undo.db").unwrap();
         for old in [early, late] {
@@ -159,7 +151,7 @@ both_engines! {
         let renew =
             RenewLocks { locks: vec!["src/a.rs".to_owned()], fence: Some(fence), ttl_ms: None };
         assert_eq!(story.run("ada", &renew).unwrap_err().code, Code::NotFound);
-        let here = cursor(&story);
+        let here = story.cursor();
         let follow = ListEvents { after: Some(here), limit: 9, ..ListEvents::default() };
         assert!(story.run("", &follow).unwrap().events.is_empty());
     }
@@ -234,7 +226,7 @@ both_engines! {
 
     fn idempotency_keys_survive_a_restore(world: &World) {
         let story = Story::new(world);
-        let keyed = Caller { idempotency_key: Some("k".to_owned()), ..caller("ada") };
+        let keyed = keyed("ada", "k");
         let first = story.run_as(&keyed, &create_mission("Add login", vec![])).unwrap();
         saved(&story, "backup.db").1.unwrap();
         restored(&story, "backup.db", "undo.db").unwrap();

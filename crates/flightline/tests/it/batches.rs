@@ -9,14 +9,6 @@ use serde_json::{Value, json};
 
 use crate::registry::guest;
 
-fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Endpoint", "Docs"]);
-    story.board("ada", Role::Specialist, 7);
-    story.claim("ada", "Endpoint").unwrap();
-    story
-}
-
 fn batch(parts: &[(&str, Value)]) -> RunBatch {
     let part = |(operation, request): &(&str, Value)| json!({ "operation": operation, "request": request });
     let parts: Vec<Value> = parts.iter().map(part).collect();
@@ -30,7 +22,7 @@ fn run(story: &Story<'_>, parts: &[(&str, Value)]) -> Result<Value, Refusal> {
 
 both_engines! {
     fn all_of_a_batch_is_done_in_one_step_and_each_sees_what_came_before(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let before = story.rev();
         let id = story.sortie_id("Endpoint");
         let done = run(&story, &[
@@ -50,7 +42,7 @@ both_engines! {
     }
 
     fn one_refusal_refuses_the_batch_and_says_which(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let (before, id) = (story.rev(), story.sortie_id("Endpoint"));
         let refusal = run(&story, &[
             ("update_sortie", json!({ "sortie": id, "note": "half of it" })),
@@ -68,7 +60,7 @@ both_engines! {
     }
 
     fn what_cannot_be_part_of_a_batch_is_refused(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         for name in ["run_batch", "resume", "prune_checkpoints", "settle_backups", "no_such"] {
             let refusal = run(&story, &[(name, json!({}))]).unwrap_err();
             assert!(matches!(refusal.code, Code::InvalidInput | Code::NotFound), "{name}: {refusal:?}");
@@ -85,8 +77,8 @@ both_engines! {
     }
 
     fn a_batch_is_read_with_its_parts_once_and_a_retry_may_be_spelled_otherwise(world: &World) {
-        let story = working(world);
-        let caller = Caller { idempotency_key: Some("once".to_owned()), ..caller("ada") };
+        let story = at_endpoint(world);
+        let caller = keyed("ada", "once");
         let ask = CallContext { caller: &caller, folder: world.folder(), rehearse: false };
         let id = story.sortie_id("Endpoint");
         let said = [
@@ -108,7 +100,7 @@ both_engines! {
     }
 
     fn a_token_goes_no_further_in_a_batch_than_alone(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.board("bob", Role::Specialist, 8);
         let caller = guest(world, "adas", Scope::Agent, "ada");
         for (name, request) in [
@@ -121,7 +113,7 @@ both_engines! {
     }
 
     fn a_report_takes_its_checkpoint_along(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let report = UpdateSortie {
             sortie: story.sortie_id("Endpoint"),
             note: Some(note("half of it")),
@@ -131,12 +123,8 @@ both_engines! {
         let taken = story.run("ada", &report).unwrap().checkpoint.unwrap();
         let cut = story.all::<Checkpoint>().into_iter().find(|it| it.id == taken).unwrap().cut;
         assert_eq!(cut.created_by, "ada");
-        let done = ChangeSortie {
-            sortie: story.sortie_id("Endpoint"),
-            action: SortieAction::Block { reason: note("waits for a key") },
-            keep_locks: false,
-            checkpoint: true,
-        };
+        let block = SortieAction::Block { reason: note("waits for a key") };
+        let done = ChangeSortie { checkpoint: true, ..change_sortie(story.sortie_id("Endpoint"), block) };
         assert!(story.run("ada", &done).unwrap().checkpoint.is_some());
     }
 }

@@ -36,19 +36,12 @@ fn said(quotes: &[flightline::core::briefing::Quote]) -> Vec<&str> {
 
 /// Ada is at "Endpoint", bob at "Docs"; a bit of everything was said.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.register("ada", Role::Specialist);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
+    let story = at_endpoint(world);
     story.claim("bob", "Docs").unwrap();
     let update = UpdateSortie {
         sortie: story.sortie_id("Endpoint"),
         note: Some(note("routes are wired")),
-        files: vec![FileReport {
-            path: path("src/api.rs"),
-            change: FileChange::Modified,
-        }],
+        files: vec![file("src/api.rs", FileChange::Modified)],
         next_to_process: Some(title("the handlers")),
         ..UpdateSortie::default()
     };
@@ -210,7 +203,7 @@ both_engines! {
 
     fn a_specialists_constraint_binds_everybody_unless_only_dispatch_may_pin(world: &World) {
         let story = working(world);
-        let pin = |text: &str| AddNote::of(NoteKind::Constraint, note(text));
+        let pin = |text: &str| add_note(NoteKind::Constraint, text);
         story.run("bob", &pin("Ask bob first.")).unwrap();
         let rules = brief(&story, "ada").facts.constraints;
         assert_eq!(rules.iter().map(|rule| (rule.author.as_str(), rule.text.as_str())).collect::<Vec<_>>(), [("bob", "Ask bob first.")]);
@@ -228,7 +221,7 @@ both_engines! {
 
     fn a_constraint_for_which_there_is_no_room_is_refused_and_no_briefing_ever_is(world: &World) {
         let story = working(world);
-        let pin = |text: &str| AddNote::of(NoteKind::Constraint, note(text));
+        let pin = |text: &str| add_note(NoteKind::Constraint, text);
         let refused = story.run("", &pin(&"word ".repeat(1_400))).unwrap_err();
         assert_eq!((refused.code, refused.details["limit_tokens"].as_u64(), refused.details["used_tokens"].as_u64()), (Code::TooLong, Some(800), Some(0)));
         let mut pinned = 0;
@@ -342,7 +335,7 @@ both_engines! {
             remember(&story, "bob", NoteKind::Decision, &format!("decision {number}: {}", "so it is ".repeat(60)));
             remember(&story, "ada", NoteKind::DeadEnd, &format!("dead end {number}: {}", "it is not so ".repeat(60)));
         }
-        let files = (0..300).map(|number| FileReport { path: path(&format!("src/deep/folder{}/file{number}.rs", number % 7)), change: FileChange::Modified }).collect();
+        let files = (0..300).map(|number| file(&format!("src/deep/folder{}/file{number}.rs", number % 7), FileChange::Modified)).collect();
         story.run("ada", &UpdateSortie { sortie: story.sortie_id("Endpoint"), files, ..UpdateSortie::default() }).unwrap();
         let told = brief(&story, "ada");
         assert!(estimate_tokens(&told.text) <= 2_000 && told.text.chars().count() <= 9_000, "{} tokens", estimate_tokens(&told.text));
@@ -384,7 +377,6 @@ both_engines! {
 
     fn deleted_files_are_not_worked_on_and_expected_ones_are(world: &World) {
         let story = working(world);
-        let file = |name: &str, change| FileReport { path: path(name), change };
         story.run("ada", &UpdateSortie { sortie: story.sortie_id("Endpoint"), files: vec![file("src/old.rs", FileChange::Deleted), file("src/new.rs", FileChange::Created)], ..UpdateSortie::default() }).unwrap();
         let files: Vec<String> = brief(&story, "ada").facts.files.into_iter().map(|file| file.path).collect();
         assert_eq!(files, ["src/api.rs", "src/new.rs"]);

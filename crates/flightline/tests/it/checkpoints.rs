@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 
-use flightline::checkpoint::files::{BackedUpState, StateValue};
+use flightline::checkpoint::files::StateValue;
 use flightline::core::checkpoint::section_of;
 use flightline::core::event::sha256_hex;
 use flightline_testkit::outside;
@@ -44,14 +44,6 @@ fn busy(world: &World) -> Story<'_> {
     story
 }
 
-fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> BackedUpState {
-    story
-        .run("", &WholeCheckpoint { checkpoint })
-        .unwrap()
-        .state
-        .unwrap()
-}
-
 /// Everything at a revision that a checkpoint holds, when there is only one mission.
 fn at(story: &Story<'_>, rev: u64) -> Vec<StateValue> {
     let held = story
@@ -77,26 +69,24 @@ both_engines! {
         assert_eq!(story.kinds_after(rev), ["fleet_checkpointed"]);
         let expected = at(&story, rev);
         assert!(expected.len() > 12, "a little of everything");
-        assert!(whole(&story, taken.id).values == expected);
+        assert!(story.whole(taken.id).state.unwrap().values == expected);
     }
 
     fn what_happens_later_does_not_change_it(world: &World) {
         let story = busy(world);
         let taken = story.checkpoint();
-        let (before, shown) = (whole(&story, taken.id).values, ShowCheckpoint { checkpoint: taken.id.to_string() });
+        let (before, shown) = (story.whole(taken.id).state.unwrap().values, ShowCheckpoint { checkpoint: taken.id.to_string() });
         story.change_keeping_locks("bob", "Endpoint", DONE).unwrap();
         story.finish("ada", &["Docs", "Tests"]);
         story.run("bob", &open_inbox(9)).unwrap();
         story.run("bob", &finish_effect("deploy")).unwrap();
         story.run("ada", &StealLock { path: path("src/api.rs"), reason: note("mine now") }).unwrap();
         assert!(story.run("", &shown).unwrap() == taken);
-        assert!(whole(&story, taken.id).values == before);
+        assert!(story.whole(taken.id).state.unwrap().values == before);
     }
 
     fn taken_inside_the_transaction_of_some_work_it_holds_that_work(world: &World) {
-        let story = Story::new(world);
-        story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-        story.claim("ada", "Model").unwrap();
+        let story = at_model(world);
         let rev = story.rev();
         story.change("ada", "Model", DONE).unwrap();
         let events = story.events_after(rev);
@@ -104,7 +94,7 @@ both_engines! {
         assert!(events.iter().all(|event| event.step == own.step), "in one transaction");
         let taken = story.checkpoints().pop().unwrap();
         assert_eq!(taken.cut.rev, own.rev - 1);
-        let held = whole(&story, taken.id).values;
+        let held = story.whole(taken.id).state.unwrap().values;
         let model = held.iter().find(|value| value.id == story.sortie_id("Model")).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&model.text).unwrap()["status"], "completed");
         assert_eq!(taken.cut.progress_percent, 25);
@@ -113,7 +103,7 @@ both_engines! {
     fn a_sections_hash_is_that_of_its_kinds_buckets_and_lines(world: &World) {
         let story = busy(world);
         let taken = story.checkpoint();
-        let state = whole(&story, taken.id);
+        let state = story.whole(taken.id).state.unwrap();
         let bucket = |id: &str| {
             let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
             id.bytes().fold(0xcbf2_9ce4_8422_2325, step) & 255
@@ -310,7 +300,7 @@ both_engines! {
         let verdicts = story.run("", &verify_checkpoints()).unwrap();
         assert!(verdicts.iter().all(|verdict| verdict.sound), "{verdicts:?}");
         for taken in story.checkpoints().iter().filter(|one| one.cut.reason == Reason::Manual) {
-            assert!(whole(&story, taken.id).values == at(&story, taken.cut.rev), "{} does not hold the state at {}", taken.id, taken.cut.rev);
+            assert!(story.whole(taken.id).state.unwrap().values == at(&story, taken.cut.rev), "{} does not hold the state at {}", taken.id, taken.cut.rev);
         }
         assert_eq!(story.checkpoints().iter().filter(|one| one.cut.reason == Reason::Milestone).count(), 3);
     }
@@ -378,7 +368,7 @@ both_engines! {
         let story = busy(world);
         let taken = story.checkpoint();
         story.run("bob", &finish_effect("deploy")).unwrap();
-        let held = whole(&story, taken.id).values;
+        let held = story.whole(taken.id).state.unwrap().values;
         let effect: Effect = held.iter().find(|value| value.kind == flightline::core::Kind::Effect).map(|value| serde_json::from_str(&value.text).unwrap()).unwrap();
         assert!(matches!(effect.state, EffectState::Intent { .. }));
         assert_eq!(taken.sorties[0].status, SortieStatus::Completed);

@@ -8,15 +8,6 @@ use flightline::core::event::sha256_hex;
 use flightline_testkit::prelude::*;
 use serde_json::json;
 
-/// A mission with one of four sorties completed, and one that ada is at.
-fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
-    story
-}
-
 fn all_sound(story: &Story<'_>) -> bool {
     let verdicts = story.run("", &verify_checkpoints());
     verdicts.unwrap().iter().all(|verdict| verdict.sound)
@@ -24,7 +15,7 @@ fn all_sound(story: &Story<'_>) -> bool {
 
 both_engines! {
     fn a_value_that_is_damaged_in_the_journal_is_taken_from_the_last_value(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let taken = story.checkpoint();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Endpoint"), story.checkpoints()[0].cut.rev);
         assert!(all_sound(&story));
@@ -43,7 +34,7 @@ both_engines! {
     }
 
     fn a_dry_run_repairs_nothing(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.checkpoint();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Endpoint"), 0);
         let (rev, before) = (story.rev(), world.problems());
@@ -53,7 +44,7 @@ both_engines! {
     }
 
     fn a_damaged_last_value_is_read_from_the_journal_and_work_goes_on(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let (endpoint, mission) = (story.sortie_id("Endpoint"), story.all::<Mission>()[0].id.to_string());
         damage::live(world, Kind::Sortie, &endpoint);
         damage::live(world, Kind::Mission, &mission);
@@ -67,7 +58,7 @@ both_engines! {
     }
 
     fn what_has_no_sound_copy_is_an_error_that_names_it(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let endpoint = story.sortie_id("Endpoint");
         damage::everywhere(world, Kind::Sortie, &endpoint, 0);
         let refused = story.change("ada", "Endpoint", DONE).unwrap_err();
@@ -78,7 +69,7 @@ both_engines! {
 /// Two checkpoints with files: before ada began, and while she is at it. What both name is no longer the
 /// last value of anything, so that only the journal and the files have it.
 fn with_files(world: &World) -> (Story<'_>, CheckpointDocument, CheckpointDocument) {
-    let story = working(world);
+    let story = at_endpoint(world);
     let first = story.checkpoint();
     story.claim("bob", "Docs").unwrap();
     let second = story.checkpoint();
@@ -243,14 +234,12 @@ both_engines! {
     fn a_pinned_record_is_repaired_though_its_file_is_older(world: &World) {
         let (story, _, second) = with_files(world);
         story.pass_minutes(1);
-        let pin = MarkCheckpoint { checkpoint: second.id.to_string(), mark: CheckpointMark::Pin };
-        story.run("", &pin).unwrap();
+        story.mark("", second.id, CheckpointMark::Pin).unwrap();
         let before = story.state();
         damage::live(world, Kind::Checkpoint, &second.id.to_string());
         assert!(story.serve(&verify_checkpoints()).0.unwrap().iter().all(|one| one.sound));
         assert!(story.state() == before, "pin and all");
-        let note = MarkCheckpoint { checkpoint: second.id.to_string(), mark: CheckpointMark::Note { text: note("look") } };
-        story.run("", &note).unwrap();
+        story.mark("", second.id, CheckpointMark::Note { text: note("look") }).unwrap();
         damage::journal(world, Kind::Checkpoint, &second.id.to_string(), 0);
         let (shown, said) = story.serve(&ShowCheckpoint { checkpoint: second.id.to_string() });
         assert!(said[0].ends_with("a note on it may be lost"), "{said:?}");
@@ -302,7 +291,7 @@ both_engines! {
         fs::write(story.file_of(&second), forged).unwrap();
         assert_eq!(resume(&story).unwrap().checkpoint_id, first.id, "not sealed");
         // A caller that offers values past the files gets no further: the stored hashes decide.
-        let mut document = story.run("", &WholeCheckpoint { checkpoint: first.id }).unwrap();
+        let mut document = story.whole(first.id);
         let mut values = document.state.take().unwrap().values;
         for value in &mut values {
             value.text = value.text.replace("Endpoint", "Forged");
@@ -327,8 +316,7 @@ both_engines! {
 
     fn a_deleted_checkpoint_is_not_brought_back_by_its_file(world: &World) {
         let (story, first, second) = with_files(world);
-        let delete = MarkCheckpoint { checkpoint: second.id.to_string(), mark: CheckpointMark::Delete };
-        story.run("", &delete).unwrap();
+        story.mark("", second.id, CheckpointMark::Delete).unwrap();
         assert!(story.file_of(&second).exists(), "as when a process dies before it removes it");
         assert_eq!(resume(&story).unwrap().checkpoint_id, first.id);
         let (shown, _) = story.serve(&ShowCheckpoint { checkpoint: second.id.to_string() });
@@ -362,7 +350,7 @@ both_engines! {
         // Only the last value is sound, and going back replaces it.
         damage::journal(world, Kind::Sortie, &story.sortie_id("Docs"), second.rev);
         let before = story.state();
-        let done = story.run("", &back_to(first.id, Force::Yes)).unwrap();
+        let done = story.force_rewind(first.id);
         assert!(done.warnings.len() == 1 && done.warnings[0].ends_with("; repaired"), "{:?}", done.warnings);
         story.undo().unwrap();
         let docs = story.sortie_id("Docs");

@@ -86,7 +86,7 @@ both_engines! {
         let after = (take(&story, login), take(&story, search));
         assert_eq!((locked(&story, before), locked(&story, after.0), locked(&story, after.1)),
             (vec!["src/a.rs".to_owned()], vec![], vec!["src/a.rs".to_owned()]));
-        story.run("", &back_to(before, Force::Yes)).unwrap();
+        story.force_rewind(before);
         assert_eq!((locked(&story, before), story.damaged_values()), (vec!["src/a.rs".to_owned()], vec![]));
     }
 
@@ -128,7 +128,7 @@ both_engines! {
         move_lock(&story, "src/a.rs", Some(login));
         let all = [login_1, search_1, login_2, search_2, login_3, search_3];
         let expected = [file(), vec![], vec![], file(), file(), file()];
-        let whole = |id| serde_json::to_string(&story.run("", &WholeCheckpoint { checkpoint: id }).unwrap()).unwrap();
+        let whole = |id| serde_json::to_string(&story.whole(id)).unwrap();
         let texts = all.map(whole);
         for released in [false, true] {
             for (id, files) in all.iter().zip(&expected) {

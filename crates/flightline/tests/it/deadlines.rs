@@ -5,12 +5,7 @@ use flightline_testkit::prelude::*;
 
 /// Ada and bob are at work; control coordinates.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.register("control", Role::Dispatch);
-    let sorties = ["Model", "Endpoint", "Docs", "Tests"].map(sortie).to_vec();
-    story
-        .run("control", &create_mission("Add login", sorties))
-        .unwrap();
+    let story = led(world, &["Model", "Endpoint", "Docs", "Tests"]);
     story.register("ada", Role::Specialist);
     story.register("bob", Role::Specialist);
     story.claim("ada", "Model").unwrap();
@@ -21,11 +16,8 @@ fn working(world: &World) -> Story<'_> {
 /// Sends a message whose sender wants to hear back within ten minutes.
 fn ask(story: &Story<'_>, from: &str, to: &[&str], about: &str) -> MessageView {
     let send = SendMail {
-        to: to.iter().map(ToString::to_string).collect(),
-        subject: title(about),
-        body: None,
-        mission: None,
         acknowledge_within_ms: Some(600_000),
+        ..letter(to, about)
     };
     story.run(from, &send).unwrap()
 }
@@ -37,24 +29,12 @@ fn failures(story: &Story<'_>) -> Vec<Checkpoint> {
 }
 
 fn mail_of(story: &Story<'_>, agent: &str) -> Vec<(String, String)> {
-    let look = PeekInbox {
-        all: true,
-        ..peek_inbox(agent, 99)
-    };
-    let mail = story.run("", &look).unwrap().into_iter();
+    let mail = story.mailbox(agent).into_iter();
     mail.map(|one| {
         let body = one.message.body.map_or(String::new(), |it| it.to_string());
         (one.message.subject.to_string(), body)
     })
     .collect()
-}
-
-fn acknowledge(story: &Story<'_>, agent: &str, message: &MessageView) {
-    let acknowledge = AcknowledgeMail {
-        messages: vec![message.message.id.to_string()],
-        all: false,
-    };
-    story.run(agent, &acknowledge).unwrap();
 }
 
 both_engines! {
@@ -82,7 +62,7 @@ both_engines! {
         let story = working(world);
         story.checkpoint();
         let letter = ask(&story, "control", &["bob"], "An earlier one").message.id.to_string();
-        acknowledge(&story, "bob", &story.run("", &peek_inbox("bob", 9)).unwrap()[0]);
+        story.acknowledge("bob", &story.run("", &peek_inbox("bob", 9)).unwrap()[0]).unwrap();
         let answer = ReplyMail { message: letter.clone(), body: Body::parse("body", "Yes").unwrap() };
         let comers: [&dyn Fn(); 7] = [
             &|| drop(story.detect("", vec![])),
@@ -134,7 +114,7 @@ both_engines! {
         let story = working(world);
         let (asked, answered) = (ask(&story, "ada", &["bob"], "One"), ask(&story, "ada", &["bob"], "Two"));
         story.pass_minutes(10);
-        acknowledge(&story, "bob", &asked);
+        story.acknowledge("bob", &asked).unwrap();
         story.run("bob", &ReplyMail { message: answered.message.id.to_string(), body: Body::parse("body", "Yes").unwrap() }).unwrap();
         story.pass_minutes(60);
         story.detect("", vec![]);
@@ -145,7 +125,7 @@ both_engines! {
         let story = working(world);
         let asked = ask(&story, "ada", &["bob"], "One");
         story.pass_minutes(11);
-        acknowledge(&story, "bob", &asked);
+        story.acknowledge("bob", &asked).unwrap();
         assert_eq!(failures(&story).len(), 1, "nobody came between, and it was late all the same");
         let way: Vec<Delivery> = story.all();
         let way = way.iter().find(|one| one.message_id == asked.message.id).unwrap();
@@ -156,7 +136,7 @@ both_engines! {
         let story = working(world);
         story.register("eve", Role::Specialist);
         let asked = ask(&story, "ada", &["bob", "control", "eve"], "All of you");
-        acknowledge(&story, "control", &asked);
+        story.acknowledge("control", &asked).unwrap();
         story.run("eve", &open_inbox(99)).unwrap();
         story.pass_minutes(11);
         story.detect("", vec![]);
@@ -255,15 +235,13 @@ both_engines! {
     }
 
     fn a_deadline_goes_with_the_mail_to_a_new_dispatch(world: &World) {
-        let story = Story::new(world);
-        story.board("control", Role::Dispatch, 3);
-        story.run("control", &create_mission("Add login", vec![sortie("Model"), sortie("Docs")])).unwrap();
+        let story = led(world, &["Model", "Docs"]);
         story.finish("ada", &["Model"]);
         let asked = ask(&story, "ada", &["control"], "May I?");
         story.board("tower", Role::Dispatch, 4);
         story.resume("tower", story.seen(false, &["control"])).unwrap();
         assert_eq!(story.all::<Mission>()[0].dispatch, Some(story.agent("tower").id));
-        acknowledge(&story, "tower", &asked);
+        story.acknowledge("tower", &asked).unwrap();
         story.pass_minutes(11);
         story.detect("", vec![]);
         assert!(failures(&story).is_empty(), "nobody waits for the one that is gone");

@@ -6,16 +6,6 @@ use flightline::core::liveness::Life;
 use flightline_testkit::prelude::*;
 use serde_json::json;
 
-/// A mission with one of four sorties completed and one that ada, in process 7, is at.
-fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.board("ada", Role::Specialist, 7);
-    story.finish("ada", &["Model"]);
-    story.claim("ada", "Endpoint").unwrap();
-    story
-}
-
 fn evidence(found: &[RecoveryCandidate]) -> Vec<&str> {
     found.iter().map(|one| one.evidence.as_str()).collect()
 }
@@ -29,11 +19,7 @@ fn peek(story: &Story<'_>) -> Vec<RecoveryCandidate> {
 }
 
 fn inbox(story: &Story<'_>, agent: &str) -> Vec<(String, String)> {
-    let look = PeekInbox {
-        all: true,
-        ..peek_inbox(agent, 99)
-    };
-    let mail = story.run("", &look).unwrap().into_iter();
+    let mail = story.mailbox(agent).into_iter();
     mail.filter(|one| one.message.kind != MessageKind::Progress)
         .map(|one| {
             (
@@ -50,7 +36,7 @@ fn ids(found: &[RecoveryCandidate]) -> Vec<MissionId> {
 
 both_engines! {
     fn silence_of_more_than_five_minutes_makes_a_candidate(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let checkpoint = story.checkpoints().pop().unwrap().id;
         story.pass_minutes(5);
         assert!(story.detect("", vec![]).is_empty(), "not a moment earlier");
@@ -65,7 +51,7 @@ both_engines! {
     }
 
     fn the_threshold_can_be_chosen(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.pass_minutes(2);
         let sooner = Detect { threshold_ms: Some(60_000), sightings: vec![] };
         assert_eq!(story.run("", &sooner).unwrap().len(), 1);
@@ -75,20 +61,20 @@ both_engines! {
     }
 
     fn a_process_that_is_gone_is_proof_at_once(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let found = story.detect("", story.seen(false, &["ada"]));
         assert_eq!(evidence(&found), ["process_gone"]);
         assert_eq!((found[0].agents[0].life, found[0].agents[0].keeps, found[0].agents[0].evidence.as_str()), (Life::Dead, false, "process 7 is gone"));
     }
 
     fn a_dead_agent_that_holds_nothing_proves_nothing(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.board("bob", Role::Specialist, 8);
         assert!(story.detect("", story.seen(false, &["bob"])).is_empty());
     }
 
     fn silence_is_no_evidence_while_a_process_of_the_mission_is_seen_running(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         for minutes in [6, 30, 600] {
             story.pass_minutes(minutes);
             assert!(story.detect("", story.seen(true, &["ada"])).is_empty(), "{minutes} more minutes of thinking");
@@ -99,7 +85,7 @@ both_engines! {
     }
 
     fn signs_of_life_and_acts_are_activity(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.pass_minutes(4);
         story.beat("ada").unwrap();
         story.pass_minutes(4);
@@ -112,7 +98,7 @@ both_engines! {
     }
 
     fn what_flightline_does_itself_is_no_activity(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.pass_minutes(6);
         let silence = story.detect("", vec![])[0].last_activity_at;
         story.checkpoint();
@@ -133,7 +119,7 @@ both_engines! {
         story.run("ada", &more).unwrap();
         let act = world.clock.now();
         story.pass_minutes(31);
-        let rewound = story.run("", &back_to(cut, Force::Yes)).unwrap();
+        let rewound = story.force_rewind(cut);
         assert_eq!(rewound.lost.len(), 60);
         let found = story.detect("", vec![]);
         assert_eq!(found[0].last_activity_at, act, "behind sixty events of our own");
@@ -141,7 +127,7 @@ both_engines! {
     }
 
     fn a_silence_is_told_once(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.pass_minutes(6);
         let rev = story.rev();
         for _ in 0..3 {
@@ -158,7 +144,7 @@ both_engines! {
     }
 
     fn a_death_is_told_once_while_others_go_on_working(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.board("bob", Role::Specialist, 8);
         story.claim("bob", "Docs").unwrap();
         for _ in 0..3 {
@@ -172,7 +158,7 @@ both_engines! {
     }
 
     fn context_compacted_has_seed_as_fields(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let checkpoint = story.checkpoint();
         story.pass_minutes(6);
         story.detect("", vec![]);
@@ -228,9 +214,7 @@ both_engines! {
     }
 
     fn dispatch_that_comes_back_finds_its_own_mission(world: &World) {
-        let story = Story::new(world);
-        story.board("control", Role::Dispatch, 3);
-        story.run("control", &create_mission("Add login", vec![sortie("Model"), sortie("Docs")])).unwrap();
+        let story = led(world, &["Model", "Docs"]);
         story.finish("ada", &["Model"]);
         let act = world.clock.now();
         story.pass_minutes(6);
@@ -244,7 +228,7 @@ both_engines! {
     }
 
     fn only_missions_under_way_are_looked_at(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.mission("Not begun", &["Later"]);
         story.mission("Paused", &["Now"]);
         story.claim("bob", "Now").unwrap();
@@ -256,7 +240,7 @@ both_engines! {
     }
 
     fn looking_tells_nobody(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.pass_minutes(6);
         let rev = story.rev();
         assert_eq!(peek(&story).len(), 1);
@@ -267,7 +251,7 @@ both_engines! {
     }
 
     fn how_much_came_after_the_checkpoint_is_counted(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.checkpoint();
         story.send("ada", &["ada"], "one").unwrap();
         story.pass_minutes(6);
@@ -275,7 +259,7 @@ both_engines! {
     }
 
     fn a_damaged_mission_hides_no_other_and_is_not_hidden(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let first = story.all::<Mission>()[0].id;
         story.mission("Another", &["Elsewhere"]);
         story.claim("bob", "Elsewhere").unwrap();
@@ -290,7 +274,7 @@ both_engines! {
     }
 
     fn a_damaged_sortie_of_one_mission_hides_no_other_mission(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.mission("Another", &["Elsewhere"]);
         story.claim("bob", "Elsewhere").unwrap();
         story.pass_minutes(6);
@@ -299,7 +283,7 @@ both_engines! {
     }
 
     fn a_damaged_checkpoint_is_not_offered(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         let first = story.checkpoints()[0].id;
         story.send("ada", &["ada"], "one").unwrap();
         let second = story.checkpoint().id;
@@ -311,7 +295,7 @@ both_engines! {
     }
 
     fn a_retired_agent_is_no_news(world: &World) {
-        let story = working(world);
+        let story = at_endpoint(world);
         story.run("", &registration("eve")).unwrap();
         story.run("", &retire("eve")).unwrap();
         assert!(story.detect("", vec![]).is_empty());

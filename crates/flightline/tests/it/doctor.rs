@@ -119,7 +119,7 @@ both_engines! {
         let (story, first, second) = working(world);
         let aside = world.folder().join("aside.json");
         fs::copy(story.file_of(&second), &aside).unwrap();
-        story.run("", &MarkCheckpoint { checkpoint: second.id.to_string(), mark: CheckpointMark::Delete }).unwrap();
+        story.mark("", second.id, CheckpointMark::Delete).unwrap();
         let docs = story.sortie_id("Docs");
         let sql = format!("UPDATE event SET after = 'x' WHERE project = {{project}} AND subject = '{docs}' AND rev > {} AND rev <= {}", first.rev, second.rev);
         assert_eq!(damage::raw(world, &sql), 1);

@@ -12,21 +12,13 @@ fn due(world: &World, preset: Preset, agent: &str, heartbeat: bool) -> usize {
         .len()
 }
 
-/// A mission that Ada works on.
-fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Tests"]);
-    story.claim("ada", "Model").unwrap();
-    story
-}
-
 fn progress(story: &Story<'_>) {
     story.report("ada", "Model", &format!("at {}", story.rev()));
 }
 
 both_engines! {
     fn an_interval_is_noticed_by_the_next_caller(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         assert_eq!(due(world, Preset::Orchestrator, "", false), 0, "it has only begun");
         story.pass_minutes(5);
         assert_eq!(due(world, Preset::Orchestrator, "", false), 1);
@@ -35,7 +27,7 @@ both_engines! {
     }
 
     fn an_idle_fleet_makes_none(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.pass_minutes(5);
         assert_eq!(due(world, Preset::Orchestrator, "", false), 1);
         story.pass_minutes(60);
@@ -50,7 +42,7 @@ both_engines! {
     }
 
     fn a_heartbeat_saves_the_mission_its_agent_works_on(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.mission("Elsewhere", &["Other"]);
         story.claim("eve", "Other").unwrap();
         story.pass_minutes(5);
@@ -66,7 +58,7 @@ both_engines! {
     }
 
     fn a_fleet_that_wants_neither_takes_neither(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.pass_minutes(600);
         let before = story.reasons().len();
         assert_eq!(due(world, Preset::Fleet, "ada", true) + due(world, Preset::Fleet, "", false), 0);
@@ -74,7 +66,7 @@ both_engines! {
     }
 
     fn each_seed_takes_them_at_its_own_moments(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let under = |preset: Preset, act: &dyn Fn(&mut Fleet)| {
             let before = story.reasons().len();
             act(&mut Fleet::new(world.store(), preset.policy()));
@@ -86,7 +78,7 @@ both_engines! {
             subtasks: (!part.is_empty()).then(|| subtask(part, SubtaskStatus::Complete)).into_iter().collect(),
             files: [(created, FileChange::Created), (modified, FileChange::Modified)].into_iter()
                 .filter(|(file, _)| !file.is_empty())
-                .map(|(file, change)| FileReport { path: path(file), change }).collect(),
+                .map(|(named, change)| file(named, change)).collect(),
             changed_lines: [(path(if modified.is_empty() { "none" } else { modified }), lines)].into(),
             ..UpdateSortie::default()
         };
@@ -130,7 +122,7 @@ both_engines! {
             let change = UpdateSortie { sortie: story.sortie_id("Model"), ..change };
             story.run("ada", &change).unwrap();
         };
-        let file = |named: &str, change: FileChange| vec![FileReport { path: path(named), change }];
+        let file = |named: &str, change: FileChange| vec![file(named, change)];
         let error = |kind: &str, blocking: bool| {
             let error = ReportError { blocking, ..report_error(story.sortie_id("Model"), kind, "it broke") };
             story.run("ada", &error).unwrap();
@@ -164,7 +156,7 @@ both_engines! {
     }
 
     fn a_trigger_that_is_off_takes_none(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let policy = Policy { triggers: Triggers::default(), ..Policy::default() };
         let mut fleet = Fleet::new(world.store(), policy);
         let before = story.reasons().len();

@@ -26,11 +26,7 @@ fn orphaned(world: &World) -> (Story<'_>, Vec<MessageView>) {
 }
 
 fn acknowledge(story: &Story<'_>, agent: &str, mail: &MessageView) -> Result<(), Code> {
-    let request = AcknowledgeMail {
-        messages: vec![mail.message.id.to_string()],
-        all: false,
-    };
-    let done = story.run(agent, &request);
+    let done = story.acknowledge(agent, mail);
     done.map(drop).map_err(|refusal| refusal.code)
 }
 

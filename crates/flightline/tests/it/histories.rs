@@ -15,14 +15,6 @@ fn world() -> World {
     World::new(Engine::Postgres)
 }
 
-fn here(story: &Story<'_>) -> Cursor {
-    let list = ListEvents {
-        limit: 1,
-        ..ListEvents::default()
-    };
-    story.run("", &list).unwrap().cursor
-}
-
 fn after(story: &Story<'_>, place: &Cursor) -> Result<EventList, Refusal> {
     let list = ListEvents {
         after: Some(place.clone()),
@@ -34,7 +26,7 @@ fn after(story: &Story<'_>, place: &Cursor) -> Result<EventList, Refusal> {
 
 /// The database fails over, and the first write begins a history.
 fn fail_over(world: &World, story: &Story<'_>) -> Cursor {
-    let left = here(story);
+    let left = story.cursor();
     damage::fail_over(world);
     story.lock("dispatch", &["README.md"]).unwrap();
     left
@@ -45,10 +37,10 @@ fn places_that_both_have_go_on_and_others_are_refused_for_good() {
     let world = world();
     let story = Story::new(&world);
     story.mission("Add login", &["Model"]);
-    let early = here(&story);
+    let early = story.cursor();
     story.claim("ada", "Model").unwrap();
     let left = fail_over(&world, &story);
-    let now = here(&story);
+    let now = story.cursor();
     assert!(now.history != left.history && now.rev > LEFT_OUT);
     // From before it, every event once.
     let (all, rest) = (story.events_after(0), after(&story, &early).unwrap());
@@ -257,19 +249,8 @@ fn checkpoints_of_before_are_its_own() {
         story.checkpoint()
     });
     story.settle();
-    let document = story
-        .run(
-            "",
-            &WholeCheckpoint {
-                checkpoint: deleted.id,
-            },
-        )
-        .unwrap();
-    let delete = MarkCheckpoint {
-        checkpoint: deleted.id.to_string(),
-        mark: CheckpointMark::Delete,
-    };
-    story.run("", &delete).unwrap();
+    let document = story.whole(deleted.id);
+    story.mark("", deleted.id, CheckpointMark::Delete).unwrap();
     fail_over(&world, &story);
     // A record that the store lost comes back from its file.
     for table in [

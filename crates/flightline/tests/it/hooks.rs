@@ -250,8 +250,7 @@ both_engines! {
         }
         // Also when somebody has another name.
         let own = RegisterAgent {
-            name: name("ada"), role: None, kind: Some(name("claude")), session: Some(title("seven")),
-            process: Some(process(20)), feature: None,
+            kind: Some(name("claude")), session: Some(title("seven")), process: Some(process(20)), ..registration("ada")
         };
         story.run("", &own).unwrap();
         let agent = claude(&story, "seven", 20).prompt("go on").agent.unwrap();

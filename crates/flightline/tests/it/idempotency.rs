@@ -5,24 +5,13 @@ use flightline::checkpoint::daily::daily;
 use flightline::lease::SettleLeases;
 use flightline_testkit::prelude::*;
 
-fn keyed(agent: &str, key: &str) -> Caller {
-    Caller {
-        idempotency_key: Some(key.to_owned()),
-        ..caller(agent)
-    }
-}
-
 fn create(story: &Story<'_>, key: &str, title: &str) -> Result<MissionView, Refusal> {
     let create = create_mission(title, vec![sortie("User model")]);
     story.run_as(&keyed("ada", key), &create)
 }
 
 fn claim_next(story: &Story<'_>, caller: &Caller) -> Result<String, Refusal> {
-    let next = ClaimNext {
-        mission: None,
-        lock: false,
-    };
-    let claimed = story.run_as(caller, &next)?;
+    let claimed = story.run_as(caller, &flightline_testkit::story::claim_next())?;
     Ok(claimed.sortie.title.to_string())
 }
 

@@ -31,14 +31,6 @@ fn listed(list: &CheckpointList) -> Vec<CheckpointId> {
     list.checkpoints.iter().map(|one| one.id).collect()
 }
 
-fn mark(story: &Story<'_>, id: CheckpointId, mark: CheckpointMark) -> Result<(), Refusal> {
-    let request = MarkCheckpoint {
-        checkpoint: id.to_string(),
-        mark,
-    };
-    story.run("", &request).map(drop)
-}
-
 fn show(story: &Story<'_>, reference: &str) -> Result<CheckpointId, Refusal> {
     let request = ShowCheckpoint {
         checkpoint: reference.to_owned(),
@@ -100,14 +92,14 @@ both_engines! {
 
     fn a_pinned_checkpoint_is_neither_deleted_nor_archived(world: &World) {
         let (story, ids) = working(world);
-        mark(&story, ids[0], CheckpointMark::Pin).unwrap();
+        story.mark("", ids[0], CheckpointMark::Pin).unwrap();
         for wish in [CheckpointMark::Delete, CheckpointMark::Archive] {
-            let refused = mark(&story, ids[0], wish).unwrap_err();
+            let refused = story.mark("", ids[0], wish).unwrap_err();
             assert_eq!(refused.code, Code::Unfinished);
             assert!(refused.message.ends_with("it is pinned") && refused.hint.unwrap().contains("unpin"), "{}", refused.message);
         }
-        mark(&story, ids[0], CheckpointMark::Unpin).unwrap();
-        mark(&story, ids[0], CheckpointMark::Delete).unwrap();
+        story.mark("", ids[0], CheckpointMark::Unpin).unwrap();
+        story.mark("", ids[0], CheckpointMark::Delete).unwrap();
         assert_eq!(story.checkpoints().len(), 3);
     }
 
@@ -115,9 +107,9 @@ both_engines! {
         let (story, ids) = working(world);
         let rev = story.rev();
         for wish in [CheckpointMark::Pin, CheckpointMark::Unpin, CheckpointMark::Note { text: note("look here") }, CheckpointMark::Archive] {
-            mark(&story, ids[0], wish).unwrap();
+            story.mark("", ids[0], wish).unwrap();
         }
-        mark(&story, ids[1], CheckpointMark::Delete).unwrap();
+        story.mark("", ids[1], CheckpointMark::Delete).unwrap();
         assert_eq!(story.kinds_after(rev), ["checkpoint_pinned", "checkpoint_unpinned", "checkpoint_noted", "checkpoint_archived", "checkpoint_deleted"]);
         assert!(story.events_after(rev).iter().all(|event| event.data["checkpoint_id"].is_string() && event.actor == "user:tester"));
         assert_eq!(story.checkpoints()[0].note, Some(note("look here")));
@@ -126,8 +118,8 @@ both_engines! {
     fn marks_do_not_touch_what_a_checkpoint_names(world: &World) {
         let (story, ids) = working(world);
         let before = story.checkpoints()[3].clone();
-        mark(&story, ids[3], CheckpointMark::Pin).unwrap();
-        mark(&story, ids[3], CheckpointMark::Note { text: note("x") }).unwrap();
+        story.mark("", ids[3], CheckpointMark::Pin).unwrap();
+        story.mark("", ids[3], CheckpointMark::Note { text: note("x") }).unwrap();
         let after = story.checkpoints()[3].clone();
         assert_eq!((after.sha256, &after.cut), (before.sha256, &before.cut));
         assert_eq!(problems(&story), []);
@@ -135,7 +127,7 @@ both_engines! {
 
     fn an_archived_checkpoint_is_out_of_the_way_and_not_gone(world: &World) {
         let (story, ids) = working(world);
-        mark(&story, ids[3], CheckpointMark::Archive).unwrap();
+        story.mark("", ids[3], CheckpointMark::Archive).unwrap();
         assert_eq!(listed(&list(&story, 10, false)), [ids[2], ids[1], ids[0]]);
         let with = list(&story, 10, true);
         assert_eq!((with.total, with.checkpoints[0].status), (4, CheckpointStatus::Archived));

@@ -69,7 +69,7 @@ both_engines! {
         assert_eq!(story.run_as(&caller, &again).unwrap(), first);
         assert_eq!((story.rev(), told(&story)), (rev, 1));
         // It takes the place of no other note.
-        let other = story.run("ada", &AddNote::of(NoteKind::Lesson, note("x"))).unwrap().id;
+        let other = story.run("ada", &add_note(NoteKind::Lesson, "x")).unwrap().id;
         let refused = record(&story, "late-3", &RecordRejected { note: Some(other), ..request }).unwrap_err();
         assert_eq!(refused.code, Code::InvalidInput);
     }
@@ -90,7 +90,7 @@ both_engines! {
     fn nobody_writes_a_late_note_by_hand(world: &World) {
         let story = Story::new(world);
         story.mission("Add login", &[]);
-        let refused = story.run("ada", &AddNote::of(NoteKind::Late, note("x"))).unwrap_err();
+        let refused = story.run("ada", &add_note(NoteKind::Late, "x")).unwrap_err();
         assert_eq!(refused.code, Code::InvalidInput);
     }
 }

@@ -42,7 +42,7 @@ both_engines! {
         use SortieStatus::{Completed, InProgress, Pending};
         let story = Story::new(world);
         let view = story.mission("Add login", &["Model", "Endpoint"]);
-        let created = story.run("", &ListEvents { limit: 1, ..ListEvents::default() }).unwrap().cursor.rev;
+        let created = story.cursor().rev;
         story.pass_minutes(1);
         story.claim("ada", "Model").unwrap();
         let checkpoint = story.checkpoint().id.to_string();
@@ -101,12 +101,12 @@ both_engines! {
         story.mission("Add login", &["Model", "Endpoint"]);
         story.board("ada", Role::Specialist, 7);
         story.claim("ada", "Model").unwrap();
-        story.run("", &AddNote::of(NoteKind::Decision, note("tokens, not sessions"))).unwrap();
+        story.run("", &add_note(NoteKind::Decision, "tokens, not sessions")).unwrap();
         story.send("bob", &["ada"], "Look at this").unwrap();
         story.report("ada", "Model", "half of the model");
         let checkpoint = story.checkpoint().id.to_string();
         story.finish("ada", &["Model"]);
-        story.run("", &AddNote::of(NoteKind::Decision, note("sessions after all"))).unwrap();
+        story.run("", &add_note(NoteKind::Decision, "sessions after all")).unwrap();
         let request = |agent: Option<&str>, max_tokens| BriefCheckpoint {
             checkpoint: checkpoint.clone(),
             agent: agent.map(str::to_owned),
@@ -138,8 +138,8 @@ both_engines! {
         let first = story.checkpoint().id;
         story.finish("ada", &["Model"]);
         let second = story.checkpoint().id;
-        story.run("", &back_to(first, Force::Yes)).unwrap();
-        story.run("", &back_to(second, Force::Yes)).unwrap();
+        story.force_rewind(first);
+        story.force_rewind(second);
         let listed = story.run("", &ListRecoveries::default()).unwrap();
         assert_eq!(listed.len(), 2);
         assert!(listed.iter().all(|it| it.kind == RecoveryKind::Rewind));

@@ -6,11 +6,7 @@ use flightline_testkit::prelude::*;
 
 /// Ada, bob and eve are registered.
 fn stage(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    for agent in ["ada", "bob", "eve"] {
-        story.register(agent, Role::Specialist);
-    }
-    story
+    Story::with_agents(world, &["ada", "bob", "eve"])
 }
 
 fn reply(story: &Story<'_>, agent: &str, to: &MessageView) -> Result<MessageView, Refusal> {
@@ -19,18 +15,6 @@ fn reply(story: &Story<'_>, agent: &str, to: &MessageView) -> Result<MessageView
         body: Body::parse("body", "Yes").unwrap(),
     };
     story.run(agent, &reply)
-}
-
-fn acknowledge(
-    story: &Story<'_>,
-    agent: &str,
-    message: &MessageView,
-) -> Result<Vec<MessageView>, Refusal> {
-    let acknowledge = AcknowledgeMail {
-        messages: vec![message.message.id.to_string()],
-        all: false,
-    };
-    story.run(agent, &acknowledge)
 }
 
 fn subjects(messages: &[MessageView]) -> Vec<String> {
@@ -54,7 +38,7 @@ both_engines! {
         assert_eq!((sent.message.from.as_str(), sent.message.kind), ("ada", MessageKind::Note));
         assert_eq!((sent.message.to.len(), sent.deliveries.len()), (2, 2), "nobody gets it twice");
         assert_eq!(story.read_mail("bob"), ["Need src/auth.rs"]);
-        acknowledge(&story, "eve", &sent).unwrap();
+        story.acknowledge("eve", &sent).unwrap();
         expect![[r#"
             mail ada "Need src/auth.rs"
               to bob delivered
@@ -138,10 +122,10 @@ both_engines! {
     fn acknowledging_twice_is_harmless(world: &World) {
         let story = stage(world);
         let sent = story.send("ada", &["bob"], "One").unwrap();
-        acknowledge(&story, "bob", &sent).unwrap();
+        story.acknowledge("bob", &sent).unwrap();
         let (rev, then) = (story.rev(), world.clock.now());
         story.pass_minutes(1);
-        let twice = acknowledge(&story, "bob", &sent).unwrap();
+        let twice = story.acknowledge("bob", &sent).unwrap();
         assert_eq!(twice[0].deliveries[0].state, DeliveryState::Acknowledged { at: then });
         assert_eq!(story.rev(), rev);
         assert!(story.read_mail("bob").is_empty());
@@ -157,7 +141,7 @@ both_engines! {
     fn only_a_recipient_acknowledges(world: &World) {
         let story = stage(world);
         let sent = story.send("ada", &["bob"], "One").unwrap();
-        let refused = acknowledge(&story, "eve", &sent).unwrap_err();
+        let refused = story.acknowledge("eve", &sent).unwrap_err();
         assert_eq!(refused.code, Code::NotYours);
         assert!(refused.message.ends_with("was not sent to eve"), "{}", refused.message);
         let nothing = AcknowledgeMail { messages: vec![], all: false };
@@ -227,7 +211,7 @@ both_engines! {
         let story = stage(world);
         let sent = story.send("ada", &["bob", "eve"], "One").unwrap();
         story.read_mail("bob");
-        acknowledge(&story, "eve", &sent).unwrap();
+        story.acknowledge("eve", &sent).unwrap();
         requeue(&story, &sent);
         expect![[r#"
             mail ada "One"
@@ -238,7 +222,7 @@ both_engines! {
         let rev = story.rev();
         requeue(&story, &sent);
         assert_eq!(story.rev(), rev, "requeueing twice is harmless");
-        acknowledge(&story, "bob", &sent).unwrap();
+        story.acknowledge("bob", &sent).unwrap();
         requeue(&story, &sent);
         assert!(story.read_mail("bob").is_empty());
     }
@@ -267,7 +251,7 @@ both_engines! {
         assert_eq!(story.read_mail("bob"), ["One"]);
         story.register("bob", Role::Specialist);
         assert_eq!(unread("bob"), 1, "delivered is not acknowledged");
-        acknowledge(&story, "bob", &sent).unwrap();
+        story.acknowledge("bob", &sent).unwrap();
         assert_eq!(unread("bob"), 0);
     }
 

@@ -50,8 +50,17 @@ fn export(story: &Story<'_>, dialect: Dialect) -> Vec<(String, String)> {
         .collect()
 }
 
-fn json(text: &str) -> Json {
+pub fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
+}
+
+/// What a command does: takes in, then writes out.
+pub fn pass(story: &Story<'_>, mirrors: &Mirrors) -> Vec<MirrorNotice> {
+    story.with_fleet(|fleet| {
+        let mut said = take_in(fleet, mirrors, &caller("")).unwrap();
+        said.extend(write_out(fleet, mirrors, &caller("")).unwrap());
+        said
+    })
 }
 
 /// The mirror of one dialect, in the world's own folder.
@@ -75,13 +84,8 @@ impl<'s, 'w> Mirror<'s, 'w> {
         }
     }
 
-    /// What a command does: takes in, then writes out.
     fn pass(&self) -> Vec<MirrorNotice> {
-        self.story.with_fleet(|fleet| {
-            let mut said = take_in(fleet, &self.mirrors, &caller("")).unwrap();
-            said.extend(write_out(fleet, &self.mirrors, &caller("")).unwrap());
-            said
-        })
+        pass(self.story, &self.mirrors)
     }
 
     /// Nobody writes for a while: the files are looked at once and left alone, and then time passes.

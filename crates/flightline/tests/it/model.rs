@@ -397,7 +397,7 @@ fn live(seed: u64, steps: u64) -> (u64, u64) {
     clippy::disallowed_methods,
     reason = "a longer or another run is asked for from outside"
 )]
-fn from_environment(variable: &str, default: u64) -> u64 {
+pub fn from_environment(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 

@@ -4,11 +4,11 @@
 use std::fs;
 
 use flightline::backup::{back_up, restore};
-use flightline::rebuild::{Rebuild, rebuild};
 use flightline_testkit::named;
 use flightline_testkit::prelude::*;
 
 use crate::fencing::everything::ask_for_everything;
+use crate::rebuild::rebuilt;
 
 /// What a client may still remember of a store that was replaced.
 struct Memory {
@@ -23,13 +23,6 @@ struct Memory {
 enum Way {
     Restore,
     Rebuild,
-}
-
-fn keyed(key: &str, agent: &str) -> Caller {
-    Caller {
-        idempotency_key: Some(key.to_owned()),
-        ..caller(agent)
-    }
 }
 
 fn session(agent: &str, session: &str) -> Caller {
@@ -55,14 +48,6 @@ fn begin(story: &Story<'_>, agent: &str, session: &str) -> u64 {
     story.run("", &register).unwrap().agent.epoch
 }
 
-fn here(story: &Story<'_>) -> Cursor {
-    let list = ListEvents {
-        limit: 1,
-        ..ListEvents::default()
-    };
-    story.run("", &list).unwrap().cursor
-}
-
 /// Ada is at work in her first session; that is saved, in a backup and in a checkpoint's file. Then she comes
 /// in a second session, and bob in his first and second.
 fn stage(world: &World) -> Memory {
@@ -74,11 +59,11 @@ fn stage(world: &World) -> Memory {
     let first = story.lock("ada", &["src/a.rs"]).unwrap()[0].lock.fence;
     story.run("ada", &begin_effect("publish")).unwrap();
     let once = create_mission("Saved", vec![]);
-    story.run_as(&keyed("saved", ""), &once).unwrap();
+    story.run_as(&keyed("", "saved"), &once).unwrap();
     story
-        .run_as(&keyed("lock", "ada"), &locks_on(&["src/k.rs"]))
+        .run_as(&keyed("ada", "lock"), &locks_on(&["src/k.rs"]))
         .unwrap();
-    let early = here(&story);
+    let early = story.cursor();
     let login = story.sortie("Ada's").sortie.mission_id.to_string();
     story.run("", &UseMission { mission: login }).unwrap();
     story.checkpoint();
@@ -91,7 +76,7 @@ fn stage(world: &World) -> Memory {
     begin(&story, "bob", "b-1");
     begin(&story, "bob", "b-2");
     let later = create_mission("Later", vec![]);
-    story.run_as(&keyed("later", ""), &later).unwrap();
+    story.run_as(&keyed("", "later"), &later).unwrap();
     Memory {
         cursors: vec![
             Cursor {
@@ -99,7 +84,7 @@ fn stage(world: &World) -> Memory {
                 ..early.clone()
             },
             early,
-            here(&story),
+            story.cursor(),
         ],
         fences: vec![first, second],
         rev: story.rev(),
@@ -116,16 +101,7 @@ fn replace(world: &World, way: Way) {
             restore(&mut world.fleet(), &named(&file), &keep, &caller("")).unwrap();
         }
         Way::Rebuild => {
-            let state = world.folder().join(".flightline");
-            let request = Rebuild {
-                state: &state,
-                project: &world.project,
-                name: "test",
-                location: &world.location,
-                options: world.options(),
-                stamp: "now",
-            };
-            rebuild(&request, &caller("")).unwrap();
+            rebuilt(world).unwrap();
         }
     }
 }
@@ -190,7 +166,7 @@ fn nothing_old_is_accepted(world: &World, memory: &Memory) {
 }
 
 fn cursors_are_void(story: &Story<'_>, memory: &Memory) {
-    let now = here(story);
+    let now = story.cursor();
     let newest = Cursor {
         rev: now.rev,
         ..memory.cursors[0].clone()
@@ -288,12 +264,12 @@ both_engines! {
         let story = Story::new(world);
         for (key, title, there) in [("saved", "Saved", 1), ("later", "Later", 0)] {
             assert_eq!(missions(&story, title), there);
-            story.run_as(&keyed(key, ""), &create_mission(title, vec![])).unwrap();
+            story.run_as(&keyed("", key), &create_mission(title, vec![])).unwrap();
             assert_eq!(missions(&story, title), 1, "done once in this history");
         }
         // An answer of before may tell of a lock of before, which is worth nothing now.
         begin(&story, "ada", "s-3");
-        let told = story.run_as(&keyed("lock", "ada"), &locks_on(&["src/k.rs"])).unwrap();
+        let told = story.run_as(&keyed("ada", "lock"), &locks_on(&["src/k.rs"])).unwrap();
         let renew = RenewLocks { locks: vec!["src/k.rs".to_owned()], fence: Some(told[0].lock.fence), ttl_ms: None };
         assert_eq!(story.run("ada", &renew).unwrap_err().code, Code::NotFound);
         story.lock("bob-3", &["src/k.rs"]).unwrap();
@@ -305,7 +281,7 @@ both_engines! {
         let story = Story::new(world);
         assert_eq!(missions(&story, "Saved"), 0, "it never had a checkpoint");
         for _ in 0..2 {
-            story.run_as(&keyed("saved", ""), &create_mission("Saved", vec![])).unwrap();
+            story.run_as(&keyed("", "saved"), &create_mission("Saved", vec![])).unwrap();
         }
         assert_eq!(missions(&story, "Saved"), 1);
     }

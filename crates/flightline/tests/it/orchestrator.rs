@@ -30,16 +30,6 @@ fn orchestrated(world: &World) -> Story<'_> {
     story
 }
 
-fn go(story: &Story<'_>, state: &str) {
-    let transition = TransitionMission {
-        mission: None,
-        to: name(state),
-        reason: Some(note("as planned")),
-        pending: false,
-    };
-    story.run("", &transition).unwrap();
-}
-
 /// An agent tries a sortie so often, and fails each time.
 fn fail(story: &Story<'_>, agent: &str, named: &str, times: usize) {
     for _ in 0..times {
@@ -221,7 +211,7 @@ both_engines! {
         let story = orchestrated(world);
         for state in ["PLANNING", "CODING", "ERROR"] {
             story.pass_minutes(1);
-            go(&story, state);
+            story.transition(state);
         }
         let refused = story.resume("", vec![]).unwrap_err();
         assert!(refused.message.ends_with("the workflow is in `ERROR`, which has no next state"), "{}", refused.message);
@@ -246,14 +236,14 @@ both_engines! {
         assert_eq!(story.run("", &resetting("CODING")).unwrap().restored_state.as_deref(), Some("CODING"));
         let again = story.kinds_after(0).iter().filter(|kind| *kind == "mission_transitioned").count();
         assert_eq!(again, rev, "it is there already");
-        go(&story, "REVIEW");
+        story.transition("REVIEW");
     }
 
     fn pending_transitions_end_with_the_state_they_were_asked_for_in(world: &World) {
         let story = orchestrated(world);
-        go(&story, "PLANNING");
-        go(&story, "CODING");
-        let wish = TransitionMission { mission: None, to: name("REVIEW"), reason: None, pending: true };
+        story.transition("PLANNING");
+        story.transition("CODING");
+        let wish = TransitionMission { pending: true, ..transition_mission("REVIEW") };
         story.run("", &wish).unwrap();
         story.checkpoint();
         story.run("", &resetting("PLANNING")).unwrap();
@@ -266,8 +256,8 @@ both_engines! {
         story.checkpoint();
         let none = story.run("", &resetting("planning")).unwrap_err();
         assert_eq!(none.message, "the workflow cannot be set back to `planning`: the mission has none");
-        go(&story, "planning");
-        go(&story, "coding");
+        story.transition("planning");
+        story.transition("coding");
         let never = story.run("", &resetting("plannig")).unwrap_err();
         assert_eq!(never.hint.unwrap(), "states so far: coding, planning");
         assert_eq!(story.run("", &resetting("planning")).unwrap().restored_state.as_deref(), Some("planning"));
@@ -275,10 +265,10 @@ both_engines! {
 
     fn going_back_to_a_checkpoint_takes_the_same_decisions(world: &World) {
         let story = orchestrated(world);
-        go(&story, "PLANNING");
-        go(&story, "CODING");
+        story.transition("PLANNING");
+        story.transition("CODING");
         fail(&story, "coder", "Code", 3);
-        go(&story, "ERROR");
+        story.transition("ERROR");
         let cut = story.checkpoint().id;
         story.run("", &Resume { skip_failed: true, ..resetting("PLANNING") }).unwrap();
         story.finish("other", &["Code"]);
@@ -303,10 +293,10 @@ both_engines! {
 
     fn one_decision_is_enough_and_the_rest_is_named(world: &World) {
         let story = orchestrated(world);
-        go(&story, "PLANNING");
-        go(&story, "CODING");
+        story.transition("PLANNING");
+        story.transition("CODING");
         fail(&story, "coder", "Code", 3);
-        go(&story, "ERROR");
+        story.transition("ERROR");
         let done = predicted(&story, &skipping());
         assert_eq!(done.errors, ["the workflow is in `ERROR`, which has no next state"]);
         assert_eq!(done.restored_state.as_deref(), Some("ERROR"));
@@ -318,7 +308,7 @@ both_engines! {
         story.board("planner", Role::Specialist, 42);
         story.claim("coder", "Code").unwrap();
         story.claim("planner", "Plan").unwrap();
-        go(&story, "PLANNING");
+        story.transition("PLANNING");
         let mut seen = story.seen(false, &["coder"]);
         seen.extend(story.seen(true, &["planner"]));
         let done = predicted(&story, &roll_forward(seen));
@@ -334,12 +324,12 @@ both_engines! {
     fn recovery_points_say_whether_work_can_go_on_from_them(world: &World) {
         let story = orchestrated(world);
         assert!(points(&story).is_empty());
-        go(&story, "PLANNING");
+        story.transition("PLANNING");
         story.claim("coder", "Code").unwrap();
-        go(&story, "CODING");
+        story.transition("CODING");
         story.pass_minutes(1);
         fail(&story, "other", "Plan", 3);
-        go(&story, "ERROR");
+        story.transition("ERROR");
         let found = points(&story);
         let told: Vec<_> = found.iter().map(|it| (it.reason.as_deref().unwrap(), it.state.as_deref().unwrap(), it.can_resume)).collect();
         assert_eq!(told, [
@@ -360,7 +350,7 @@ both_engines! {
         let shown = story.run("", &ShowCheckpoint { checkpoint: newest.id.to_string() }).unwrap();
         let Analysis { can_resume, blockers, suggestions, .. } = shown.recovery_analysis.unwrap();
         assert_eq!((can_resume, &blockers, &suggestions), (false, &newest.blockers, &newest.suggestions));
-        story.run("", &MarkCheckpoint { checkpoint: newest.id.to_string(), mark: CheckpointMark::Archive }).unwrap();
+        story.mark("", newest.id, CheckpointMark::Archive).unwrap();
         assert_eq!(points(&story).len(), 3, "archived ones are no points");
         let few = ListRecoveryPoints { mission: None, limit: 1 };
         let few = story.run("", &few).unwrap();
@@ -371,9 +361,9 @@ both_engines! {
 
     fn a_damaged_point_hides_no_other(world: &World) {
         let story = orchestrated(world);
-        go(&story, "PLANNING");
+        story.transition("PLANNING");
         let older = story.checkpoint().id;
-        go(&story, "CODING");
+        story.transition("CODING");
         let newest: CheckpointId = story.checkpoints().pop().unwrap().id;
         damage::everywhere(world, Kind::Checkpoint, &newest.to_string(), 0);
         let found = points(&story);
@@ -389,16 +379,16 @@ both_engines! {
         let story = orchestrated(world);
         story.board("coder", Role::Specialist, 41);
         story.claim("coder", "Code").unwrap();
-        go(&story, "PLANNING");
-        go(&story, "CODING");
+        story.transition("PLANNING");
+        story.transition("CODING");
         let newest = story.checkpoints().pop().unwrap().id;
         let gone = story.seen(false, &["coder"]);
         let found = story.detect("", gone.clone());
         assert_eq!((found.len(), found[0].checkpoint_id), (1, Some(newest)));
         let resumed = story.resume("", gone).unwrap();
         assert_eq!((resumed.checkpoint_id, resumed.restored_state.as_deref()), (newest, Some("CODING")));
-        go(&story, "REVIEW");
-        go(&story, "COMPLETE");
+        story.transition("REVIEW");
+        story.transition("COMPLETE");
         story.pass_minutes(600);
         assert!(story.detect("", vec![]).is_empty(), "the workflow is complete, and nobody is at work");
         story.claim("late", "Plan").unwrap();

@@ -2,12 +2,14 @@
 
 use flightline::core::Name;
 use flightline::core::dialect::compress::Compression;
-use flightline::core::dialect::{Dialect, DialectDocument, Json, Original, orchestrator};
+use flightline::core::dialect::{Dialect, DialectDocument, Original, orchestrator};
 use flightline::dialect::{
     ExportDocuments, ExportedDocuments, ImportDocuments, ImportedDocument, Incoming, Outgoing,
 };
 use flightline::recovery::points::ListRecoveryPoints;
 use flightline_testkit::prelude::*;
+
+use crate::mirrors::json;
 
 mod mirror;
 
@@ -63,10 +65,6 @@ fn exported(story: &Story<'_>, id: &str) -> Outgoing {
     found.next().unwrap()
 }
 
-fn json(text: &str) -> Json {
-    Json::parse(text).unwrap()
-}
-
 fn read(text: &str) -> DialectDocument {
     DialectDocument::read(Dialect::Orchestrator, text).unwrap()
 }
@@ -103,14 +101,6 @@ fn status_of(story: &Story<'_>, id: &str) -> Option<CheckpointStatus> {
     all.filter(|it| it.id.to_string() == id)
         .map(|it| it.status)
         .next()
-}
-
-fn archive(story: &Story<'_>, id: &str) {
-    let mark = MarkCheckpoint {
-        checkpoint: id.to_owned(),
-        mark: CheckpointMark::Archive,
-    };
-    story.run("", &mark).unwrap();
 }
 
 fn working(world: &World, policy: Policy) -> Story<'_> {
@@ -346,7 +336,7 @@ both_engines! {
         assert_eq!(story.rev(), rev);
         let refusal = import(&story, &resealed(&out.text, |it| it.set("triggerReason", "else"))).unwrap_err();
         assert_eq!(refusal.code, Code::AlreadyExists);
-        archive(&story, &format!("chk-{id}"));
+        story.mark("", format!("chk-{id}"), CheckpointMark::Archive).unwrap();
         assert!(export(&story).documents.iter().all(|it| it.file != out.file), "archived ones are not exported");
         // Another store takes it in as it is.
         let other = World::new(world.engine);
@@ -368,8 +358,7 @@ both_engines! {
         let story = Story::new(world);
         import(&story, RUNNING).unwrap();
         assert!(kept(&story, FIRST).is_some());
-        let delete = MarkCheckpoint { checkpoint: format!("chk-{FIRST}"), mark: CheckpointMark::Delete };
-        story.run("", &delete).unwrap();
+        story.mark("", format!("chk-{FIRST}"), CheckpointMark::Delete).unwrap();
         assert_eq!((kept(&story, FIRST), export(&story).documents.len()), (None, 0));
         assert!(import(&story, RUNNING).unwrap().changed, "and can come again");
         assert_eq!(json(&exported(&story, FIRST).text), json(RUNNING));

@@ -5,7 +5,6 @@ use std::time::Duration;
 use flightline::checkpoint::daily::daily;
 use flightline::checkpoint::destructive::{BeforeDestructive, Prepared};
 use flightline::checkpoint::due::take_due;
-use flightline::checkpoint::files::BackedUpState;
 use flightline::core::JsonData;
 use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::verify;
@@ -26,16 +25,6 @@ fn without(reasons: &[Reason]) -> Policy {
         policy.triggers.switch(*reason, false);
     }
     policy
-}
-
-fn go(story: &Story<'_>, state: &str) {
-    let transition = TransitionMission {
-        mission: None,
-        to: name(state),
-        reason: Some(note("as planned")),
-        pending: false,
-    };
-    story.run("", &transition).unwrap();
 }
 
 fn before(story: &Story<'_>, operation: &str, target: Option<&str>) -> Prepared {
@@ -72,7 +61,7 @@ fn happenings(world: &World, policy: Policy) -> Vec<(&'static str, Vec<Reason>)>
         known += taken.len();
         all.push((what, taken));
     };
-    go(&story, "CODING");
+    story.transition("CODING");
     note_down("transition");
     story.change("coder", "Code", DONE).unwrap();
     note_down("agent complete");
@@ -142,11 +131,6 @@ fn archived(story: &Story<'_>) -> Vec<CheckpointId> {
     all.into_iter().map(|it| it.id).collect()
 }
 
-fn whole(story: &Story<'_>, checkpoint: CheckpointId) -> BackedUpState {
-    let whole = WholeCheckpoint { checkpoint };
-    story.run("", &whole).unwrap().state.unwrap()
-}
-
 fn document(story: &Story<'_>, id: CheckpointId) -> DialectDocument {
     let history = story
         .run("", &ShowMission { mission: None })
@@ -157,7 +141,7 @@ fn document(story: &Story<'_>, id: CheckpointId) -> DialectDocument {
         file_system: None,
         compression: Compression::Gzip,
     };
-    orchestrator_document(&whole(story, id), &beside).unwrap()
+    orchestrator_document(&story.whole(id).state.unwrap(), &beside).unwrap()
 }
 
 both_engines! {
@@ -262,7 +246,7 @@ both_engines! {
     fn what_is_guarded_is_not_archived(world: &World) {
         let story = working(world, Policy { retention: flightline::core::retention::Retention { most: 4, ..orchestrator().retention }, ..orchestrator() });
         let first = take(&story, 2);
-        story.run("", &MarkCheckpoint { checkpoint: first[0].to_string(), mark: CheckpointMark::Pin }).unwrap();
+        story.mark("", first[0], CheckpointMark::Pin).unwrap();
         let more = take(&story, 6);
         assert_eq!(status(&story, first[0]), CheckpointStatus::Valid, "pinned");
         assert_eq!(archived(&story), [first[1], more[0], more[1]]);
@@ -284,7 +268,7 @@ both_engines! {
         assert_eq!(listed(&story, true).0, taken[3..]);
         // Where surplus is deleted, what somebody archived is left alone.
         let fleet = Story::new(world);
-        fleet.run("", &MarkCheckpoint { checkpoint: taken[3].to_string(), mark: CheckpointMark::Archive }).unwrap();
+        fleet.mark("", taken[3], CheckpointMark::Archive).unwrap();
         world.pass(DAY * 31);
         fleet.with_fleet(|fleet| daily(fleet, &caller(""))).unwrap();
         assert_eq!(archived(&fleet), [taken[3]]);
@@ -339,12 +323,12 @@ both_engines! {
             ])
         };
         story.run("", &create).unwrap();
-        go(&story, "PLANNING");
+        story.transition("PLANNING");
         story.claim("ada", "Plan").unwrap();
         story.change("ada", "Plan", SortieAction::Complete { output: Some(JsonData::new(json!({ "steps": 3 })).unwrap()) }).unwrap();
         story.pass_minutes(2);
-        go(&story, "CODING");
-        let wish = TransitionMission { mission: None, to: name("REVIEW"), reason: None, pending: true };
+        story.transition("CODING");
+        let wish = TransitionMission { pending: true, ..transition_mission("REVIEW") };
         story.run("", &wish).unwrap();
         story.claim("coder", "Code").unwrap();
         let report = UpdateSortie {
@@ -365,7 +349,7 @@ both_engines! {
         let id = story.checkpoint().id;
         // What comes afterwards is not in it.
         story.pass_minutes(1);
-        go(&story, "REVIEW");
+        story.transition("REVIEW");
         story.run("coder", &lesson("too late")).unwrap();
 
         let document = document(&story, id);
@@ -421,15 +405,15 @@ both_engines! {
         // The command that looked at the files says what became of them.
         let looked = json!({ "modifiedFiles": [], "createdFiles": ["seen.rs"], "deletedFiles": [] });
         let beside = DocumentExtras { history: &[], file_system: Some(looked), compression: Compression::None };
-        let other = orchestrator_document(&whole(&story, id), &beside).unwrap();
+        let other = orchestrator_document(&story.whole(id).state.unwrap(), &beside).unwrap();
         assert_eq!((other["fileSystem"].texts("createdFiles"), other["workflow"].items("stateHistory").len()), (vec!["seen.rs"], 0));
         assert!(verify(&other).is_empty());
     }
 
     fn why_it_was_taken_is_told_in_the_seeds_words(world: &World) {
         let story = working(world, orchestrator());
-        go(&story, "PLANNING");
-        go(&story, "CODING");
+        story.transition("PLANNING");
+        story.transition("CODING");
         let newest = |story: &Story<'_>| story.checkpoints().pop().unwrap().id;
         assert_eq!(document(&story, newest(&story)).word("triggerReason"), "State transition: PLANNING → CODING (as planned)");
         before(&story, "git_push", Some("main"));

@@ -5,15 +5,6 @@ use flightline::core::sortie::Declared;
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::task::{begun, begun_under, update};
 
-fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
-    SubtaskReport {
-        name: name(named),
-        title: None,
-        status,
-        output: None,
-    }
-}
-
 /// The first `done` of `total` files are complete.
 fn files_done(done: usize, total: usize) -> Vec<SubtaskReport> {
     let status = |at| {
@@ -29,17 +20,12 @@ fn files_done(done: usize, total: usize) -> Vec<SubtaskReport> {
 }
 
 fn peek(story: &Story<'_>, agent: &str) -> Vec<(String, String, Option<Body>)> {
-    let peek = PeekInbox {
-        all: true,
-        ..peek_inbox(agent, 100)
-    };
-    let seen = story.run("", &peek).unwrap();
-    seen.into_iter()
-        .map(|view| {
-            let message = view.message;
-            (message.from, message.subject.to_string(), message.body)
-        })
-        .collect()
+    let seen = story.mailbox(agent).into_iter();
+    seen.map(|view| {
+        let message = view.message;
+        (message.from, message.subject.to_string(), message.body)
+    })
+    .collect()
 }
 
 fn percent(story: &Story<'_>, who: &str, done: usize) {

@@ -64,14 +64,6 @@ fn give_back<T>(fleet: &mut Fleet, agent: &str, granted: &Result<T, Code>) {
     }
 }
 
-fn stage(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    for agent in RACERS {
-        story.register(agent, Role::Specialist);
-    }
-    story
-}
-
 fn with_sorties(story: &Story<'_>, count: usize) -> Vec<String> {
     story.mission("Race", &[]);
     let add = add_sorties(
@@ -88,7 +80,7 @@ fn with_sorties(story: &Story<'_>, count: usize) -> Vec<String> {
 
 both_engines! {
     fn two_claims_of_one_sortie_have_one_winner(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         let ids = with_sorties(&story, ROUNDS);
         let laps = race(world, ROUNDS, |fleet, agent, round| {
             let claim = ClaimSortie { sortie: ids[round].clone(), lock: false };
@@ -114,7 +106,7 @@ both_engines! {
     }
 
     fn two_who_want_the_next_sortie_never_get_the_same(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         with_sorties(&story, 100);
         let laps = race(world, 50, |fleet, agent, _| {
             fleet.run(&claim_next(), &caller(agent)).unwrap().sortie.id
@@ -126,7 +118,7 @@ both_engines! {
     }
 
     fn two_locks_on_one_path_have_one_winner_and_fences_grow(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         let laps = race_and_settle(
             world,
             ROUNDS,
@@ -153,7 +145,7 @@ both_engines! {
     }
 
     fn a_pattern_and_a_path_it_matches_have_one_winner(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         let laps = race_and_settle(
             world,
             ROUNDS / 2,
@@ -182,7 +174,7 @@ both_engines! {
     }
 
     fn one_path_taken_and_given_back_is_never_held_twice(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         let laps = race(world, 100, |fleet, agent, _| {
             let granted = code_of(fleet.run(&locks_on(&["hot.rs"]), &caller(agent)));
             granted.map(|views| {
@@ -219,7 +211,7 @@ both_engines! {
     }
 
     fn all_or_nothing_holds_when_two_grab_the_same_files_in_opposite_order(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         let laps = race_and_settle(
             world,
             100,
@@ -245,7 +237,7 @@ both_engines! {
     }
 
     fn a_thief_and_the_holder_never_both_hold(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         race(world, 100, |fleet, agent, _| {
             let steal = StealLock { path: path("hot.rs"), reason: note("mine") };
             match code_of(fleet.run(&steal, &caller(agent))) {
@@ -259,9 +251,9 @@ both_engines! {
     }
 
     fn one_key_used_by_two_connections_at_once_writes_once(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         let laps = race(world, 100, |fleet, _, round| {
-            let same = Caller { idempotency_key: Some(format!("k{round}")), ..caller("") };
+            let same = keyed("", &format!("k{round}"));
             fleet.run(&create_mission("Once", vec![]), &same).unwrap().mission.id
         });
         assert!(laps.iter().all(|[a, b]| a == b));
@@ -270,7 +262,7 @@ both_engines! {
     }
 
     fn a_name_registered_twice_at_once_is_one_agent_with_two_epochs(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         let laps = race(world, 50, |fleet, _, round| {
             let name = format!("newcomer-{round}");
             fleet.run(&registration(&name), &caller("")).unwrap().agent.epoch
@@ -281,7 +273,7 @@ both_engines! {
     }
 
     fn heartbeats_and_writes_do_not_get_in_each_others_way(world: &World) {
-        let story = stage(world);
+        let story = Story::with_agents(world, &RACERS);
         with_sorties(&story, 60);
         let laps = race(world, 60, |fleet, agent, _| match agent {
             "ada" => code_of(fleet.run(&Heartbeat::default(), &caller("bob")).map(drop)),

@@ -30,7 +30,12 @@ fn working(world: &World) -> Story<'_> {
     story
 }
 
-fn rebuilt(world: &World) -> Result<Rebuilt, Refusal> {
+pub fn rebuilt(world: &World) -> Result<Rebuilt, Refusal> {
+    rebuilt_at(world, "now")
+}
+
+/// Builds the store anew from the files of checkpoints; what is set aside bears the stamp.
+pub fn rebuilt_at(world: &World, stamp: &str) -> Result<Rebuilt, Refusal> {
     let state = world.folder().join(".flightline");
     let request = Rebuild {
         state: &state,
@@ -38,7 +43,7 @@ fn rebuilt(world: &World) -> Result<Rebuilt, Refusal> {
         name: "test",
         location: &world.location,
         options: world.options(),
-        stamp: "now",
+        stamp,
     };
     rebuild(&request, &caller("")).map_err(flightline::Error::into_refusal)
 }
@@ -137,7 +142,7 @@ both_engines! {
 
     fn nothing_old_is_granted(world: &World) {
         let story = working(world);
-        let here = story.run("", &ListEvents { limit: 1, ..ListEvents::default() }).unwrap().cursor;
+        let here = story.cursor();
         let rev = story.rev();
         drop(story);
         rebuilt(world).unwrap();
@@ -232,7 +237,7 @@ both_engines! {
         rebuilt(world).unwrap();
         let story = Story::new(world);
         assert_eq!(story.stored_sortie("Model").status.as_str(), "completed");
-        story.run("", &back_to(files[0], Force::Yes)).unwrap();
+        story.force_rewind(files[0]);
         assert_eq!(story.stored_sortie("Model").status.as_str(), "pending");
         story.undo().unwrap();
         assert_eq!(story.stored_sortie("Model").status.as_str(), "completed");
@@ -240,7 +245,7 @@ both_engines! {
 
     fn what_was_taken_away_between_files_stays_away(world: &World) {
         let (story, files) = changing(world);
-        story.run("", &back_to(files[0], Force::Yes)).unwrap();
+        story.force_rewind(files[0]);
         let (last, before) = (story.checkpoint(), work(&story));
         story.settle();
         drop(story);

@@ -5,7 +5,7 @@ use flightline::context::receipt::BriefingView;
 use flightline::context::{AcknowledgeBriefing, Briefed, DeliverBriefing};
 use flightline::core::setting::{Briefing, Form, Receipt};
 use flightline::mail::relay::relay;
-use flightline::recovery::compaction::{Compacted, CompactionEvidence, ReportCompaction};
+use flightline::recovery::compaction::{CompactionEvidence, ReportCompaction};
 use flightline_testkit::prelude::*;
 use serde_json::json;
 
@@ -18,11 +18,7 @@ const DELIVER: DeliverBriefing = DeliverBriefing {
 
 /// Control coordinates; ada is at "Endpoint", bob at "Docs".
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.board("control", Role::Dispatch, 3);
-    let sorties = ["Model", "Endpoint", "Docs", "Tests"].map(sortie).to_vec();
-    let mission = create_mission("Add login", sorties);
-    story.run("control", &mission).unwrap();
+    let story = led(world, &["Model", "Endpoint", "Docs", "Tests"]);
     story.board("ada", Role::Specialist, 7);
     story.board("bob", Role::Specialist, 8);
     story.finish("ada", &["Model"]);
@@ -42,14 +38,6 @@ fn in_full(story: &Story<'_>, agent: &str) -> Briefed {
 fn acknowledge(story: &Story<'_>, agent: &str, nonce: &str) {
     let nonce = nonce.to_owned();
     story.run(agent, &AcknowledgeBriefing { nonce }).unwrap();
-}
-
-fn compact(story: &Story<'_>, agent: &str) -> Compacted {
-    let report = ReportCompaction {
-        agent: None,
-        evidence: CompactionEvidence::Hook,
-    };
-    story.run(agent, &report).unwrap()
 }
 
 /// How an agent stands, as everybody sees it.
@@ -123,7 +111,7 @@ both_engines! {
         for _ in 0..3 {
             deliver(&story, "ada");
         }
-        let lost = compact(&story, "ada");
+        let lost = story.compact("ada");
         assert_eq!((lost.agent.as_str(), lost.context, lost.missions.len()), ("ada", 1, 1));
         assert_eq!(status(&story, "ada"), said("pending", 0));
         assert_eq!(story.all::<Briefing>()[0].receipt.as_str(), "expired", "it was offered to a context that is gone");
@@ -149,7 +137,7 @@ both_engines! {
         let story = working(world);
         assert_eq!((status(&story, "ada"), status(&story, "bob"), status(&story, "control")), (None, None, None), "nobody lost anything");
         for agent in ["ada", "bob", "control"] {
-            compact(&story, agent);
+            story.compact(agent);
         }
         let read = deliver(&story, "ada");
         acknowledge(&story, "ada", &read.nonce);
@@ -169,7 +157,7 @@ both_engines! {
         story.board("eve", Role::Specialist, 9);
         story.board("eve", Role::Specialist, 10);
         assert_eq!(status(&story, "eve"), None);
-        compact(&story, "ada");
+        story.compact("ada");
         story.change("ada", "Endpoint", DONE).unwrap();
         assert_eq!(status(&story, "ada"), None, "nor who is done");
         story.run("", &retire("ada")).unwrap();
@@ -181,7 +169,7 @@ both_engines! {
         let taken = story.checkpoint_for("ada", Reason::PreCompact).unwrap();
         story.pass_minutes(2);
         story.beat("bob").unwrap();
-        compact(&story, "ada");
+        story.compact("ada");
         let event = story.events_of("context_compacted").pop().unwrap();
         assert_eq!((event.actor.as_str(), event.subject_kind), ("flightline", Kind::Mission));
         assert_eq!(event.data, json!({
@@ -216,7 +204,7 @@ both_engines! {
     fn a_silence_after_it_is_told_all_the_same(world: &World) {
         let story = working(world);
         story.checkpoint();
-        compact(&story, "ada");
+        story.compact("ada");
         story.pass_minutes(6);
         assert_eq!(story.detect("", vec![]).len(), 1);
         let evidence: Vec<serde_json::Value> = story.events_of("context_compacted").into_iter().map(|event| event.data["evidence"].clone()).collect();
@@ -227,19 +215,18 @@ both_engines! {
 
     fn dispatch_is_told_of_others_and_not_of_itself(world: &World) {
         let story = working(world);
-        compact(&story, "ada");
-        compact(&story, "control");
+        story.compact("ada");
+        story.compact("control");
         story.board("bob", Role::Specialist, 18);
         story.with_fleet(|fleet| relay(fleet, &caller(""))).unwrap();
-        let mail = story.run("", &PeekInbox { all: true, ..peek_inbox("control", 99) }).unwrap();
-        let told: Vec<String> = mail.into_iter().map(|view| view.message.subject.to_string()).filter(|subject| subject.contains("lost its context")).collect();
+        let told: Vec<String> = story.mail_of("control").into_iter().filter(|subject| subject.contains("lost its context")).collect();
         assert!(told.len() == 1 && told[0].ends_with(" finds that bob lost its context (new epoch) (the newest of 2)"), "{told:?}");
     }
 
     fn it_is_no_activity_of_the_mission(world: &World) {
         let story = working(world);
         let first = story.checkpoint();
-        compact(&story, "ada");
+        story.compact("ada");
         assert_eq!(story.checkpoint().id, first.id, "nor a change");
     }
 

@@ -4,12 +4,9 @@ use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint" and holds `api.rs`; bob and a watch are there. A checkpoint was taken.
 fn working(world: &World) -> (Story<'_>, CheckpointId) {
-    let story = Story::new(world);
-    story.mission("Add login", &["Endpoint", "Docs"]);
-    story.board("ada", Role::Specialist, 7);
+    let story = at_endpoint(world);
     story.board("bob", Role::Specialist, 8);
     story.board("watch", Role::Specialist, 9);
-    story.claim("ada", "Endpoint").unwrap();
     story.lock("ada", &["api.rs"]).unwrap();
     let cut = story.checkpoint().id;
     (story, cut)
@@ -25,10 +22,6 @@ fn pass_watched(story: &Story<'_>, minutes: u64) {
 
 fn release(story: &Story<'_>, agent: &str) {
     story.run(agent, &release_all()).unwrap();
-}
-
-fn forced(story: &Story<'_>, to: CheckpointId) -> Resumed {
-    story.run("", &back_to(to, Force::Yes)).unwrap()
 }
 
 both_engines! {
@@ -92,7 +85,7 @@ both_engines! {
         let (story, cut) = working(world);
         let before: Vec<Lock> = story.all();
         assert_eq!(story.resume("", vec![]).unwrap().restored.locks, 0);
-        assert_eq!(forced(&story, cut).restored.locks, 0);
+        assert_eq!(story.force_rewind(cut).restored.locks, 0);
         assert_eq!(story.all::<Lock>(), before, "its fence, too");
     }
 
@@ -100,7 +93,7 @@ both_engines! {
         let (story, cut) = working(world);
         let old = story.all::<Lock>().remove(0);
         release(&story, "ada");
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         let new = story.all::<Lock>().remove(0);
         assert_eq!((story.locks(), done.restored.locks), (vec!["api.rs ada".to_owned()], 1));
         assert!(new.fence > old.fence, "never the old one");
@@ -111,7 +104,7 @@ both_engines! {
         let (story, cut) = working(world);
         release(&story, "ada");
         story.lock("bob", &["api.rs"]).unwrap();
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         assert_eq!(story.locks(), ["api.rs bob"]);
         assert_eq!(done.recovery_context.blockers, ["api.rs is locked by bob, ada held it before"]);
     }
@@ -125,7 +118,7 @@ both_engines! {
         assert_eq!(story.all::<Lock>().iter().filter(|lock| lock.sortie_id.is_none()).count(), 2);
         release(&story, "ada");
         release(&story, "bob");
-        forced(&story, cut);
+        story.force_rewind(cut);
         assert_eq!(story.locks(), ["api.rs ada", "notes.md ada"], "bob has nothing to do with it");
     }
 
@@ -133,7 +126,7 @@ both_engines! {
         let (story, cut) = working(world);
         release(&story, "ada");
         story.lock("ada", &["."]).unwrap();
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         assert_eq!(done.recovery_context.blockers, [] as [&str; 0]);
         assert!(story.locks().contains(&"api.rs ada".to_owned()));
         assert!(story.damaged_values().is_empty());
@@ -153,7 +146,7 @@ both_engines! {
         let (story, cut) = working(world);
         for _ in 0..3 {
             release(&story, "ada");
-            forced(&story, cut);
+            story.force_rewind(cut);
             story.resume("", vec![]).unwrap();
             story.undo().unwrap();
         }

@@ -8,13 +8,10 @@ use serde_json::json;
 
 /// Control coordinates a mission of eight; ada works on it.
 fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.board("control", Role::Dispatch, 3);
     let sorties = [
         "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight",
     ];
-    let mission = create_mission("Add login", sorties.map(sortie).to_vec());
-    story.run("control", &mission).unwrap();
+    let story = led(world, &sorties);
     story.board("ada", Role::Specialist, 7);
     story.claim("ada", "One").unwrap();
     story
@@ -35,14 +32,6 @@ fn told(story: &Story<'_>, agent: &str) -> Vec<MessageView> {
 fn kinds(story: &Story<'_>, agent: &str) -> Vec<String> {
     let told = told(story, agent).into_iter();
     told.map(|view| view.message.event.unwrap().kind).collect()
-}
-
-fn mark(story: &Story<'_>, who: &str, id: CheckpointId, mark: CheckpointMark) {
-    let mark = MarkCheckpoint {
-        checkpoint: id.to_string(),
-        mark,
-    };
-    story.run(who, &mark).unwrap();
 }
 
 fn open(story: &Story<'_>, who: &str) -> Vec<MessageView> {
@@ -76,7 +65,7 @@ both_engines! {
     fn what_dispatch_did_itself_it_is_not_told(world: &World) {
         let story = working(world);
         let taken = story.checkpoint_for("control", Reason::Manual).unwrap().id;
-        mark(&story, "control", taken, CheckpointMark::Pin);
+        story.mark("control", taken, CheckpointMark::Pin).unwrap();
         story.resume("control", vec![]).unwrap();
         tell(&story);
         assert_eq!(kinds(&story, "control"), [] as [&str; 0]);
@@ -91,10 +80,10 @@ both_engines! {
         for reason in [Reason::Manual, Reason::Shutdown, Reason::PreCompact, Reason::SessionEnd, Reason::TokenWarning, Reason::TokenCritical] {
             taken.push(story.checkpoint_for("ada", reason).unwrap().id);
         }
-        mark(&story, "ada", taken[0], CheckpointMark::Pin);
-        mark(&story, "", taken[0], CheckpointMark::Unpin);
-        mark(&story, "ada", taken[1], CheckpointMark::Archive);
-        mark(&story, "ada", taken[2], CheckpointMark::Delete);
+        story.mark("ada", taken[0], CheckpointMark::Pin).unwrap();
+        story.mark("", taken[0], CheckpointMark::Unpin).unwrap();
+        story.mark("ada", taken[1], CheckpointMark::Archive).unwrap();
+        story.mark("ada", taken[2], CheckpointMark::Delete).unwrap();
         story.pass_minutes(60 * 24 * 8);
         let plan = story.run("", &PlanPrune::default()).unwrap();
         assert_eq!(plan.deleted, 1);
@@ -178,7 +167,7 @@ both_engines! {
         let act = world.clock.now();
         story.pass_minutes(6);
         assert_eq!(story.detect("", vec![]).len(), 1);
-        mark(&story, "", story.checkpoints()[0].id, CheckpointMark::Pin);
+        story.mark("", story.checkpoints()[0].id, CheckpointMark::Pin).unwrap();
         tell(&story);
         let found = story.detect("", vec![]);
         assert_eq!((found.len(), found[0].last_activity_at), (1, act));

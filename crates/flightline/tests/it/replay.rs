@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flightline::checkpoint::thin::thin;
 use flightline::replay::{PageStart, Replay, ReplayPage, ReplayStep};
 use flightline_testkit::prelude::*;
 use serde_json::{Map, Value, json};
@@ -28,7 +27,7 @@ fn eventful(world: &World) -> (Story<'_>, MissionId) {
         reason: note("no token"),
     };
     story.change("bob", "Endpoint", block).unwrap();
-    story.run("", &back_to(taken, Force::Yes)).unwrap();
+    story.force_rewind(taken);
     story.pass_minutes(1);
     story.undo().unwrap();
     story.settle();
@@ -103,12 +102,7 @@ fn apply(state: &mut Documents, step: &ReplayStep) {
 }
 
 fn thin_all(story: &Story<'_>) {
-    let everything = PlanThinning {
-        older_than_ms: Some(0),
-        ..PlanThinning::default()
-    };
-    let done = story.with_fleet(|fleet| thin(fleet, &caller(""), &everything));
-    assert!(done.unwrap().values > 0);
+    assert!(story.thin_all().values > 0);
 }
 
 both_engines! {

@@ -4,13 +4,6 @@ use flightline::core::sortie::TokenUsage;
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::task::{begun, update};
 
-fn file(named: &str, change: FileChange) -> FileReport {
-    FileReport {
-        path: path(named),
-        change,
-    }
-}
-
 both_engines! {
     fn a_file_created_and_then_modified_is_still_new_to_others(world: &World) {
         let story = begun(world);

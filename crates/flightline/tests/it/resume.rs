@@ -293,7 +293,7 @@ both_engines! {
     fn one_request_is_one_recovery_however_often_it_is_sent(world: &World) {
         let story = working(world);
         story.checkpoint();
-        let keyed = Caller { idempotency_key: Some("resume-1".to_owned()), ..caller("") };
+        let keyed = keyed("", "resume-1");
         let first = story.run_as(&keyed, &roll_forward(vec![])).unwrap();
         let second = story.run_as(&keyed, &roll_forward(vec![])).unwrap();
         assert_eq!(first.recovery_id, second.recovery_id);
@@ -406,9 +406,7 @@ both_engines! {
     }
 
     fn a_new_dispatch_takes_the_place_of_a_dead_one_and_the_living_are_told(world: &World) {
-        let story = Story::new(world);
-        story.board("control", Role::Dispatch, 3);
-        story.run("control", &create_mission("Add login", vec![sortie("Model"), sortie("Docs")])).unwrap();
+        let story = led(world, &["Model", "Docs"]);
         story.play("
             ada boards 7
             ada finishes Model
@@ -442,9 +440,7 @@ both_engines! {
     }
 
     fn of_two_that_want_to_be_dispatch_at_once_one_wins(world: &World) {
-        let story = Story::new(world);
-        story.board("control", Role::Dispatch, 3);
-        story.run("control", &create_mission("Add login", vec![sortie("Model"), sortie("Docs")])).unwrap();
+        let story = led(world, &["Model", "Docs"]);
         story.finish("ada", &["Model"]);
         story.board("tower", Role::Dispatch, 4);
         story.board("late", Role::Dispatch, 5);

@@ -87,14 +87,6 @@ fn left(story: &Story<'_>) -> Vec<CheckpointId> {
     story.checkpoints().iter().map(|one| one.id).collect()
 }
 
-fn mark(story: &Story<'_>, id: CheckpointId, mark: CheckpointMark) {
-    let request = MarkCheckpoint {
-        checkpoint: id.to_string(),
-        mark,
-    };
-    story.run("", &request).unwrap();
-}
-
 fn end(story: &Story<'_>) {
     story.change("ada", "Model", DONE).unwrap();
     story.finish("ada", &["Endpoint", "Docs", "Tests", "Deploy"]);
@@ -133,8 +125,8 @@ both_engines! {
 
     fn pinned_and_archived_ones_stay(world: &World) {
         let (story, taken) = aged(world, 6, 20);
-        mark(&story, taken[0], CheckpointMark::Pin);
-        mark(&story, taken[5], CheckpointMark::Archive);
+        story.mark("", taken[0], CheckpointMark::Pin).unwrap();
+        story.mark("", taken[5], CheckpointMark::Archive).unwrap();
         assert_eq!(ids(&plan(&story)), [taken[1]], "the archived one does not count towards the three");
         apply(&story, &plan(&story));
         assert_eq!(left(&story), [taken[0], taken[2], taken[3], taken[4], taken[5]]);
@@ -270,7 +262,7 @@ both_engines! {
 
     fn the_most_that_stay_is_held_whenever_one_is_taken(world: &World) {
         let (story, first) = aged(world, 2, 0);
-        mark(&story, first[0], CheckpointMark::Pin);
+        story.mark("", first[0], CheckpointMark::Pin).unwrap();
         let policy = Policy { retention: Retention { most: 4, ..Retention::default() }, ..Policy::default() };
         let mut fleet = Fleet::new(world.store(), policy);
         let mut taken = first.clone();
@@ -316,7 +308,7 @@ both_engines! {
     fn what_was_pinned_since_the_plan_stays(world: &World) {
         let (story, taken) = aged(world, 6, 20);
         let planned = plan(&story);
-        mark(&story, taken[1], CheckpointMark::Pin);
+        story.mark("", taken[1], CheckpointMark::Pin).unwrap();
         let done = apply(&story, &planned);
         assert_eq!(ids(&done), [taken[0], taken[2]]);
         assert!(left(&story).contains(&taken[1]));
@@ -340,7 +332,7 @@ both_engines! {
     fn a_plan_applied_after_a_rewind_takes_nothing_that_is_needed(world: &World) {
         let (story, taken) = aged(world, 6, 20);
         let planned = plan(&story);
-        let done = story.run("", &back_to(taken[0], Force::Yes)).unwrap();
+        let done = story.force_rewind(taken[0]);
         apply(&story, &planned);
         assert!(left(&story).contains(&done.before.unwrap()));
         assert!(story.undo().is_ok() && story.resume("", vec![]).is_ok());
@@ -387,7 +379,7 @@ both_engines! {
     fn what_stays_only_because_it_must_is_expired(world: &World) {
         let (story, taken) = aged(world, 6, 20);
         story.settle();
-        mark(&story, taken[0], CheckpointMark::Pin);
+        story.mark("", taken[0], CheckpointMark::Pin).unwrap();
         let shown = |story: &Story<'_>| -> Vec<CheckpointStatus> {
             let list = ListCheckpoints { mission: None, archived: true, limit: 100 };
             let whole = story.run("", &list).unwrap().checkpoints;
@@ -412,7 +404,7 @@ both_engines! {
         assert_eq!(done.kept, planned.kept);
         take(&story);
         assert_eq!(shown(&story), [Expired, Valid, Expired, Expired, Creating], "one is not needed for the minimum any more");
-        mark(&story, taken[5], CheckpointMark::Archive);
+        story.mark("", taken[5], CheckpointMark::Archive).unwrap();
         let mut bad = story.checkpoints()[2].clone();
         bad.status = Corrupted;
         story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set(EventType::CheckpointCorrupted, &bad, &serde_json::json!({})))).unwrap();

@@ -10,13 +10,7 @@ use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint" of a mission whose "Model" is completed.
 fn working(world: &World) -> Story<'_> {
-    let acts = "
-        mission Add login: Model, Endpoint, Docs, Tests
-        ada boards 7
-        ada finishes Model
-        ada claims Endpoint
-    ";
-    let story = Story::begun(world, acts);
+    let story = at_endpoint(world);
     report(&story, "routes", SubtaskStatus::InProgress, "src/api.rs");
     story
 }
@@ -49,10 +43,6 @@ const WORK: [Kind; 5] = [
     Kind::Review,
 ];
 
-fn forced(story: &Story<'_>, to: CheckpointId) -> Resumed {
-    story.run("", &back_to(to, Force::Yes)).unwrap()
-}
-
 fn mission(story: &Story<'_>) -> Mission {
     story.all::<Mission>().remove(0)
 }
@@ -76,7 +66,7 @@ both_engines! {
         story.run("bob", &AddReview { sortie: story.sortie_id("Endpoint"), reviewer: None, score: Some(90), note: None }).unwrap();
         story.change("ada", "Endpoint", DONE).unwrap();
         story.change("", "Model", SortieAction::Reject { reason: note("no tests") }).unwrap();
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         assert!(values(&story, &WORK) == before, "{:?}", story.as_text());
         expect![[r#"
             gone back: 1 of 4, 25%
@@ -112,7 +102,7 @@ both_engines! {
               sortie "Tests" in_progress bob
               sortie "Deploy" pending -
         "#]].assert_eq(&story.as_text());
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         expect![[r#"
             gone back: 1 of 4, 25%
             sorties changed: 4
@@ -143,7 +133,7 @@ both_engines! {
             ada claims Endpoint
         ");
         assert_eq!(story.stored_sortie("Endpoint").attempts, 3);
-        forced(&story, cut);
+        story.force_rewind(cut);
         expect![[r#"
             mission "Add login" in_progress 25%
               sortie "Model" completed ada
@@ -157,7 +147,7 @@ both_engines! {
         let story = working(world);
         let cut = story.checkpoint().id;
         story.play("user adds Deploy, Announce");
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         expect![[r#"
             gone back: 1 of 4, 25%
             sorties changed: 2
@@ -176,16 +166,16 @@ both_engines! {
 
     fn the_mission_and_its_workflow_go_back_on_a_new_timeline(world: &World) {
         let story = working(world);
-        let move_to = |state: &str| { story.run("ada", &TransitionMission { mission: None, to: name(state), reason: None, pending: false }).unwrap(); };
+        let move_to = |state: &str| { story.run("ada", &transition_mission(state)).unwrap(); };
         move_to("implementing");
         let (cut, before) = (story.checkpoint().id, mission(&story));
         move_to("reviewing");
         story.run("", &ChangeMission { reason: Some(note("lunch")), ..change_mission(MissionStatus::Paused) }).unwrap();
-        forced(&story, cut);
+        story.force_rewind(cut);
         let after = mission(&story);
         assert_eq!((after.timeline, after.workflow.current.clone()), (1, Some(name("implementing"))));
         assert_eq!(Mission { timeline: before.timeline, updated_at: before.updated_at, ..after }, before);
-        forced(&story, cut);
+        story.force_rewind(cut);
         assert_eq!(mission(&story).timeline, 2);
     }
 
@@ -195,7 +185,7 @@ both_engines! {
         let cut = story.checkpoint().id;
         story.finish("ada", &["Docs"]);
         assert_eq!(milestones(&story), ["Reached 25% milestone", "Reached 50% milestone", "Reached 75% milestone"]);
-        forced(&story, cut);
+        story.force_rewind(cut);
         let marks: Vec<(u32, u8)> = story.all::<Milestone>().iter().map(|mark| (mark.timeline, mark.percent)).collect();
         assert_eq!(marks, [(0, 25), (0, 50), (0, 75), (1, 25), (1, 50)]);
         story.finish("ada", &["Docs"]);
@@ -208,7 +198,7 @@ both_engines! {
         story.mission("Add login", &["Model", "Endpoint"]);
         let cut = story.checkpoint().id;
         story.finish("ada", &["Model"]);
-        forced(&story, cut);
+        story.force_rewind(cut);
         story.finish("ada", &["Model"]);
         assert_eq!(milestones(&story), ["Reached 25%, 50% milestones", "Reached 25%, 50% milestones"]);
     }
@@ -220,7 +210,7 @@ both_engines! {
         story.run("ada", &UpdateAgent { step: Some(title("thinking")), ..UpdateAgent::default() }).unwrap();
         story.board("eve", Role::Specialist, 10);
         let before: Vec<Agent> = story.all();
-        forced(&story, cut);
+        story.force_rewind(cut);
         assert_eq!(story.all::<Agent>(), before);
         assert_eq!(story.agent("ada").epoch, 2);
     }
@@ -242,7 +232,7 @@ both_engines! {
             6 minutes pass
         ");
         let sent: Vec<Message> = story.all();
-        forced(&story, cut);
+        story.force_rewind(cut);
         assert_eq!(story.all::<Message>(), sent);
         expect![[r#"
             mission "Add login" in_progress 25%
@@ -265,20 +255,20 @@ both_engines! {
         let cut = story.checkpoint().id;
         story.play("ada learns measure twice");
         let before: Vec<Note> = story.all();
-        forced(&story, cut);
+        story.force_rewind(cut);
         assert_eq!((before.len(), story.all::<Note>()), (2, before));
     }
 
     fn notes_after_the_cut_are_marked_so(world: &World) {
         let story = working(world);
-        let say = |kind: NoteKind, text: &str| { story.run("bob", &AddNote { kind, ..lesson(text) }).unwrap(); };
+        let say = |kind: NoteKind, text: &str| { story.run("bob", &add_note(kind, text)).unwrap(); };
         say(NoteKind::Decision, "JSON");
         let cut = story.checkpoint().id;
         let lists: [(NoteKind, &str); 5] = [(NoteKind::Decision, "XML"), (NoteKind::DeadEnd, "the parser"), (NoteKind::NextStep, "drop XML"), (NoteKind::Blocker, "no parser"), (NoteKind::Constraint, "Keep XML")];
         for (kind, text) in lists {
             say(kind, text);
         }
-        forced(&story, cut);
+        story.force_rewind(cut);
         say(NoteKind::Decision, "YAML");
         let list = || story.run("", &list_notes()).unwrap();
         let marked: Vec<(String, bool)> = list().iter().map(|note| (note.text.to_string(), note.after_cut == Some(cut))).collect();
@@ -299,8 +289,8 @@ both_engines! {
     fn a_constraint_after_the_cut_binds_word_for_word(world: &World) {
         let story = working(world);
         let cut = story.checkpoint().id;
-        story.run("", &AddNote { kind: NoteKind::Constraint, ..lesson("Never push to main.") }).unwrap();
-        forced(&story, cut);
+        story.run("", &add_note(NoteKind::Constraint, "Never push to main.")).unwrap();
+        story.force_rewind(cut);
         let facts = story.run("ada", &brief_agent()).unwrap().facts;
         assert_eq!(facts.constraints[0].text, "Never push to main.");
     }
@@ -309,7 +299,7 @@ both_engines! {
         let story = working(world);
         let cut = story.checkpoint().id;
         story.run("ada", &lesson("measure twice")).unwrap();
-        let before = forced(&story, cut).before;
+        let before = story.force_rewind(cut).before;
         story.run("ada", &lesson("on the other way")).unwrap();
         story.undo().unwrap();
         let notes = story.run("", &list_notes()).unwrap();
@@ -380,7 +370,7 @@ both_engines! {
         let cut = story.checkpoint().id;
         story.run("ada", &finish_effect("deploy")).unwrap();
         story.run("ada", &begin_effect("announce")).unwrap();
-        forced(&story, cut);
+        story.force_rewind(cut);
         let effects: Vec<Effect> = story.all();
         assert!(matches!(effects[0].state, EffectState::Done { .. }) && matches!(effects[1].state, EffectState::Intent { .. }), "{effects:?}");
     }
@@ -393,7 +383,7 @@ both_engines! {
         let (checkpoints, briefings) = (story.checkpoints(), story.all::<Briefing>());
         let pulses = |fleet: &mut Fleet| fleet.store().unwrap().read(|tx| tx.pulses()).unwrap();
         let beats = story.with_fleet(pulses);
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         let mut after = story.checkpoints();
         let (now, saved) = (after.pop().unwrap(), after.pop().unwrap());
         assert_eq!((saved.id, now.cut.reason, &after), (done.before.unwrap(), Reason::AfterRestore, &checkpoints), "one of before, one of now, and nothing else");
@@ -407,11 +397,11 @@ both_engines! {
         let cut = story.checkpoint().id;
         story.finish("bob", &["Docs"]);
         let (before, rev) = (values(&story, &WORK), story.rev());
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         let saved = story.checkpoints().into_iter().find(|one| Some(one.id) == done.before).unwrap();
         assert_eq!((saved.cut.trigger, saved.cut.reason, saved.cut.rev), (Trigger::Manual, Reason::BeforeRestore, rev));
         assert_eq!(saved.cut.trigger_details, Some(format!("Before going back to {}", &cut.to_string()[..12])));
-        let held = story.run("", &WholeCheckpoint { checkpoint: saved.id }).unwrap().state.unwrap();
+        let held = story.whole(saved.id).state.unwrap();
         let work: BTreeMap<_, _> = held.values.into_iter().filter(|value| WORK.contains(&value.kind)).map(|value| ((value.kind, value.id), value.text)).collect();
         assert!(work == before);
         let events = story.events_after(rev);
@@ -430,7 +420,7 @@ both_engines! {
         assert!(refused.message.contains("would undo 1 sortie of agents that are alive") && refused.message.ends_with("(\"Endpoint\") of ada"), "{}", refused.message);
         assert!(refused.hint.unwrap().contains("--force"));
         assert!(values(&story, &WORK) == before && story.rev() == rev, "nothing was done");
-        forced(&story, cut);
+        story.force_rewind(cut);
         assert_eq!(story.stored_sortie("Endpoint").status, SortieStatus::InProgress);
     }
 
@@ -444,7 +434,7 @@ both_engines! {
         assert!(refused.message.contains("would undo the subtask routes of") && refused.message.ends_with("(\"Endpoint\"), which ada has completed and is alive"), "{}", refused.message);
         assert!(refused.hint.unwrap().contains("--force"));
         assert!(values(&story, &WORK) == before && story.rev() == rev, "nothing was done");
-        forced(&story, cut);
+        story.force_rewind(cut);
         assert!(story.rewind(cut).is_ok(), "what a rewind restored is nobody's new work");
     }
 
@@ -508,7 +498,7 @@ both_engines! {
         let (before, rev) = (values(&story, &Kind::ALL), story.rev());
         let predicted = story.with_fleet(|fleet| fleet.rehearse(&back_to(cut, Force::Yes), &caller(""))).unwrap();
         assert!(values(&story, &Kind::ALL) == before && story.rev() == rev);
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         assert_eq!((predicted.lost, predicted.completed, predicted.recovery_context), (done.lost, done.completed, done.recovery_context));
         assert_eq!(predicted.restored, done.restored);
     }
@@ -530,7 +520,7 @@ both_engines! {
         story.claim("bob", "Elsewhere").unwrap();
         story.run("bob", &lesson("of the other")).unwrap();
         let other = story.all::<Mission>()[1].clone();
-        let done = forced(&story, cut);
+        let done = story.force_rewind(cut);
         assert_eq!((done.mission_id, done.lost), (mission(&story).id, vec![]));
         assert_eq!((&story.all::<Mission>()[1], story.stored_sortie("Elsewhere").status), (&other, SortieStatus::InProgress));
     }

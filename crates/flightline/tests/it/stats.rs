@@ -32,9 +32,9 @@ both_engines! {
         let manual = story.checkpoint();
         story.checkpoint_for("ada", Reason::TokenWarning).unwrap();
         story.settle();
-        story.run("", &MarkCheckpoint { checkpoint: manual.id.to_string(), mark: CheckpointMark::Pin }).unwrap();
+        story.mark("", manual.id, CheckpointMark::Pin).unwrap();
         story.mission("Another", &["Elsewhere"]);
-        let once = Caller { idempotency_key: Some("k".to_owned()), ..caller("") };
+        let once = keyed("", "k");
         story.run_as(&once, &UseMission { mission: manual.mission_id.to_string() }).unwrap();
         let found = storage(&story);
         assert_eq!(found.database.engine, if world.engine == Engine::Sqlite { "sqlite" } else { "postgres" });

@@ -5,15 +5,9 @@ use flightline_testkit::prelude::*;
 
 /// Ada is at "Endpoint": she has said what she did, changed two files, and locked one and a folder.
 fn working(world: &World) -> Story<'_> {
-    let acts = "
-        mission Add login: Model, Endpoint, Docs
-        ada boards 7
-        bob boards 8
-        eve boards 9
-        ada finishes Model
-        ada claims Endpoint
-    ";
-    let story = Story::begun(world, acts);
+    let story = at_endpoint(world);
+    story.board("bob", Role::Specialist, 8);
+    story.board("eve", Role::Specialist, 9);
     report(&story, "ada");
     story.lock("ada", &["src/api.rs", "src/routes"]).unwrap();
     story.checkpoint();

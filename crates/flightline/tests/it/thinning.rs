@@ -50,28 +50,14 @@ fn plan(story: &Story<'_>) -> ThinningPlan {
     story.run("", &all()).unwrap()
 }
 
-fn thin_all(story: &Story<'_>) -> Thinned {
-    story
-        .with_fleet(|fleet| thin(fleet, &caller(""), &all()))
-        .unwrap()
-}
-
 fn thinned(story: &Story<'_>) -> u64 {
     story.look(thinned_values)
 }
 
 /// A checkpoint with every value it names, as text.
 fn whole(story: &Story<'_>, id: CheckpointId) -> String {
-    let whole = story.run("", &WholeCheckpoint { checkpoint: id }).unwrap();
+    let whole = story.whole(id);
     serde_json::to_string(&whole).unwrap()
-}
-
-fn delete(story: &Story<'_>, id: CheckpointId) {
-    let request = MarkCheckpoint {
-        checkpoint: id.to_string(),
-        mark: CheckpointMark::Delete,
-    };
-    story.run("", &request).unwrap();
 }
 
 fn state_at(story: &Story<'_>, rev: u64) -> Result<usize, Refusal> {
@@ -115,21 +101,21 @@ both_engines! {
         let (story, taken) = eventful(world);
         let before: Vec<String> = taken.iter().map(|id| whole(&story, *id)).collect();
         let (now, events, text) = (state_at(&story, story.rev()), story.events_after(0).len(), story.as_text());
-        let done = thin_all(&story);
+        let done = story.thin_all();
         assert!(done.values > 10 && done.bytes > done.values * 50, "{done:?}");
         assert_eq!(thinned(&story), done.values);
         assert_eq!(taken.iter().map(|id| whole(&story, *id)).collect::<Vec<_>>(), before);
         assert_eq!((state_at(&story, story.rev() - 1), story.as_text()), (now, text));
         assert_eq!(story.events_after(0).len(), events + 1, "no event is gone, and one says what was done");
         assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
-        assert_eq!(thin_all(&story), Thinned::default(), "it is done once");
+        assert_eq!(story.thin_all(), Thinned::default(), "it is done once");
     }
 
     fn a_checkpoint_that_goes_gives_its_values_back(world: &World) {
         let (story, taken) = eventful(world);
-        thin_all(&story);
-        delete(&story, taken[1]);
-        let more = thin_all(&story);
+        story.thin_all();
+        story.mark("", taken[1], CheckpointMark::Delete).unwrap();
+        let more = story.thin_all();
         assert!(more.values > 0, "{more:?}");
         let (first, last) = (taken[0], taken[2]);
         for id in [first, last] {
@@ -146,7 +132,7 @@ both_engines! {
                 .map(|event| (event.rev, event.kind, event.actor, event.data)).collect()
         };
         let before = told(&story);
-        thin_all(&story);
+        story.thin_all();
         assert_eq!(told(&story), before);
         assert!(story.events_after(0).iter().any(|event| event.change == Change::Thinned));
     }
@@ -155,12 +141,12 @@ both_engines! {
         let (story, taken) = eventful(world);
         let cut = |at: usize| story.checkpoints()[at].cut.rev;
         let between = (cut(1) + cut(2)) / 2;
-        thin_all(&story);
+        story.thin_all();
         let refusal = state_at(&story, between).unwrap_err();
         assert_eq!((refusal.code, &refusal.details["checkpoints"]), (Code::HistoryThinned, &serde_json::json!([taken[1], taken[2]])));
         let hint = refusal.hint.unwrap();
         assert!(hint.contains(&format!("`fleet checkpoints show {}`", taken[1])) && hint.contains(&taken[2].to_string()), "{hint}");
-        delete(&story, taken[1]);
+        story.mark("", taken[1], CheckpointMark::Delete).unwrap();
         assert_eq!(state_at(&story, between).unwrap_err().details["checkpoints"], serde_json::json!([taken[0], taken[2]]));
     }
 
@@ -188,11 +174,11 @@ both_engines! {
         story.claim("ada", "Elsewhere").unwrap();
         world.pass(DAY);
         for id in taken {
-            delete(&story, id);
+            story.mark("", id, CheckpointMark::Delete).unwrap();
         }
         let before = whole(&story, other);
         world.pass(DAY);
-        thin_all(&story);
+        story.thin_all();
         assert_eq!(whole(&story, other), before);
         assert!(story.run("", &back_to(other, Force::Yes)).is_ok());
     }
@@ -203,7 +189,7 @@ both_engines! {
         story.lock("ada", &["src/a.rs"]).unwrap();
         story.run("ada", &release(&["src/a.rs"])).unwrap();
         world.pass(DAY);
-        thin_all(&story);
+        story.thin_all();
         let texts = outside::query(world, "SELECT doc FROM subject WHERE project = {project} AND kind = 'lock'");
         assert_eq!(texts, [[Some(String::new())]]);
         assert!(story.damaged_values().is_empty());
@@ -273,7 +259,7 @@ both_engines! {
         assert_eq!(first.values, 500, "no transaction takes more");
         assert!(to > from);
         story.report("ada", "Model", "again");
-        let rest = thin_all(&story);
+        let rest = story.thin_all();
         assert_eq!(first.values + rest.values, planned.journal.values);
         assert!(story.damaged_values().is_empty());
     }
@@ -304,14 +290,14 @@ both_engines! {
 
     fn going_back_and_undoing_work_in_a_thin_journal(world: &World) {
         let (story, taken) = eventful(world);
-        thin_all(&story);
+        story.thin_all();
         for agent in ["ada", "bob"] {
             story.beat(agent).unwrap();
         }
         let before = story.as_text();
-        story.run("", &back_to(taken[1], Force::Yes)).unwrap();
+        story.force_rewind(taken[1]);
         world.pass(Duration::from_secs(1));
-        thin_all(&story);
+        story.thin_all();
         story.run("", &undo_rewind(Force::Yes)).unwrap();
         assert_eq!(story.as_text().lines().filter(|line| line.contains("sortie")).collect::<Vec<_>>(), before.lines().filter(|line| line.contains("sortie")).collect::<Vec<_>>());
         assert!(story.damaged_values().is_empty());
@@ -319,7 +305,7 @@ both_engines! {
 
     fn a_backup_of_a_thin_journal_can_be_restored(world: &World) {
         let (story, taken) = eventful(world);
-        let gone = thin_all(&story).values;
+        let gone = story.thin_all().values;
         let file = world.folder().join("copy.db");
         let copied = story.with_fleet(|fleet| flightline::backup::back_up(fleet, &file));
         assert!(copied.is_ok(), "{copied:?}");
@@ -336,7 +322,7 @@ both_engines! {
         let (story, _) = eventful(world);
         let tables = || outside::query(world, "SELECT id, CAST(sorties_json AS TEXT), CAST(locks_json AS TEXT), CAST(messages_json AS TEXT) FROM checkpoints WHERE project = {project} ORDER BY id");
         let before = tables();
-        thin_all(&story);
+        story.thin_all();
         assert_eq!(tables(), before);
     }
 
@@ -382,7 +368,7 @@ both_engines! {
     fn requests_are_forgotten_after_thirty_days(world: &World) {
         let story = Story::new(world);
         story.mission("Add login", &["Model"]);
-        let once = Caller { idempotency_key: Some("k".to_owned()), ..caller("ada") };
+        let once = keyed("ada", "k");
         story.run_as(&once, &lesson("once")).unwrap();
         let remembered = || outside::query(world, "SELECT key FROM request WHERE project = {project}").len();
         let a_day = || {
@@ -437,15 +423,15 @@ fn chance(world: &World, seed: u64) {
             }
             8 => {
                 if let Some(id) = kept.keys().nth(usize::try_from(roll(5)).unwrap()).copied() {
-                    delete(&story, id);
+                    story.mark("", id, CheckpointMark::Delete).unwrap();
                     kept.remove(&id);
                 }
             }
-            _ => drop(thin_all(&story)),
+            _ => drop(story.thin_all()),
         }
     }
     world.pass(Duration::from_secs(1));
-    thin_all(&story);
+    story.thin_all();
     for (id, text) in &kept {
         assert_eq!(&whole(&story, *id), text, "seed {seed}");
     }

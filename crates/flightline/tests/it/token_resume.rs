@@ -8,14 +8,6 @@ use flightline::recovery::delta::{ApplyDeltas, DeltaResult};
 use flightline_testkit::prelude::*;
 use serde_json::{Value, json};
 
-fn fill(story: &Story<'_>, agent: &str, percent: u8) {
-    let full = Heartbeat {
-        context_percent: Some(percent),
-        ..Heartbeat::default()
-    };
-    story.run(agent, &full).unwrap();
-}
-
 /// A mission that Ada works on; its tasks have the seed's ids.
 fn working(world: &World) -> Story<'_> {
     let story = Story::new(world);
@@ -110,7 +102,7 @@ both_engines! {
     fn a_session_goes_on_in_recovery_mode_with_at_most_2000_tokens(world: &World) {
         let story = working(world);
         story.report("ada", "Model", "half of the fields are there");
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         story.run("ada", &EndSession { agent: None }).unwrap();
         let resumed = resume(&story);
         let start = resumed.started.unwrap();
@@ -130,7 +122,7 @@ both_engines! {
 
     fn resuming_twice_before_the_task_is_complete_changes_no_more(world: &World) {
         let story = working(world);
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         let (one, two) = (resume(&story).started.unwrap(), resume(&story).started.unwrap());
         assert_eq!(one, two);
         assert_eq!(story.events_of("agent_mode_changed").len(), 1, "it was in recovery mode already");
@@ -138,7 +130,7 @@ both_engines! {
 
     fn nothing_resumes_from_what_a_full_sync_has_consumed(world: &World) {
         let story = working(world);
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         resume(&story);
         story.run("ada", &FullSync { agent: None }).unwrap();
         let resumed = resume(&story);
@@ -158,7 +150,7 @@ both_engines! {
 
     fn one_of_a_day_ago_is_kept_and_the_session_starts_normally(world: &World) {
         let story = working(world);
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         story.pass_minutes(24 * 60 - 1);
         story.beat("ada").unwrap();
         assert_eq!(resume(&story).started.unwrap().problem, None, "a minute before");
@@ -184,14 +176,14 @@ both_engines! {
         mission.stack_id = Some(name("rust"));
         story.run("", &mission).unwrap();
         story.claim("ada", "Model").unwrap();
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         let resumed = built_on(world, "django").run(&roll_forward(Vec::new()), &caller("")).unwrap();
         assert_eq!(resumed.started.unwrap().problem, None);
     }
 
     fn one_whose_tasks_are_gone_is_kept_and_the_session_starts_normally(world: &World) {
         let story = working(world);
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         let gone: Sortie = story.stored_sortie("Docs");
         story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.remove(EventType::SortieRemoved, &gone, &json!({})))).unwrap();
         fell_back(&story, &resume(&story), "it names tasks that do not exist any more: T004");
@@ -199,7 +191,7 @@ both_engines! {
 
     fn dispatch_is_told_of_a_fallback(world: &World) {
         let story = working(world);
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         story.pass_minutes(24 * 60);
         story.beat("ada").unwrap();
         resume(&story);
@@ -209,13 +201,13 @@ both_engines! {
 
     fn only_the_newest_checkpoint_counts_and_only_one_of_a_context(world: &World) {
         let story = working(world);
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         story.report("ada", "Model", "went on");
         story.checkpoint();
         assert_eq!(resume(&story).started, None);
         let off = Policy { recovery_enabled: false, ..Policy::default() };
         let newest = story.checkpoints().pop().unwrap().id.to_string();
-        story.run("", &MarkCheckpoint { checkpoint: newest, mark: CheckpointMark::Delete }).unwrap();
+        story.mark("", newest, CheckpointMark::Delete).unwrap();
         let resumed = Fleet::new(world.store(), off).run(&roll_forward(Vec::new()), &caller("")).unwrap();
         assert_eq!(resumed.started, None, "switched off");
         assert!(resume(&story).started.is_some());
@@ -226,7 +218,7 @@ both_engines! {
         story.mission("Add login", &["Model"]);
         story.board("ada", Role::Specialist, 7);
         story.claim("ada", "Model").unwrap();
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         let resumed = story.resume("", story.seen(false, &["ada"])).unwrap();
         let start = resumed.started.unwrap();
         assert_eq!((start.agent, start.text.is_some()), (None, true), "what it needed is there for another");
@@ -248,7 +240,7 @@ both_engines! {
 
     fn a_new_session_that_finds_an_old_checkpoint_starts_normally(world: &World) {
         let story = working(world);
-        fill(&story, "ada", 91);
+        story.fill("ada", 91);
         story.pass_minutes(24 * 60);
         let found = come_back(world, Preset::Recovery);
         assert_eq!(found.agent.mode, ContextMode::Normal);

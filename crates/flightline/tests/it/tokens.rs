@@ -8,7 +8,6 @@ use flightline::agent::HeartbeatRecorded;
 use flightline::agent::context::{EndSession, FullSync, SessionEnded};
 use flightline::core::context::ContextMode;
 use flightline::core::policy::{RecoveryMode, Triggers};
-use flightline::recovery::compaction::{CompactionEvidence, ReportCompaction};
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::unrehearsed_fleet;
 use serde_json::json;
@@ -20,43 +19,14 @@ fn full(percent: u8) -> Heartbeat {
     }
 }
 
-fn fill(story: &Story<'_>, agent: &str, percent: u8) -> HeartbeatRecorded {
-    story.run(agent, &full(percent)).unwrap()
-}
-
-/// A mission that Ada works on.
-fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Tests", "Docs"]);
-    story.claim("ada", "Model").unwrap();
-    story
-}
-
 /// What an agent of a fleet with this policy does.
 fn under(world: &World, policy: &Policy, percent: u8) -> HeartbeatRecorded {
     let mut fleet = Fleet::new(world.store(), policy.clone());
     fleet.run(&full(percent), &caller("ada")).unwrap()
 }
 
-fn compact(story: &Story<'_>, agent: &str) {
-    let compaction = ReportCompaction {
-        agent: None,
-        evidence: CompactionEvidence::Hook,
-    };
-    story.run(agent, &compaction).unwrap();
-}
-
 fn end(story: &Story<'_>, agent: &str) -> SessionEnded {
     story.run(agent, &EndSession { agent: None }).unwrap()
-}
-
-fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
-    SubtaskReport {
-        name: name(named),
-        title: None,
-        status,
-        output: None,
-    }
 }
 
 fn briefing(story: &Story<'_>, agent: &str) -> String {
@@ -71,31 +41,31 @@ fn consumed(story: &Story<'_>) -> Vec<bool> {
 
 both_engines! {
     fn a_heartbeat_that_crosses_nothing_leaves_no_trace_in_the_journal(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let before = story.rev();
         for percent in [0, 50, 74] {
-            let beaten = fill(&story, "ada", percent);
+            let beaten = story.fill("ada", percent);
             assert_eq!((beaten.crossed.len(), beaten.mode, beaten.stop), (0, ContextMode::Normal, false));
         }
         assert_eq!(story.rev(), before);
-        fill(&story, "ada", 80);
+        story.fill("ada", 80);
         let before = story.rev();
         for percent in [75, 80, 89, 10] {
-            let beaten = fill(&story, "ada", percent);
+            let beaten = story.fill("ada", percent);
             assert_eq!((beaten.crossed.len(), beaten.checkpoint_id), (0, None), "at {percent} %, once more");
         }
         assert_eq!(story.rev(), before);
-        fill(&story, "ada", 90);
+        story.fill("ada", 90);
         let before = story.rev();
-        let again = fill(&story, "ada", 99);
+        let again = story.fill("ada", 99);
         assert!(again.stop && again.crossed.is_empty(), "told again, and nothing else");
         assert_eq!(story.rev(), before);
     }
 
     fn at_75_percent_the_work_is_saved_and_the_agent_reads_less(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let before = story.rev();
-        let beaten = fill(&story, "ada", 75);
+        let beaten = story.fill("ada", 75);
         assert_eq!(beaten.crossed, [Reason::TokenWarning]);
         assert_eq!((beaten.mode, beaten.stop), (ContextMode::Minimal, false));
         assert!(beaten.remaining.is_empty() && beaten.instructions.is_none());
@@ -110,7 +80,7 @@ both_engines! {
     }
 
     fn at_90_percent_it_is_told_to_stop_what_is_left_and_how_to_resume(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.run("ada", &UpdateSortie {
             sortie: story.sortie_id("Model"),
             subtasks: vec![subtask("schema", SubtaskStatus::Complete), subtask("refresh", SubtaskStatus::InProgress), subtask("tests", SubtaskStatus::Pending)],
@@ -140,7 +110,7 @@ both_engines! {
         model.task_id = Some(name("T005"));
         story.run("", &create_mission("Add login", vec![model])).unwrap();
         story.claim("ada", "Model").unwrap();
-        let beaten = fill(&story, "ada", 95);
+        let beaten = story.fill("ada", 95);
         assert!(beaten.instructions.unwrap().starts_with("ada continues with T005 in a new session."));
     }
 
@@ -162,36 +132,36 @@ both_engines! {
             let crossed = [one, two].map(|beaten| (beaten.crossed.len(), beaten.checkpoint_id.is_some()));
             assert!(crossed == [(2, true), (0, false)] || crossed == [(0, false), (2, true)], "{crossed:?}");
             assert_eq!(story.reasons().len(), round + 1);
-            compact(&story, "ada");
+            story.compact("ada");
         }
         assert!(story.damaged_values().is_empty(), "{:?}", story.damaged_values());
     }
 
     fn a_compaction_or_a_new_session_starts_anew(world: &World) {
-        let story = working(world);
-        assert_eq!(fill(&story, "ada", 80).crossed.len(), 1);
+        let story = at_model(world);
+        assert_eq!(story.fill("ada", 80).crossed.len(), 1);
         let told = || story.run("", &show_agent("ada")).unwrap().pulse["context_percent"].clone();
         assert_eq!(told(), 80);
-        compact(&story, "ada");
+        story.compact("ada");
         assert!(told().is_null(), "how full a context was ends with it");
-        assert_eq!(fill(&story, "ada", 20).crossed.len(), 0);
-        assert_eq!(fill(&story, "ada", 80).crossed, [Reason::TokenWarning]);
+        assert_eq!(story.fill("ada", 20).crossed.len(), 0);
+        assert_eq!(story.fill("ada", 80).crossed, [Reason::TokenWarning]);
         story.register("ada", Role::Specialist);
-        assert_eq!(fill(&story, "ada", 92).crossed.len(), 2);
+        assert_eq!(story.fill("ada", 92).crossed.len(), 2);
         // Nothing changed on the mission between them, and each context has its own checkpoint.
         assert_eq!(story.reasons(), [Reason::TokenWarning, Reason::TokenWarning, Reason::TokenCritical]);
     }
 
     fn two_agents_contexts_are_two_checkpoints(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.claim("bob", "Endpoint").unwrap();
-        let (ada, bob) = (fill(&story, "ada", 91), fill(&story, "bob", 91));
+        let (ada, bob) = (story.fill("ada", 91), story.fill("bob", 91));
         assert_ne!(ada.checkpoint_id, bob.checkpoint_id);
         assert_ne!(ada.remaining, bob.remaining);
     }
 
     fn each_trigger_can_be_switched_off_and_so_can_all_of_it(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let off = Policy { recovery_enabled: false, ..Policy::default() };
         assert_eq!((under(world, &off, 99).crossed.len(), under(world, &off, 99).stop), (0, false));
         let none = Policy { triggers: Triggers::default(), ..Policy::default() };
@@ -206,53 +176,53 @@ both_engines! {
     }
 
     fn wrong_figures_are_refused_and_lose_nothing(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let before = story.rev();
         let tokens = |used, total| Heartbeat { tokens: Some((used, total)), ..Heartbeat::default() };
         for request in [full(101), full(255), tokens(5, 0)] {
             assert_eq!(story.run("ada", &request).unwrap_err().code, Code::InvalidInput, "{request:?}");
         }
         assert_eq!(story.rev(), before);
-        assert_eq!(fill(&story, "ada", 76).crossed.len(), 1);
+        assert_eq!(story.fill("ada", 76).crossed.len(), 1);
     }
 
     fn an_agent_without_work_saves_the_current_mission_and_one_without_a_mission_nothing(world: &World) {
         let story = Story::new(world);
         story.register("ada", Role::Specialist);
-        let beaten = fill(&story, "ada", 95);
+        let beaten = story.fill("ada", 95);
         assert_eq!((beaten.crossed.len(), beaten.checkpoint_id, beaten.stop), (2, None, true));
         assert!(beaten.instructions.unwrap().starts_with("ada continues in a new session."));
         story.mission("Add login", &["Model"]);
         story.register("eve", Role::Specialist);
-        assert!(fill(&story, "eve", 95).checkpoint_id.is_some());
+        assert!(story.fill("eve", 95).checkpoint_id.is_some());
     }
 
     fn a_checkpoint_that_fails_is_owed_and_taken_with_a_later_heartbeat(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let written = story.run("ada", &add_note(NoteKind::Lesson, "measure first")).unwrap();
         damage::everywhere(world, Kind::Note, &written.id.to_string(), 0);
-        let beaten = fill(&story, "ada", 80);
+        let beaten = story.fill("ada", 80);
         assert_eq!((beaten.crossed.len(), beaten.checkpoint_id, beaten.mode), (1, None, ContextMode::Minimal));
         assert!(beaten.problem.is_some());
         assert_eq!(story.events_of("checkpoint_failed").len(), 1);
         let before = story.rev();
-        assert_eq!(fill(&story, "ada", 81).checkpoint_id, None);
+        assert_eq!(story.fill("ada", 81).checkpoint_id, None);
         assert_eq!(story.rev(), before, "what goes on failing is no news");
         story.with_fleet(|fleet| fleet.store().unwrap().write(|tx| tx.set(EventType::NoteAdded, &written, &json!({})))).unwrap();
-        let beaten = fill(&story, "ada", 82);
+        let beaten = story.fill("ada", 82);
         assert_eq!((beaten.crossed.len(), beaten.checkpoint_id.is_some()), (0, true));
-        assert_eq!(fill(&story, "ada", 83).checkpoint_id, None, "and that was it");
+        assert_eq!(story.fill("ada", 83).checkpoint_id, None, "and that was it");
     }
 
     fn briefings_are_cut_until_the_task_is_complete(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.run("", &add_note(NoteKind::Decision, "Use Argon2")).unwrap();
         assert!(briefing(&story, "ada").contains("### Decisions"));
-        fill(&story, "ada", 80);
+        story.fill("ada", 80);
         let cut = briefing(&story, "ada");
         assert!(!cut.contains("### Decisions") && cut.contains("**Mode**: minimal"), "{cut}");
         assert!(!cut.contains("### Recovery Mode"), "it goes on as it is");
-        fill(&story, "ada", 90);
+        story.fill("ada", 90);
         let cut = briefing(&story, "ada");
         assert!(cut.contains("**Mode**: recovery") && cut.contains("Load now:") && cut.contains("Load later:"), "{cut}");
         assert!(flightline::core::briefing::estimate_tokens(&cut) <= 2_000);
@@ -268,8 +238,8 @@ both_engines! {
     }
 
     fn the_seeds_own_files_are_named_where_a_project_keeps_them(world: &World) {
-        let story = working(world);
-        fill(&story, "ada", 95);
+        let story = at_model(world);
+        story.fill("ada", 95);
         let brief = brief_agent();
         let mut fleet = Fleet::new(world.store(), Preset::Recovery.policy());
         let text = fleet.run(&brief, &caller("ada")).unwrap().text;
@@ -280,8 +250,8 @@ both_engines! {
     }
 
     fn a_session_that_ends_with_work_in_progress_is_saved(world: &World) {
-        let story = working(world);
-        fill(&story, "ada", 60);
+        let story = at_model(world);
+        story.fill("ada", 60);
         let ended = end(&story, "ada");
         assert!(ended.in_progress && ended.checkpoint_id.is_some());
         assert_eq!(ended.next_steps[0], "Complete \"Model\" (ada)");
@@ -297,7 +267,7 @@ both_engines! {
     }
 
     fn a_session_without_work_ends_without_a_checkpoint(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.register("eve", Role::Specialist);
         let ended = end(&story, "eve");
         assert_eq!((ended.in_progress, ended.checkpoint_id), (false, None));
@@ -320,7 +290,7 @@ both_engines! {
     }
 
     fn only_itself_or_dispatch_ends_a_session_or_syncs(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.register("eve", Role::Specialist);
         let ada = || Some("ada".to_owned());
         assert_eq!(story.run("eve", &EndSession { agent: ada() }).unwrap_err().code, Code::NotYours);
@@ -330,8 +300,8 @@ both_engines! {
     }
 
     fn a_full_sync_can_be_said(world: &World) {
-        let story = working(world);
-        fill(&story, "ada", 95);
+        let story = at_model(world);
+        story.fill("ada", 95);
         let synced = story.run("ada", &FullSync { agent: None }).unwrap();
         assert_eq!((synced.from, synced.consumed.len()), (ContextMode::Recovery, 1));
         assert_eq!(story.agent("ada").mode, ContextMode::Normal);
@@ -344,7 +314,7 @@ both_engines! {
     }
 
     fn a_checkpoint_can_be_taken_for_the_end_of_a_session(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let taken = story.checkpoint_for("ada", Reason::SessionEnd).unwrap();
         assert_eq!((taken.trigger.as_str(), taken.reason.as_str()), ("compaction", "session_end"));
         assert_eq!(taken.agent_context.unwrap().agent.as_str(), "ada");
@@ -353,10 +323,10 @@ both_engines! {
     }
 
     fn clean_up_keeps_the_latest_and_puts_emergencies_apart(world: &World) {
-        let story = working(world);
-        fill(&story, "ada", 95);
-        compact(&story, "ada");
-        fill(&story, "ada", 80);
+        let story = at_model(world);
+        story.fill("ada", 95);
+        story.compact("ada");
+        story.fill("ada", 80);
         story.checkpoint();
         story.pass_minutes(8 * 24 * 60);
         story.report("ada", "Model", "went on");
@@ -375,7 +345,7 @@ both_engines! {
     }
 
     fn what_changed_since_the_checkpoint_before_stands_in_it_as_the_seed_writes_it(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let id = |named: &str| story.sortie_id(named);
         let shown = |checkpoint: HeartbeatRecorded| {
             let show = ShowCheckpoint { checkpoint: checkpoint.checkpoint_id.unwrap().to_string() };
@@ -387,9 +357,9 @@ both_engines! {
         let counted = |value: u64| json!({
             "file": "progress", "operation": "update", "field": "metrics.currentSprint.completed", "value": value,
         });
-        assert_eq!(shown(fill(&story, "ada", 80)), json!([moved("Model", "backlog", "inProgress")]), "since the beginning");
-        compact(&story, "ada");
-        assert_eq!(shown(fill(&story, "ada", 80)), json!(null), "nothing since");
+        assert_eq!(shown(story.fill("ada", 80)), json!([moved("Model", "backlog", "inProgress")]), "since the beginning");
+        story.compact("ada");
+        assert_eq!(shown(story.fill("ada", 80)), json!(null), "nothing since");
         story.change("ada", "Model", DONE).unwrap();
         story.claim("ada", "Endpoint").unwrap();
         story.claim("bob", "Docs").unwrap();
@@ -398,7 +368,7 @@ both_engines! {
         let last = story.checkpoints().pop().unwrap().cut.reason;
         assert_eq!(last, Reason::Milestone);
         story.change("bob", "Docs", SortieAction::Reject { reason: note("again") }).unwrap();
-        assert_eq!(shown(fill(&story, "ada", 95)), json!([moved("Docs", "done", "inProgress"), counted(1)]));
+        assert_eq!(shown(story.fill("ada", 95)), json!([moved("Docs", "done", "inProgress"), counted(1)]));
         story.with_fleet(|fleet| fleet.run(&verify_checkpoints(), &caller("")))
             .unwrap().iter().for_each(|verdict| assert!(verdict.sound, "{verdict:?}"));
     }

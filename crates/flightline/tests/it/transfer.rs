@@ -8,16 +8,13 @@ use flightline::checkpoint::export::{self, Replacing};
 use flightline::checkpoint::files::BackedUpState;
 use flightline::checkpoint::import::{ImportArrival, ImportCheckpoint, ImportedCheckpoint};
 use flightline::checkpoint::inspect::VerifyCheckpoint;
-use flightline::checkpoint::thin::thin;
 use flightline::core::event::sha256_hex;
 use flightline_testkit::named;
 use flightline_testkit::prelude::*;
 
 /// A mission with a checkpoint in the middle of its work, and more work since.
 fn working(world: &World) -> (Story<'_>, CheckpointDocument) {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint", "Docs", "Tests"]);
-    story.claim("ada", "Model").unwrap();
+    let story = at_model(world);
     story.lock("ada", &["src/model.rs"]).unwrap();
     story.send("ada", &["ada"], "Have a look").unwrap();
     let taken = story.checkpoint();
@@ -29,10 +26,6 @@ fn working(world: &World) -> (Story<'_>, CheckpointDocument) {
     story.change("ada", "Model", blocked).unwrap();
     story.pass_minutes(1);
     (story, taken)
-}
-
-fn whole(story: &Story<'_>, id: CheckpointId) -> CheckpointDocument {
-    story.run("", &WholeCheckpoint { checkpoint: id }).unwrap()
 }
 
 /// What a checkpoint says, but for what became of it since.
@@ -52,24 +45,6 @@ fn import(story: &Story<'_>, document: &CheckpointDocument) -> Result<ImportedCh
     let text = export::text(document).unwrap();
     let document = export::from_text(&format!("{text}\n"), "there")?;
     story.run("", &ImportCheckpoint { document })
-}
-
-fn delete(story: &Story<'_>, id: CheckpointId) {
-    let request = MarkCheckpoint {
-        checkpoint: id.to_string(),
-        mark: CheckpointMark::Delete,
-    };
-    story.run("", &request).unwrap();
-}
-
-fn thin_all(story: &Story<'_>) {
-    let all = PlanThinning {
-        older_than_ms: Some(0),
-        ..PlanThinning::default()
-    };
-    story
-        .with_fleet(|fleet| thin(fleet, &caller(""), &all))
-        .unwrap();
 }
 
 fn listed(story: &Story<'_>, archived: bool) -> Vec<(CheckpointId, CheckpointStatus)> {
@@ -135,7 +110,7 @@ fn forged(
 both_engines! {
     fn an_exported_file_is_whole_private_and_never_written_over(world: &World) {
         let (story, taken) = working(world);
-        let (document, file) = (whole(&story, taken.id), world.folder().join("out.json"));
+        let (document, file) = (story.whole(taken.id), world.folder().join("out.json"));
         let done = export::write(&document, &named(&file), Replacing::No).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         assert_eq!((done.id, done.bytes, done.sha256), (taken.id, text.len() as u64, sha256_hex(&text)));
@@ -160,22 +135,22 @@ both_engines! {
 
     fn one_that_was_deleted_comes_back_to_its_place(world: &World) {
         let (story, taken) = working(world);
-        let document = whole(&story, taken.id);
+        let document = story.whole(taken.id);
         let newest = story.checkpoint_for("", Reason::Shutdown).unwrap().id;
         assert_eq!(import(&story, &document).unwrap().arrival, ImportArrival::There);
-        delete(&story, taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         let rev = story.rev();
         let done = import(&story, &document).unwrap();
         assert_eq!((done.arrival, done.checkpoint.pinned, done.agents), (ImportArrival::Returned, true, vec![]));
         assert_eq!(story.kinds_after(rev), ["checkpoint_imported"]);
-        assert_eq!(whole(&story, taken.id).state.unwrap().values, document.state.unwrap().values);
+        assert_eq!(story.whole(taken.id).state.unwrap().values, document.state.unwrap().values);
         let order: Vec<CheckpointId> = listed(&story, false).iter().map(|(id, _)| *id).collect();
         assert_eq!((order[0], order.last()), (newest, Some(&taken.id)), "in its place, not on top");
         assert!(is_sound(&story, taken.id) && story.damaged_values().is_empty());
         story.settle();
         assert!(flightline_testkit::read_checkpoint(&story.file_of(&taken)).is_ok(), "it has its file again");
         let rev = story.rev();
-        assert_eq!((import(&story, &whole(&story, taken.id)).unwrap().arrival, story.rev()), (ImportArrival::There, rev), "twice is once");
+        assert_eq!((import(&story, &story.whole(taken.id)).unwrap().arrival, story.rev()), (ImportArrival::There, rev), "twice is once");
         world.pass(Duration::from_secs(86_400 * 20));
         let planned = story.run("", &PlanPrune::default()).unwrap();
         assert_eq!(planned.deleted, 0, "retention leaves it alone");
@@ -183,10 +158,10 @@ both_engines! {
 
     fn one_whose_values_are_thinned_away_comes_back_with_them(world: &World) {
         let (story, taken) = working(world);
-        let (document, shown) = (whole(&story, taken.id), said(&taken));
-        delete(&story, taken.id);
+        let (document, shown) = (story.whole(taken.id), said(&taken));
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         story.pass_minutes(1);
-        thin_all(&story);
+        story.thin_all();
         let done = import(&story, &document).unwrap();
         assert_eq!((done.arrival, done.values), (ImportArrival::Copied, document.state.as_ref().unwrap().values.len() as u64));
         let found = story.run("", &ShowCheckpoint { checkpoint: taken.id.to_string() }).unwrap();
@@ -195,12 +170,12 @@ both_engines! {
         let diff = story.run("", &DiffCheckpoints { a: taken.id.to_string(), b: None }).unwrap();
         assert!(diff.iter().any(|one| one.kind == Kind::Sortie && one.change == "changed"));
         story.pass_minutes(1);
-        thin_all(&story);
+        story.thin_all();
         assert!(is_sound(&story, taken.id));
         story.settle();
         assert!(flightline_testkit::read_checkpoint(&story.file_of(&taken)).is_ok());
         let before = story.as_text();
-        story.run("", &back_to(taken.id, Force::Yes)).unwrap();
+        story.force_rewind(taken.id);
         assert_eq!(story.stored_sortie("Docs").status.as_str(), "pending");
         assert!(story.stored_sortie("Model").blocked_reason.is_none());
         story.run("", &undo_rewind(Force::Yes)).unwrap();
@@ -211,17 +186,17 @@ both_engines! {
 
     fn what_was_kept_for_it_goes_with_it(world: &World) {
         let (story, taken) = working(world);
-        let document = whole(&story, taken.id);
-        delete(&story, taken.id);
+        let document = story.whole(taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         story.pass_minutes(1);
-        thin_all(&story);
+        story.thin_all();
         import(&story, &document).unwrap();
-        story.run("", &MarkCheckpoint { checkpoint: taken.id.to_string(), mark: CheckpointMark::Unpin }).unwrap();
-        delete(&story, taken.id);
+        story.mark("", taken.id, CheckpointMark::Unpin).unwrap();
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         story.pass_minutes(1);
         let size = |story: &Story<'_>| story.run("", &flightline::stats::ShowStats {}).unwrap().storage.kinds.into_iter().find(|one| one.kind == Kind::Import).unwrap();
         assert_eq!(size(&story).count, 0);
-        thin_all(&story);
+        story.thin_all();
         assert_eq!((size(&story).bytes, size(&story).journal.thinned), (0, 1));
         assert_eq!(import(&story, &document).unwrap().arrival, ImportArrival::Copied, "and comes again when it is asked for");
         assert!(story.damaged_values().is_empty());
@@ -234,7 +209,7 @@ both_engines! {
         there.claim("zoe", "Tests").unwrap();
         there.lock("zoe", &["tests"]).unwrap();
         let theirs = there.checkpoint();
-        let document = whole(&there, theirs.id);
+        let document = there.whole(theirs.id);
         let (latest, before, rev) = (here.checkpoint().id, here.as_text(), here.rev());
         let done = import(&here, &document).unwrap();
         assert_eq!((done.arrival, done.agents.as_slice()), (ImportArrival::Foreign, ["zoe".to_owned()].as_slice()));
@@ -249,11 +224,11 @@ both_engines! {
         assert!(!here.file_of(&theirs).exists(), "a store built from files must not begin with it");
         assert!(here.damaged_values().is_empty() && is_sound(&here, theirs.id));
         assert_eq!(import(&here, &document).unwrap().arrival, ImportArrival::There);
-        assert_eq!(import(&there, &whole(&here, theirs.id)).unwrap().arrival, ImportArrival::There, "it is the same wherever it is");
+        assert_eq!(import(&there, &here.whole(theirs.id)).unwrap().arrival, ImportArrival::There, "it is the same wherever it is");
         let diff = here.run("", &DiffCheckpoints { a: taken.id.to_string(), b: Some(theirs.id.to_string()) }).unwrap();
         assert!(diff.iter().any(|one| one.kind == Kind::Sortie));
         assert_eq!(here.resume("", vec![]).unwrap().checkpoint_id, latest, "nobody gets it who did not ask for it");
-        here.run("", &back_to(theirs.id, Force::Yes)).unwrap();
+        here.force_rewind(theirs.id);
         let tests = here.stored_sortie("Tests");
         assert_eq!((tests.status.as_str(), tests.assigned_to), ("pending", None), "an owner that is not here holds nothing");
         assert_eq!(here.stored_sortie("Docs").status.as_str(), "completed");
@@ -270,8 +245,8 @@ both_engines! {
         let there = elsewhere(&here, &other);
         there.finish("bob", &["Tests"]);
         let theirs = there.checkpoint();
-        assert_eq!(import(&here, &whole(&there, theirs.id)).unwrap().arrival, ImportArrival::Foreign);
-        assert_eq!(whole(&here, theirs.id).state.unwrap().values, whole(&there, theirs.id).state.unwrap().values);
+        assert_eq!(import(&here, &there.whole(theirs.id)).unwrap().arrival, ImportArrival::Foreign);
+        assert_eq!(here.whole(theirs.id).state.unwrap().values, there.whole(theirs.id).state.unwrap().values);
     }
 
     fn a_name_that_is_taken_here_stays_with_who_has_it(world: &World) {
@@ -281,7 +256,7 @@ both_engines! {
         // Ids differ from store to store, as they do on two machines.
         there.look(|tx| Ok((0..50).map(|_| tx.uuid()).collect::<Vec<_>>()));
         there.claim("zoe", "Tests").unwrap();
-        let document = whole(&there, there.checkpoint().id);
+        let document = there.whole(there.checkpoint().id);
         here.register("zoe", flightline::core::agent::Role::Specialist);
         let done = import(&here, &document).unwrap();
         assert_eq!(done.agents.len(), 1);
@@ -293,7 +268,7 @@ both_engines! {
     fn what_belongs_to_a_mission_that_is_not_here_is_refused(world: &World) {
         let (story, taken) = working(world);
         let other = World::new(world.engine);
-        let refusal = import(&Story::new(&other), &whole(&story, taken.id)).unwrap_err();
+        let refusal = import(&Story::new(&other), &story.whole(taken.id)).unwrap_err();
         assert_eq!(refusal.code, Code::NotFound);
         assert!(refusal.message.ends_with("which this store does not know"), "{}", refusal.message);
         assert!(refusal.hint.unwrap().contains("`fleet doctor --rebuild`"));
@@ -301,27 +276,27 @@ both_engines! {
 
     fn a_newer_version_is_refused_as_such(world: &World) {
         let (story, taken) = working(world);
-        let mut document = whole(&story, taken.id);
+        let mut document = story.whole(taken.id);
         document.version = "2.0.0".to_owned();
         let refusal = import(&story, &document).unwrap_err();
         assert_eq!((refusal.code, refusal.message.as_str()), (Code::NewerStore, "there: the checkpoint has version 2.0.0, and this `fleet` reads versions 1.x"));
         document.version = "1.9.0".to_owned();
         assert!(import(&story, &document).is_ok());
-        let newer = forged(&whole(&story, taken.id), |state| state.checkpoint.cut.version = "3.0.0".to_owned());
+        let newer = forged(&story.whole(taken.id), |state| state.checkpoint.cut.version = "3.0.0".to_owned());
         assert_eq!(import(&story, &newer).unwrap_err().code, Code::NewerStore);
     }
 
     fn another_checkpoint_under_the_same_id_is_refused(world: &World) {
         let (story, taken) = working(world);
-        let document = forged(&whole(&story, taken.id), |state| state.checkpoint.cut.created_by = "somebody else".to_owned());
+        let document = forged(&story.whole(taken.id), |state| state.checkpoint.cut.created_by = "somebody else".to_owned());
         let rev = story.rev();
         assert_eq!((import(&story, &document).unwrap_err().code, story.rev()), (Code::AlreadyExists, rev));
     }
 
     fn what_does_not_fit_its_hashes_is_refused(world: &World) {
         let (story, taken) = working(world);
-        let document = whole(&story, taken.id);
-        delete(&story, taken.id);
+        let document = story.whole(taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         let rev = story.rev();
         let refused = |document: &CheckpointDocument| {
             let refusal = story.run("", &ImportCheckpoint { document: document.clone() }).unwrap_err();
@@ -345,8 +320,8 @@ both_engines! {
 
     fn what_no_door_would_let_in_does_not_come_in_this_way(world: &World) {
         let (story, taken) = working(world);
-        let document = whole(&story, taken.id);
-        delete(&story, taken.id);
+        let document = story.whole(taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         let refused = |change: &dyn Fn(&mut BackedUpState)| {
             let refusal = import(&story, &forged(&document, change)).unwrap_err();
             assert_eq!(refusal.code, Code::Integrity, "{}", refusal.message);
@@ -372,7 +347,7 @@ both_engines! {
 
     fn a_checkpoint_that_is_damaged_here_is_made_whole_by_its_file(world: &World) {
         let (story, taken) = working(world);
-        let document = whole(&story, taken.id);
+        let document = story.whole(taken.id);
         damage::everywhere(world, Kind::Sortie, &story.sortie_id("Endpoint"), 0);
         assert!(!is_sound(&story, taken.id));
         assert_eq!(import(&story, &document).unwrap().arrival, ImportArrival::Copied);

@@ -42,13 +42,6 @@ fn error(story: &Story<'_>, kind: &str, status: Option<u16>, message: &str) -> R
     }
 }
 
-fn working(world: &World) -> Story<'_> {
-    let story = Story::new(world);
-    story.mission("Add login", &["Model", "Endpoint"]);
-    story.claim("ada", "Model").unwrap();
-    story
-}
-
 /// Bob waits for a lock that ada holds, and does not get it.
 fn wait_in_vain(story: &Story<'_>, agent: &str, file: &str) -> Refusal {
     let waited = story.with_fleet(|fleet| {
@@ -58,19 +51,9 @@ fn wait_in_vain(story: &Story<'_>, agent: &str, file: &str) -> Refusal {
     waited.unwrap_err().into_refusal()
 }
 
-fn letter(to: &str) -> SendMail {
-    SendMail {
-        to: vec![to.to_owned()],
-        subject: title("Anybody there?"),
-        body: None,
-        mission: None,
-        acknowledge_within_ms: None,
-    }
-}
-
 fn post(story: &Story<'_>, to: &str) -> Refusal {
     story
-        .with_fleet(|fleet| send(fleet, &letter(to), &caller("ada")))
+        .with_fleet(|fleet| send(fleet, &letter(&[to], "Anybody there?"), &caller("ada")))
         .unwrap_err()
         .into_refusal()
 }
@@ -160,7 +143,7 @@ both_engines! {
     }
 
     fn a_failed_sortie_leaves_an_error_checkpoint(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.change("ada", "Model", SortieAction::Fail { reason: note("NullPointerException in save()") }).unwrap();
         let taken = last(&story);
         assert_eq!((taken.cut.trigger, taken.cut.reason), (Trigger::Error, Reason::SortieFailed));
@@ -170,7 +153,7 @@ both_engines! {
     }
 
     fn an_api_error_leaves_an_error_checkpoint(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.run("ada", &error(&story, "api_error", Some(503), "upstream is down")).unwrap();
         let taken = last(&story);
         assert_eq!((taken.cut.trigger, taken.cut.reason), (Trigger::Error, Reason::ApiError));
@@ -181,7 +164,7 @@ both_engines! {
     }
 
     fn an_error_that_blocks_leaves_an_error_checkpoint_and_a_small_one_does_not(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.run("ada", &error(&story, "lint", None, "two warnings")).unwrap();
         assert!(story.checkpoints().is_empty());
         story.run("ada", &ReportError { blocking: true, ..error(&story, "compiler", None, "it does not build") }).unwrap();
@@ -191,7 +174,7 @@ both_engines! {
     }
 
     fn a_sortie_that_is_blocked_leaves_an_error_checkpoint(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.change("ada", "Model", SortieAction::Block { reason: note("no token for staging") }).unwrap();
         let taken = last(&story);
         assert_eq!((taken.cut.trigger, taken.cut.reason, taken.cut.created_by.as_str()), (Trigger::Error, Reason::Blocker, "ada"));
@@ -201,7 +184,7 @@ both_engines! {
     }
 
     fn waiting_for_a_lock_in_vain_leaves_an_error_checkpoint(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.lock("ada", &["a.rs"]).unwrap();
         let refused = wait_in_vain(&story, "bob", "a.rs");
         assert_eq!(refused.code, Code::LockHeld);
@@ -212,7 +195,7 @@ both_engines! {
     }
 
     fn a_lock_that_nobody_waited_for_leaves_none(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.lock("ada", &["a.rs"]).unwrap();
         let refused = story.with_fleet(|fleet| acquire(fleet, &locks_on(&["a.rs"]), &caller("bob"), Duration::ZERO, &mut |_| {}));
         assert!(refused.is_err());
@@ -220,7 +203,7 @@ both_engines! {
     }
 
     fn mail_that_cannot_be_delivered_leaves_an_error_checkpoint(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         assert_eq!(post(&story, "nobody").code, Code::NotFound);
         assert_eq!((last(&story).cut.trigger, last(&story).cut.reason), (Trigger::Error, Reason::DeliveryFailed));
         assert_eq!(last(&story).cut.recovery_context.blockers, ["there is no agent `nobody`"]);
@@ -231,7 +214,7 @@ both_engines! {
     }
 
     fn one_cause_leaves_one_checkpoint_a_minute(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let down = error(&story, "api_error", Some(503), "upstream is down");
         for _ in 0..3 {
             story.run("ada", &down).unwrap();
@@ -246,7 +229,7 @@ both_engines! {
     }
 
     fn two_causes_leave_two_checkpoints_even_when_nothing_changed_between(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         story.lock("ada", &["a.rs", "b.rs"]).unwrap();
         wait_in_vain(&story, "bob", "a.rs");
         wait_in_vain(&story, "bob", "b.rs");
@@ -256,14 +239,14 @@ both_engines! {
     }
 
     fn a_failure_is_noted_in_the_mission_of_the_agent_that_failed(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let login = story.all::<Mission>()[0].id;
         story.lock("ada", &["a.rs"]).unwrap();
         story.claim("bob", "Endpoint").unwrap();
         story.mission("Another, and newer", &["Elsewhere"]);
         wait_in_vain(&story, "bob", "a.rs");
         assert_eq!(last(&story).cut.mission_id, login);
-        let named = SendMail { mission: Some(login.to_string()), ..letter("nobody") };
+        let named = SendMail { mission: Some(login.to_string()), ..letter(&["nobody"], "Anybody there?") };
         story.with_fleet(|fleet| send(fleet, &named, &caller(""))).unwrap_err();
         assert_eq!((last(&story).cut.mission_id, last(&story).cut.reason), (login, Reason::DeliveryFailed));
     }
@@ -275,7 +258,7 @@ both_engines! {
     }
 
     fn a_checkpoint_that_grows_too_large_does_not_fail_the_work(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let names: Vec<String> = (10..23).map(|number| format!("agent{number}-{}", "x".repeat(92))).collect();
         story.run("", &add_sorties(names.iter().map(|name| sortie(name)).collect())).unwrap();
         for name in &names {
@@ -303,7 +286,7 @@ both_engines! {
     }
 
     fn damage_does_not_fail_the_work_and_is_noted(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let id = story.run("ada", &lesson("measure first")).unwrap().id.to_string();
         damage::everywhere(world, Kind::Note, &id, 0);
         let rev = story.rev();
@@ -348,7 +331,7 @@ both_engines! {
     }
 
     fn an_error_checkpoint_is_refused_for_what_is_no_error(world: &World) {
-        let story = working(world);
+        let story = at_model(world);
         let wrong = flightline::checkpoint::trigger::RecordFailure { mission: None, reason: Reason::Milestone, details: note("x"), failure: None };
         assert_eq!(story.run("ada", &wrong).unwrap_err().message, "`milestone` is not a failure");
     }

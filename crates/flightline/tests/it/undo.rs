@@ -25,7 +25,7 @@ fn rewound(world: &World) -> (Story<'_>, BTreeMap<(Kind, String), String>) {
     story.run("ada", &update).unwrap();
     story.change("ada", "Endpoint", DONE).unwrap();
     let before = work(&story);
-    story.run("", &back_to(cut, Force::Yes)).unwrap();
+    story.force_rewind(cut);
     assert!(work(&story) != before);
     (story, before)
 }
@@ -149,7 +149,7 @@ both_engines! {
         let (story, _) = rewound(world);
         let middle = work(&story);
         let early = story.checkpoints()[0].id;
-        story.run("", &back_to(early, Force::Yes)).unwrap();
+        story.force_rewind(early);
         assert!(work(&story) != middle);
         story.undo().unwrap();
         assert!(work(&story) == middle);
@@ -161,7 +161,7 @@ both_engines! {
         let manual = story.checkpoints().into_iter().find(|one| one.cut.reason == Reason::Manual).unwrap();
         damage::journal(world, Kind::Sortie, &story.sortie_id("Endpoint"), manual.cut.rev);
         assert_eq!(story.undo().unwrap_err().code, Code::Integrity);
-        story.run("", &MarkCheckpoint { checkpoint: saved.to_string(), mark: CheckpointMark::Delete }).unwrap();
+        story.mark("", saved, CheckpointMark::Delete).unwrap();
         let refused = story.undo().unwrap_err();
         assert_eq!((refused.code, refused.message), (Code::NotFound, format!("{} is gone, so the rewind cannot be undone", &saved.to_string()[..12])));
     }

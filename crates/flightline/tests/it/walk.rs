@@ -11,11 +11,12 @@ use flightline::checkpoint::inspect::VerifyCheckpoint;
 use flightline::checkpoint::thin::thin;
 use flightline::core::checkpoint::section_of;
 use flightline::core::event::Change;
-use flightline::rebuild::{Rebuild, rebuild};
 use flightline::registry::Registered;
 use flightline_testkit::prelude::*;
 
 use crate::model::acts::Chance;
+use crate::model::from_environment;
+use crate::rebuild::rebuilt_at;
 
 const AGENTS: [&str; 3] = ["ada", "bob", "eve"];
 const PATHS: [&str; 5] = ["src/a.rs", "src/b.rs", "src", "docs/x.md", "docs"];
@@ -424,16 +425,7 @@ fn begin_anew<'w>(walk: Walk<'w>, stamp: &str) -> Walk<'w> {
     story.settle();
     let world = story.world;
     drop(story);
-    let state = world.folder().join(".flightline");
-    let request = Rebuild {
-        state: &state,
-        project: &world.project,
-        name: "test",
-        location: &world.location,
-        options: world.options(),
-        stamp,
-    };
-    rebuild(&request, &caller("")).unwrap();
+    rebuilt_at(world, stamp).unwrap();
     Walk {
         story: Story::unrehearsed(world),
         chance,
@@ -485,14 +477,6 @@ fn live(engine: Engine, seed: u64, steps: u64) {
         steps < LIFE || refused * 10 < steps * 7,
         "{refused} of {steps} steps were refused: too dull"
     );
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a longer or another run is asked for from outside"
-)]
-fn from_environment(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
 fn live_all(engine: Engine) {

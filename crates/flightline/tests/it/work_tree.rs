@@ -149,8 +149,7 @@ both_engines! {
         let taken = checkpoint(&story);
         let kept = |story: &Story<'_>| story.look(|tx| tx.find::<RecordedFiles>(flightline::store::Find::All)).len();
         assert_eq!(kept(&story), 1);
-        let delete = MarkCheckpoint { checkpoint: taken.id.to_string(), mark: CheckpointMark::Delete };
-        story.run("", &delete).unwrap();
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         assert_eq!(kept(&story), 0);
         assert_eq!(story.look(|tx| tx.rows(Kind::FileSystem, flightline::store::Find::All)).len(), 0);
         assert_eq!(world.problems(), Vec::<String>::new());

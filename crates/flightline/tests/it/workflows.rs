@@ -20,10 +20,9 @@ fn with_states() -> CreateMission {
 
 fn transition(story: &Story<'_>, to: &str, pending: bool) -> Result<MissionView, Refusal> {
     let transition = TransitionMission {
-        mission: None,
-        to: name(to),
         reason: Some(note("the plan is ready")),
         pending,
+        ..transition_mission(to)
     };
     story.run("ada", &transition)
 }

@@ -89,7 +89,7 @@ fn shape(value: &Value) -> Value {
 }
 
 /// The names of a document's fields.
-fn fields(value: &Value) -> Vec<&str> {
+pub fn fields(value: &Value) -> Vec<&str> {
     let fields = value.as_object().expect("an object");
     fields.keys().map(String::as_str).collect()
 }

@@ -3,6 +3,7 @@
 use expect_test::expect;
 use serde_json::{Value, json};
 
+use crate::cli::seed_a::fields;
 use crate::cli::world::World;
 
 /// A workflow that ended in ERROR: the planner is done, the coder failed three times, the tester waits.
@@ -32,11 +33,6 @@ fn stuck() -> World {
     }
     world.ok("missions transition ERROR --reason \"the coder gave up\"");
     world
-}
-
-fn fields(value: &Value) -> Vec<&str> {
-    let fields = value.as_object().expect("an object");
-    fields.keys().map(String::as_str).collect()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use expect_test::expect;
 
+use crate::cli::running::Ran;
 use crate::cli::stage;
 use crate::cli::world::World;
 
@@ -232,14 +233,16 @@ fn paths_that_lead_outside_are_refused() {
         world.repo().display()
     );
     let granted = world.agent("ada", &format!("{absolute} --json"));
-    let files: Vec<String> = granted
-        .json()
-        .as_array()
-        .unwrap()
-        .iter()
+    assert_eq!(files(&granted), ["lib/a.rs", "b.rs", "c/d.rs", "e"]);
+}
+
+/// The files of the locks in an answer.
+fn files(granted: &Ran) -> Vec<String> {
+    let locks = granted.json();
+    let locks = locks.as_array().unwrap().iter();
+    locks
         .map(|view| view["lock"]["file"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(files, ["lib/a.rs", "b.rs", "c/d.rs", "e"]);
+        .collect()
 }
 
 #[test]
@@ -247,14 +250,10 @@ fn paths_are_read_where_they_are_typed() {
     let world = World::new();
     let below = |typed: &str| world.line(typed).agent("ada").in_folder("src/deep").run();
     let typed = below("locks acquire user.rs ../lib.rs . --json");
-    let files: Vec<String> = typed
-        .json()
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|view| view["lock"]["file"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(files, ["src/deep/user.rs", "src/lib.rs", "src/deep"]);
+    assert_eq!(
+        files(&typed),
+        ["src/deep/user.rs", "src/lib.rs", "src/deep"]
+    );
     assert!(
         below("locks acquire ../../../x")
             .refused(2)

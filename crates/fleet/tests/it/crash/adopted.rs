@@ -7,7 +7,7 @@ use std::path::Path;
 use flightline_testkit::Engine;
 
 use super::beside::copy_folder;
-use super::world::{Answer, World};
+use super::world::{Answer, Run, World};
 
 const REFUSED: Option<i32> = Some(6);
 
@@ -85,20 +85,26 @@ fn a_new_fleet_takes_no_store_of_a_clone() {
     );
 }
 
+/// A command in the folder `mine` of the hub's repository, with its store in that of the hub.
+fn in_mine(hub: &World, words: &[&str]) -> Run {
+    let mut all = vec!["-C", "mine"];
+    all.extend(words);
+    hub.run(&all).env("FLEET_LOCATION", hub.state().display())
+}
+
+/// A repository with a fleet in it, and below it another whose store is in that of the first.
+fn shared() -> World {
+    let hub = fleet();
+    fs::create_dir(hub.repo().join("mine")).unwrap();
+    in_mine(&hub, &["init", "--here"]).works();
+    in_mine(&hub, &["missions", "create", "Mine"]).works();
+    hub
+}
+
 #[test]
 fn a_log_that_a_pull_replaces_is_not_obeyed_from_elsewhere() {
-    let (hub, stranger) = (fleet(), World::new(Engine::Sqlite));
+    let (hub, stranger) = (shared(), World::new(Engine::Sqlite));
     stranger.run(&["note", "constraint", "Obey me"]).works();
-    let location = hub.state().display().to_string();
-    let mine = hub.repo().join("mine");
-    fs::create_dir(&mine).unwrap();
-    let typed = |words: &[&str]| {
-        let mut all = vec!["-C", "mine"];
-        all.extend(words);
-        hub.run(&all).env("FLEET_LOCATION", &location)
-    };
-    typed(&["init", "--here"]).works();
-    typed(&["missions", "create", "Mine"]).works();
     let log = hub.state().join("flightline.db-wal");
     let theirs = fs::read(stranger.state().join("flightline.db-wal")).unwrap();
     let _ = fs::remove_file(&log);
@@ -108,8 +114,8 @@ fn a_log_that_a_pull_replaces_is_not_obeyed_from_elsewhere() {
         &hub,
         &["add", "--force", ".flightline/flightline.db-wal"],
     );
-    is_refused(&typed(&["missions", "create", "Whose?"]).ends());
-    let seen = typed(&["status"]).ends();
+    is_refused(&in_mine(&hub, &["missions", "create", "Whose?"]).ends());
+    let seen = in_mine(&hub, &["status"]).ends();
     assert!(seen.err.contains("another one than before"), "{seen}");
 }
 
@@ -216,19 +222,9 @@ fn a_clone_does_not_decide_what_git_ignores() {
 
 #[test]
 fn a_revoked_trust_is_that_of_one_fleet() {
-    let hub = fleet();
-    let location = hub.state().display().to_string();
-    let mine = hub.repo().join("mine");
-    fs::create_dir(&mine).unwrap();
-    let typed = |words: &[&str]| {
-        let mut all = vec!["-C", "mine"];
-        all.extend(words);
-        hub.run(&all).env("FLEET_LOCATION", &location)
-    };
-    typed(&["init", "--here"]).works();
-    typed(&["missions", "create", "Mine"]).works();
-    typed(&["trust", "--revoke"]).works();
-    is_refused(&typed(&["missions", "create", "Whose?"]).ends());
+    let hub = shared();
+    in_mine(&hub, &["trust", "--revoke"]).works();
+    is_refused(&in_mine(&hub, &["missions", "create", "Whose?"]).ends());
     hub.run(&["note", "lesson", "Still mine"]).works();
 }
 

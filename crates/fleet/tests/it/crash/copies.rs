@@ -9,7 +9,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::crash::journal::{self, texts};
-use crate::crash::world::{Answer, World};
+use crate::crash::rebuild::died;
+use crate::crash::world::World;
 
 #[test]
 fn init_that_dies_at_any_step_can_be_repeated_on_sqlite() {
@@ -218,12 +219,6 @@ fn small(engine: Engine) -> World {
 
 fn notes(world: &World) -> Vec<String> {
     texts(&world.ask(&["note", "list"]), "/text")
-}
-
-/// Whether a command died. If not, it did what it was asked to.
-fn died(answer: Answer) -> bool {
-    assert!(answer.died() || answer.code() == Some(0), "{answer}");
-    answer.died()
 }
 
 /// Places on the PostgreSQL server where no store is yet. They go with this value.

@@ -98,17 +98,7 @@ fn a_log_that_ends_anywhere_replays_whole_requests() {
     // Commands fold it now and then: as many letters as make it long.
     let log = (0..20).find_map(|number| {
         let subject = format!("Letter {number}");
-        let send = [
-            "mail",
-            "send",
-            "--to",
-            "bob",
-            "--to",
-            "eve",
-            "--subject",
-            &subject,
-        ];
-        world.run(&send).works();
+        world.run(&kill::letter(&subject)).works();
         let log = fs::read(&file).unwrap();
         (number >= 4 && log.len() > 300_000).then_some(log)
     });

@@ -24,6 +24,20 @@ fn nothing_acknowledged_is_lost_when_processes_are_killed_on_postgres() {
     survive(Engine::Postgres);
 }
 
+/// The command that writes to bob and eve.
+pub fn letter(subject: &str) -> [&str; 8] {
+    [
+        "mail",
+        "send",
+        "--to",
+        "bob",
+        "--to",
+        "eve",
+        "--subject",
+        subject,
+    ]
+}
+
 /// Something a process was to write.
 pub struct Deed {
     what: What,
@@ -169,19 +183,7 @@ impl Storm {
         let mut name = format!("deed-{worker}-{turn}");
         let (what, run) = match (worker + turn) % 4 {
             0 => (What::Note, world.run(&["note", "lesson", &name])),
-            1 => {
-                let send = [
-                    "mail",
-                    "send",
-                    "--to",
-                    "bob",
-                    "--to",
-                    "eve",
-                    "--subject",
-                    &name,
-                ];
-                (What::Mail, world.run(&send))
-            }
+            1 => (What::Mail, world.run(&letter(&name))),
             2 => {
                 let (one, two) = (format!("{name}/one"), format!("{name}/two"));
                 (What::Locks, world.run(&["locks", "acquire", &one, &two]))

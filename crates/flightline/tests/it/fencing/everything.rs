@@ -31,9 +31,7 @@ pub fn ask_for_everything(story: &Story<'_>, caller: &Caller) -> Vec<Answer> {
             caller,
             TransitionMission {
                 mission: Some(mission.clone()),
-                to: name("building"),
-                reason: None,
-                pending: false,
+                ..transition_mission("building")
             },
         ),
         ask(

@@ -217,7 +217,7 @@ both_engines! {
         let story = Story::new(world);
         let mirror = Mirror::new(&story, Dialect::Epic);
         let file = "agent_checkpoints/secondary_a.json";
-        let register = |session: &str| RegisterAgent { name: name("Secondary-A"), role: None, kind: None, session: Some(title(session)), process: None, feature: None };
+        let register = |session: &str| RegisterAgent { session: Some(title(session)), ..registration("Secondary-A") };
         story.run("", &register("one")).unwrap();
         mirror.pass();
         let of_one = mirror.read(file);

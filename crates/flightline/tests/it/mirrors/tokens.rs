@@ -15,14 +15,6 @@ fn status(story: &Story<'_>, named: &str) -> SortieStatus {
     story.run("", &ShowSortie { sortie }).unwrap().sortie.status
 }
 
-fn fill(story: &Story<'_>, agent: &str, percent: u8) {
-    let beat = Heartbeat {
-        context_percent: Some(percent),
-        ..Heartbeat::default()
-    };
-    story.run(agent, &beat).unwrap();
-}
-
 fn starting_with(mirror: &Mirror<'_, '_>, beginning: &str) -> usize {
     let files = mirror.files("checkpoints");
     files
@@ -73,12 +65,12 @@ both_engines! {
         story.claim("ada", "Model").unwrap();
         assert_eq!(mirror.pass(), []);
         assert_eq!(mirror.files("checkpoints"), [] as [&str; 0]);
-        fill(&story, "ada", 76);
+        story.fill("ada", 76);
         assert_eq!(mirror.pass(), []);
         assert_eq!((mirror.files("checkpoints").len(), starting_with(&mirror, "checkpoint-")), (2, 1));
         assert_eq!(json(&mirror.read(LATEST)).get("reason"), Some(&Json::from("token_warning")));
         story.pass_minutes(1);
-        fill(&story, "ada", 92);
+        story.fill("ada", 92);
         assert_eq!(mirror.pass(), []);
         assert_eq!(starting_with(&mirror, "emergency-"), 1);
         let latest = json(&mirror.read(LATEST));
@@ -97,7 +89,7 @@ both_engines! {
         let mirror = Mirror::new(&story, Dialect::Recovery);
         story.mission("Add login", &["Model", "Tests"]);
         story.claim("ada", "Model").unwrap();
-        fill(&story, "ada", 95);
+        story.fill("ada", 95);
         mirror.pass();
         for number in 0..8 {
             story.pass_minutes(1);
@@ -153,8 +145,8 @@ both_engines! {
             let mirror = Mirror::new(&story, Dialect::Recovery);
             story.mission(&format!("Add login {deleted}"), &["Model"]);
             story.claim("ada", "Model").unwrap();
-            story.run("ada", &flightline::recovery::compaction::ReportCompaction { agent: None, evidence: flightline::recovery::compaction::CompactionEvidence::Hook }).unwrap();
-            fill(&story, "ada", 92);
+            story.compact("ada");
+            story.fill("ada", 92);
             mirror.pass();
             let before = mirror.read(LATEST);
             assert_ne!(json(&before).get("timestamp"), Some(&Json::from("")));

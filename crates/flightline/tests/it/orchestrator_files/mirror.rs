@@ -7,12 +7,13 @@ use flightline::core::dialect::compress::Compression;
 use flightline::core::dialect::orchestrator::{index_entry, read_index, write_index};
 use flightline::core::dialect::{Dialect, DialectDocument, Json};
 use flightline::core::retention::Retention;
-use flightline::mirror::{MirrorNotice, Mirrors, take_in, write_out};
+use flightline::mirror::{MirrorNotice, Mirrors};
 use flightline_testkit::prelude::*;
 
+use crate::mirrors::pass;
+
 use super::{
-    ERROR, FIRST, INDEX, RUNNING, SECOND, archive, plain, sound, status_of, take, with_lesson,
-    working,
+    ERROR, FIRST, INDEX, RUNNING, SECOND, plain, sound, status_of, take, with_lesson, working,
 };
 
 const RUNNING_GZ: &[u8] = include_bytes!(
@@ -40,13 +41,8 @@ impl<'s, 'w> Mirror<'s, 'w> {
         }
     }
 
-    /// What a command does: takes in, then writes out.
     fn pass(&self) -> Vec<MirrorNotice> {
-        self.story.with_fleet(|fleet| {
-            let mut said = take_in(fleet, &self.mirrors, &caller("")).unwrap();
-            said.extend(write_out(fleet, &self.mirrors, &caller("")).unwrap());
-            said
-        })
+        pass(self.story, &self.mirrors)
     }
 
     /// What is said at once of what is whole, and after a while of what somebody could still be writing.
@@ -151,7 +147,7 @@ both_engines! {
             mirror.pass();
             assert_eq!(mirror.check(), 3);
             // Another compression is for new ones; what is looked at again follows.
-            archive(&story, &format!("chk-{}", ids[0]));
+            story.mark("", format!("chk-{}", ids[0]), CheckpointMark::Archive).unwrap();
             mirror.pass();
             assert_eq!((mirror.check(), mirror.files("archive").len()), (2, 1));
         }
@@ -172,8 +168,8 @@ both_engines! {
         assert_eq!(archived, expected);
         let document = mirror.document(&format!("archive/{}.json", ids[0]));
         assert_eq!(document.word("status"), "archived");
-        story.run("", &MarkCheckpoint { checkpoint: format!("chk-{}", ids[0]), mark: CheckpointMark::Delete }).unwrap();
-        story.run("", &MarkCheckpoint { checkpoint: format!("chk-{}", ids[6]), mark: CheckpointMark::Delete }).unwrap();
+        story.mark("", format!("chk-{}", ids[0]), CheckpointMark::Delete).unwrap();
+        story.mark("", format!("chk-{}", ids[6]), CheckpointMark::Delete).unwrap();
         assert_eq!(mirror.pass(), []);
         assert_eq!((mirror.check(), mirror.files("archive").len()), (3, 2));
     }

@@ -98,14 +98,9 @@ both_engines! {
         let (story, repository) = working(world);
         repository.write("spec.md", "spec");
         let artifact = AddNote {
-            mission: None,
-            kind: NoteKind::Artifact,
-            text: note("the specification"),
-            rationale: None,
-            sortie: None,
             path: Some(path("spec.md")),
             checksum: Some(flightline::core::event::sha256_hex("spec")),
-            artifact_type: None,
+            ..add_note(NoteKind::Artifact, "the specification")
         };
         story.run("ada", &artifact).unwrap();
         story.checkpoint();
@@ -118,7 +113,7 @@ both_engines! {
     fn a_retried_resume_is_the_same_request_whatever_is_seen(world: &World) {
         let (story, repository) = working(world);
         checkpoint(&story);
-        let keyed = Caller { idempotency_key: Some("once".to_owned()), ..caller("") };
+        let keyed = keyed("", "once");
         let first = story.run_as(&keyed, &forwards(&story)).unwrap();
         repository.write("src/model.rs", "changed between the two");
         let second = story.run_as(&keyed, &forwards(&story)).unwrap();

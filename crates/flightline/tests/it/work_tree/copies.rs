@@ -1,8 +1,9 @@
 //! The section is damaged, lost, brought back, or forged.
 
 use flightline::checkpoint::import::{ImportArrival, ImportCheckpoint};
-use flightline::rebuild::{Rebuild, rebuild};
 use flightline_testkit::prelude::*;
+
+use crate::rebuild::rebuilt;
 
 use super::{checkpoint, shown, working};
 
@@ -42,9 +43,8 @@ both_engines! {
     fn it_comes_back_with_an_import_and_cannot_be_forged(world: &World) {
         let (story, _repository) = working(world);
         let taken = checkpoint(&story);
-        let whole = story.run("", &WholeCheckpoint { checkpoint: taken.id }).unwrap();
-        let delete = MarkCheckpoint { checkpoint: taken.id.to_string(), mark: CheckpointMark::Delete };
-        story.run("", &delete).unwrap();
+        let whole = story.whole(taken.id);
+        story.mark("", taken.id, CheckpointMark::Delete).unwrap();
         let mut forged = whole.clone();
         forged.file_system.as_mut().unwrap().left_out = 7;
         let refusal = story.run("", &ImportCheckpoint { document: forged }).unwrap_err();
@@ -62,16 +62,7 @@ both_engines! {
         let (story, _repository) = working(world);
         let taken = checkpoint(&story);
         drop(story);
-        let state = world.folder().join(".flightline");
-        let request = Rebuild {
-            state: &state,
-            project: &world.project,
-            name: "test",
-            location: &world.location,
-            options: world.options(),
-            stamp: "now",
-        };
-        rebuild(&request, &caller("")).unwrap();
+        rebuilt(world).unwrap();
         let story = Story::new(world);
         assert_eq!(shown(&story, taken.id).file_system, taken.file_system);
         assert_eq!(world.problems(), Vec::<String>::new());

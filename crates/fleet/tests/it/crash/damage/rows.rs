@@ -40,21 +40,26 @@ fn text_damages(column: &str) -> Vec<String> {
     ]
 }
 
+/// The journal's text, damaged in each way.
+fn damaged_texts() -> Vec<(String, Doctor)> {
+    let texts = text_damages("after").into_iter();
+    texts
+        .map(|text| (format!("after = {text}"), Doctor::Finds))
+        .collect()
+}
+
+/// A column of a row of the journal, as an expression.
+fn in_row(column: &str, row: &str) -> String {
+    format!("(SELECT {column} FROM event WHERE {row})")
+}
+
 #[test]
 fn a_checkpoint_whose_record_is_damaged_in_the_journal_is_never_taken_for_another() {
     let login = &sound().login;
     let (second, third) = (&login.checkpoints[1].id, &login.checkpoints[2].id);
     let row = in_journal("checkpoint", third);
-    let mut edits: Vec<(String, Doctor)> = Vec::new();
-    for text in text_damages("after") {
-        edits.push((format!("after = {text}"), Doctor::Finds));
-    }
-    let of_second = |column: &str| {
-        format!(
-            "(SELECT {column} FROM event WHERE {})",
-            in_journal("checkpoint", second)
-        )
-    };
+    let mut edits = damaged_texts();
+    let of_second = |column: &str| in_row(column, &in_journal("checkpoint", second));
     edits.push((format!("after = {}", of_second("after")), Doctor::Finds));
     edits.push(("after = NULL".to_owned(), Doctor::Finds));
     for sha in [
@@ -74,16 +79,8 @@ fn a_checkpoint_whose_values_are_damaged_in_the_journal_is_never_taken_for_a_sou
     // Completed before the second checkpoint, so that two of them name this value.
     let (first, second) = (id_of(&login.sorties, 0), id_of(&login.sorties, 1));
     let row = in_journal("sortie", first);
-    let mut edits: Vec<(String, Doctor)> = Vec::new();
-    for text in text_damages("after") {
-        edits.push((format!("after = {text}"), Doctor::Finds));
-    }
-    let of_second = |column: &str| {
-        format!(
-            "(SELECT {column} FROM event WHERE {})",
-            in_journal("sortie", second)
-        )
-    };
+    let mut edits = damaged_texts();
+    let of_second = |column: &str| in_row(column, &in_journal("sortie", second));
     edits.push((
         format!("after = {}, sha = {}", of_second("after"), of_second("sha")),
         Doctor::Finds,
