@@ -143,7 +143,7 @@ pub struct AgentUpdateArgs {
     /// How to resume the work (`-` reads stdin)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     recovery_instructions: Option<String>,
-    /// Whether the work can be resumed
+    /// Say whether the work can be resumed
     #[arg(long)]
     can_resume: Option<bool>,
     /// Time until the next report, such as `15m`

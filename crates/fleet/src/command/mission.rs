@@ -118,7 +118,7 @@ pub struct MissionEditArgs {
     /// The agent that coordinates it
     #[arg(long, value_name = "NAME", add = complete::agents())]
     dispatch: Option<String>,
-    /// Who may pin constraints: everyone, or only dispatch and people
+    /// Say who may pin constraints: everyone, or only dispatch and people
     #[arg(long, value_name = "WHO")]
     constraints_by: Option<PinningArg>,
 }

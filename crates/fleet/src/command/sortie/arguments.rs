@@ -383,7 +383,7 @@ pub struct SortieUpdateArgs {
     /// Further notes on the current position
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     cursor_notes: Option<String>,
-    /// Whether the sortie can be resumed
+    /// Say whether the sortie can be resumed
     #[arg(long)]
     resumable: Option<bool>,
     /// How to resume the sortie

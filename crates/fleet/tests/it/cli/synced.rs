@@ -468,6 +468,7 @@ fn what_is_only_tried_beside_the_store_is_little_and_says_why() {
     expect![[r#"
         `-v` names the store
         a server has a clock of its own
+        a server has a clock of its own
         a server knows the user by the token
         a store is trusted where it is
         another process holds the store
