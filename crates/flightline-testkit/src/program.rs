@@ -1,7 +1,7 @@
 //! Programs that a test starts: sealed off from this machine, waited for with a bound, and ended with the test.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,6 +22,25 @@ pub fn sealed(program: impl AsRef<OsStr>, folder: &Path, home: &Path) -> Command
         .env("HOME", home)
         .stdin(Stdio::null());
     command
+}
+
+/// Writes a shell script that can be run, by another process: a child that another test starts meanwhile would hold a file
+/// that this process writes open, and the kernel runs no such file.
+///
+/// # Panics
+/// Panics when it cannot be written.
+pub fn write_script(file: &Path, script: &str) {
+    let mut writer = Command::new("/bin/sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(file)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut pipe = writer.stdin.take().expect("a pipe");
+    let text = format!("#!/bin/sh\n{script}\n");
+    pipe.write_all(text.as_bytes()).expect("written");
+    drop(pipe);
+    assert!(writer.wait().expect("it ends").success());
 }
 
 /// A process that ends with this value at the latest.

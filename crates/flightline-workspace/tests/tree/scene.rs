@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use flightline_core::RepoPath;
 use flightline_core::file_system::{FileSystem, SeenFile, SeenKind, TreeNow};
@@ -118,9 +118,20 @@ impl Scene {
     }
 }
 
+/// Writes a program by another process: a child that another test starts meanwhile would hold a file that this process writes
+/// open, and the kernel runs no such file.
 pub fn executable(file: &Path, script: &str) {
-    fs::write(file, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut writer = Command::new("/bin/sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(file)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = format!("#!/bin/sh\n{script}\n");
+    let mut pipe = writer.stdin.take().unwrap();
+    pipe.write_all(text.as_bytes()).unwrap();
+    drop(pipe);
+    assert!(writer.wait().unwrap().success());
 }
 
 pub fn paths(texts: &[&str]) -> Vec<RepoPath> {

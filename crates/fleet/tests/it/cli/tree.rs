@@ -1,10 +1,10 @@
 //! Checkpoints of a git repository, and what became of its files: real git, fixed commits.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
+use flightline_testkit::program::write_script;
 use flightline_testkit::repository::TestRepository;
 use serde_json::Value;
 
@@ -201,8 +201,7 @@ fn a_git_that_hangs_costs_a_moment_and_is_said() {
     let programs = world.home().join("programs");
     fs::create_dir(&programs).unwrap();
     let git = programs.join("git");
-    fs::write(&git, "#!/bin/sh\nexec sleep 60\n").unwrap();
-    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&git, "exec sleep 60");
     let began = Instant::now();
     let path = format!("{}:{PATH}", programs.display());
     let taken = world.line("checkpoint").env("PATH", path).run();
@@ -254,12 +253,7 @@ fn a_command_that_takes_no_checkpoint_asks_git_nothing() {
     let programs = world.home().join("programs");
     fs::create_dir(&programs).unwrap();
     let (git, marker) = (programs.join("git"), world.home().join("marker"));
-    fs::write(
-        &git,
-        format!("#!/bin/sh\necho run >> {}\nexit 1\n", marker.display()),
-    )
-    .unwrap();
-    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&git, &format!("echo run >> {}\nexit 1", marker.display()));
     let path = format!("{}:{PATH}", programs.display());
     let id = world.sortie("Model");
     for typed in [
