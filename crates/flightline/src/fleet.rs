@@ -43,7 +43,7 @@ pub use flightline_core::token::Scope;
 /// A project's fleet: a store here or elsewhere, the policy it is run by, and the work tree it is run in,
 /// where there is one.
 pub struct Fleet {
-    place: Backend,
+    backend: Backend,
     policy: Arc<Policy>,
     work_tree: Option<WorkTree>,
     /// Warnings of a store elsewhere on the way, and notices of it.
@@ -74,9 +74,9 @@ impl Fleet {
         Self::at(Backend::There(remote), policy)
     }
 
-    fn at(place: Backend, policy: Policy) -> Self {
+    fn at(backend: Backend, policy: Policy) -> Self {
         Self {
-            place,
+            backend,
             policy: Arc::new(policy),
             work_tree: None,
             warnings: Vec::new(),
@@ -86,7 +86,7 @@ impl Fleet {
 
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
-        matches!(self.place, Backend::There(_))
+        matches!(self.backend, Backend::There(_))
     }
 
     /// Returns this fleet, run in a work tree, which can be looked at.
@@ -100,7 +100,7 @@ impl Fleet {
 
     /// Turns to another project in the same store, whose work tree is given if it is here.
     pub fn enter(&mut self, project: &str, tree: Option<&WorkTree>) {
-        if let Backend::Here(store) = &mut self.place
+        if let Backend::Here(store) = &mut self.backend
             && store.project() != project
         {
             store.enter(project);
@@ -166,7 +166,7 @@ impl Fleet {
 
     fn perform(&mut self, act: &mut dyn ErasedOperation, caller: &Caller) -> Result<Went> {
         let spec = act.spec();
-        let store = match &mut self.place {
+        let store = match &mut self.backend {
             Backend::Here(store) => store,
             Backend::There(_) => return self.ask_for(act, caller, RequestMode::ToDo),
         };
@@ -247,7 +247,7 @@ impl Fleet {
 
     /// Asks for something where the store is, and gives the outcome as JSON.
     fn ask(&mut self, call: &RemoteCall<'_>) -> Result<Done<ServerReply>> {
-        let Backend::There(remote) = &mut self.place else {
+        let Backend::There(remote) = &mut self.backend else {
             return Err(Refusal::new(Code::Failed, "the store is here").into());
         };
         let answer = remote.call(call);
@@ -260,7 +260,7 @@ impl Fleet {
     }
 
     fn unreadable(&self, operation: &str, error: &serde_json::Error) -> Error {
-        let address = match &self.place {
+        let address = match &self.backend {
             Backend::Here(_) => "the store",
             Backend::There(remote) => remote.address(),
         };
@@ -277,7 +277,7 @@ impl Fleet {
         folder: &Path,
         caller: &Caller,
     ) -> Result<E::Outcome> {
-        match self.place {
+        match self.backend {
             Backend::Here(_) => {
                 if caller.token.is_some() {
                     self.store()?
@@ -363,7 +363,7 @@ impl Fleet {
 
     /// The store, for what works on all of it at once. Refuses when the store is elsewhere.
     pub fn store(&mut self) -> Result<&mut Store> {
-        match &mut self.place {
+        match &mut self.backend {
             Backend::Here(store) => Ok(store),
             Backend::There(remote) => Err(not_here(remote.address()).into()),
         }
@@ -371,7 +371,7 @@ impl Fleet {
 
     /// Damage that another copy made good, and lost values that were left out, since the last look.
     pub fn take_noticed(&mut self) -> Vec<String> {
-        match &mut self.place {
+        match &mut self.backend {
             Backend::Here(store) => {
                 let (noticed, losses) = (store.take_noticed(), store.take_losses());
                 let noticed = noticed.iter().map(ToString::to_string);
@@ -392,7 +392,7 @@ impl Fleet {
     /// store is elsewhere.
     #[must_use]
     pub fn steps(&self) -> CrashPoints {
-        match &self.place {
+        match &self.backend {
             Backend::Here(store) => store.steps(),
             Backend::There(_) => CrashPoints::default(),
         }
@@ -404,7 +404,7 @@ impl Fleet {
     }
 
     pub fn now(&mut self) -> Result<Time> {
-        match &mut self.place {
+        match &mut self.backend {
             Backend::Here(store) => Ok(store.now()?),
             Backend::There(_) => self.run(&TellTime {}, &Caller::default()),
         }

@@ -223,7 +223,7 @@ pub fn run(args: &SetupArgs, app: &mut App) -> CommandResult {
         false => edits.iter().collect(),
     };
     for edit in ordered {
-        setup.carry_out(edit, args.remove)?;
+        setup.apply(edit, args.remove)?;
     }
     let untrusted =
         !args.remove && !args.trust_hooks && edits.iter().any(|edit| edit.client == Client::Codex);
@@ -504,7 +504,7 @@ impl Setup {
         }
     }
 
-    fn carry_out(&self, edit: &Edit, remove: bool) -> Result<(), Refusal> {
+    fn apply(&self, edit: &Edit, remove: bool) -> Result<(), Refusal> {
         let path = &edit.path;
         let missing: Vec<PathBuf> = path
             .ancestors()

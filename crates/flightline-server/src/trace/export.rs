@@ -108,7 +108,7 @@ pub(super) fn open(traces: Traces, say: &MessageSink) -> Result<SpanPipeline, Ex
         counts: Arc::clone(&counts),
         queue: traces.queue as u64,
         why,
-        trouble: Mutex::default(),
+        loss: Mutex::default(),
         say: Arc::clone(say),
     };
     let batches = BatchConfigBuilder::default()
@@ -188,13 +188,13 @@ struct Watched {
     /// The most spans that may wait.
     queue: u64,
     why: Arc<Mutex<String>>,
-    trouble: Mutex<Trouble>,
+    loss: Mutex<SpanLoss>,
     say: MessageSink,
 }
 
 /// The known facts about spans that did not arrive.
 #[derive(Debug, Default)]
-struct Trouble {
+struct SpanLoss {
     /// The time of the last warning.
     said: Option<Instant>,
     /// True when the last warning was that no spans arrive.
@@ -209,33 +209,33 @@ struct Trouble {
 impl Watched {
     fn note(&self, spans: usize, result: &OTelSdkResult) {
         let spans = spans as u64;
-        let mut trouble = lock(&self.trouble);
+        let mut loss = lock(&self.loss);
         match result {
             Ok(()) => drop(self.counts.sent.fetch_add(spans, Ordering::Relaxed)),
-            Err(_) => trouble.failed += spans,
+            Err(_) => loss.failed += spans,
         }
         // A missing span that neither failed nor can wait in the queue was dropped.
-        let elsewhere = trouble.failed + self.queue;
+        let elsewhere = loss.failed + self.queue;
         let dropped = self.counts.missing().saturating_sub(elsewhere);
-        trouble.dropped = trouble.dropped.max(dropped);
-        let (to, lost) = (&self.shown, trouble.failed + trouble.dropped);
-        let quiet = trouble.said.is_some_and(|said| said.elapsed() < SAID_AGAIN);
+        loss.dropped = loss.dropped.max(dropped);
+        let (to, lost) = (&self.shown, loss.failed + loss.dropped);
+        let quiet = loss.said.is_some_and(|said| said.elapsed() < SAID_AGAIN);
         let line = match result {
             Err(_) if !quiet => format!(
                 "traces do not reach {to}: {}; spans lost so far: {lost} (nothing else is affected)",
                 lock(&self.why)
             ),
-            Ok(()) if trouble.cut_off => {
+            Ok(()) if loss.cut_off => {
                 format!("traces reach {to} again; spans lost so far: {lost}")
             }
-            Ok(()) if lost > trouble.told && !quiet => format!(
+            Ok(()) if lost > loss.told && !quiet => format!(
                 "there are more spans than {to} takes; lost so far: {lost}; raise OTEL_BSP_MAX_QUEUE_SIZE, or pick fewer by OTEL_TRACES_SAMPLER"
             ),
             Ok(()) | Err(_) => return,
         };
-        trouble.said = Some(Instant::now());
-        trouble.cut_off = result.is_err();
-        trouble.told = lost;
+        loss.said = Some(Instant::now());
+        loss.cut_off = result.is_err();
+        loss.told = lost;
         (self.say)(ServerMessage::Warning(line));
     }
 }

@@ -300,12 +300,12 @@ impl Operation for MendCheckpoint {
             .hint("ask for it with `fleet doctor --fix`")
             .into());
         }
-        self.carry_out(ctx)
+        self.apply(ctx)
     }
 }
 
 impl MendCheckpoint {
-    pub(crate) fn carry_out(&self, ctx: &mut OpContext<'_, '_>) -> Result<MendedCheckpoint> {
+    pub(crate) fn apply(&self, ctx: &mut OpContext<'_, '_>) -> Result<MendedCheckpoint> {
         // Housekeeping, no activity of an agent.
         let who = ctx.tx.actor().clone();
         ctx.tx.act_as(Actor::flightline());

@@ -191,7 +191,7 @@ impl Operation for ApplyPrune {
             .retain(|candidate| self.delete.contains(&candidate.id));
         plan.archive
             .retain(|candidate| self.archive.contains(&candidate.id));
-        decided.carry_out(ctx, &self.plan, self.more)?;
+        decided.apply(ctx, &self.plan, self.more)?;
         Ok(decided.report())
     }
 }
@@ -206,7 +206,7 @@ impl Operation for PruneCheckpoints {
 
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Pruned> {
         let decided = self.plan.candidates(ctx)?;
-        decided.carry_out(ctx, &self.plan, false)?;
+        decided.apply(ctx, &self.plan, false)?;
         Ok(decided.report())
     }
 }
@@ -219,12 +219,7 @@ struct Decided {
 }
 
 impl Decided {
-    fn carry_out(
-        &self,
-        ctx: &mut OpContext<'_, '_>,
-        request: &PlanPrune,
-        more: bool,
-    ) -> Result<()> {
+    fn apply(&self, ctx: &mut OpContext<'_, '_>, request: &PlanPrune, more: bool) -> Result<()> {
         let plan = &self.plan;
         if let Some(ahead) = self.clock.as_ref().filter(|_| !request.force)
             && going(plan).any(|id| ahead.checkpoints.contains(&id))

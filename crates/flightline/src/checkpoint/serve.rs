@@ -161,7 +161,7 @@ pub fn rehearse<O: ReadsCheckpoints>(
     let rehearsed = fleet.rehearse_acts(&operation, caller, |ctx| {
         let mut said = Vec::new();
         for mend in &plan.mends {
-            said.extend(mend.carry_out(ctx)?.said);
+            said.extend(mend.apply(ctx)?.said);
         }
         Ok((said, operation.decide(ctx)?))
     });
