@@ -135,7 +135,7 @@ impl Page {
                     (true, _) if at + 1 < count => Cow::Borrowed(cell),
                     _ => cell.shortened(widths[at]),
                 };
-                let _ = write!(line, "{cell}");
+                cell.put(&mut line);
                 if !is_last {
                     let pad = widths[at].saturating_sub(cell.width()) + gap(at);
                     line.extend(std::iter::repeat_n(' ', pad));
@@ -161,6 +161,8 @@ impl Page {
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     text: String,
+    /// The columns that the text takes.
+    columns: usize,
     style: Style,
     indent: usize,
 }
@@ -174,10 +176,18 @@ impl Cell {
             let line = text.replace(['\n', '\t'], " ").replace('\x1b', "\\u001b");
             text = visible(&line).into_owned();
         }
+        Self::of(text, Style::new(), 0)
+    }
+
+    fn of(text: String, style: Style, indent: usize) -> Self {
         Self {
+            columns: match is_plain(&text) {
+                true => text.len(),
+                false => text.width(),
+            },
             text,
-            style: Style::new(),
-            indent: 0,
+            style,
+            indent,
         }
     }
 
@@ -204,38 +214,40 @@ impl Cell {
     }
 
     fn width(&self) -> usize {
-        self.indent + self.text_width()
+        self.indent + self.columns
     }
 
-    fn text_width(&self) -> usize {
-        match is_plain(&self.text) {
-            true => self.text.len(),
-            false => self.text.width(),
+    /// Adds the cell to a line.
+    fn put(&self, line: &mut String) {
+        line.extend(std::iter::repeat_n(' ', self.indent));
+        // No style around nothing: what ends a line must be seen as its end.
+        match self.text.is_empty() || self.style == Style::new() {
+            true => line.push_str(&self.text),
+            false => {
+                let (begin, end) = (self.style.render(), self.style.render_reset());
+                let _ = write!(line, "{begin}{}{end}", self.text);
+            }
         }
     }
 
     /// Shortens the cell to `width` columns, with `…` where something is left out.
     fn shortened(&self, width: usize) -> Cow<'_, Self> {
         let room = width.saturating_sub(self.indent);
-        if self.text_width() <= room {
+        if self.columns <= room {
             return Cow::Borrowed(self);
         }
         let mut text = beginning(&self.text, room.saturating_sub(1))
             .trim_end()
             .to_owned();
         text.push('…');
-        Cow::Owned(Self {
-            text,
-            style: self.style,
-            indent: self.indent,
-        })
+        Cow::Owned(Self::of(text, self.style, self.indent))
     }
 
     /// Breaks the cell between words into lines of at most `width` columns. A word that is longer than a line stays whole:
     /// a command or a path must be copied as it is.
     fn wrapped(&self, width: usize) -> Vec<Cow<'_, Self>> {
         let room = width.saturating_sub(self.indent);
-        if self.text_width() <= room {
+        if self.columns <= room {
             return vec![Cow::Borrowed(self)];
         }
         let mut lines: Vec<String> = Vec::new();
@@ -248,11 +260,7 @@ impl Cell {
                 _ => lines.push(word.to_owned()),
             }
         }
-        let line = |text| Self {
-            text,
-            style: self.style,
-            indent: self.indent,
-        };
+        let line = |text| Self::of(text, self.style, self.indent);
         let lines = lines.into_iter().map(line);
         lines.map(Cow::Owned).collect()
     }
@@ -272,19 +280,9 @@ impl From<String> for Cell {
 
 impl Display for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.text.is_empty() {
-            // No style around nothing: what ends a line must be seen as its end.
-            return write!(f, "{:indent$}", "", indent = self.indent);
-        }
-        write!(
-            f,
-            "{:indent$}{}{}{}",
-            "",
-            self.style.render(),
-            self.text,
-            self.style.render_reset(),
-            indent = self.indent
-        )
+        let mut line = String::with_capacity(self.indent + self.text.len() + 8);
+        self.put(&mut line);
+        f.write_str(&line)
     }
 }
 
