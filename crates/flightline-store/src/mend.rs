@@ -17,6 +17,7 @@ use crate::table::event::{self, NewEvent, StoredEvent};
 use crate::table::statements;
 use crate::table::subject::{self, Find, StoredDocument, SubjectRow};
 use crate::tx::Tx;
+use crate::tx::care::NO_VALUE;
 use crate::value::{Row, params};
 
 statements! {
@@ -462,32 +463,10 @@ impl Tx<'_> {
     ) -> Result<(), StoreError> {
         if let Some(cache) = &mut self.cache {
             cache.forget(kind);
-            cache.forget_events();
         }
-        let (project, rev) = (self.project.id.clone(), self.allocate_rev());
-        self.project.seal = event::insert(
-            self.driver,
-            &mut self.trace,
-            &NewEvent {
-                project: &project,
-                rev,
-                step: self.step,
-                at: self.now,
-                kind: EventType::ValueRepaired,
-                // A matter of the store, not of a mission's work: it must not make an old one current.
-                mission: None,
-                subject_kind: kind,
-                subject: id,
-                actor: "flightline",
-                epoch: None,
-                data: &json!({ "rev": mended, "place": place, "from": from }),
-                change: Change::None,
-                after: None,
-                base: None,
-                sha: None,
-                prev: &self.project.seal,
-            },
-        )?;
+        let data = json!({ "rev": mended, "place": place, "from": from });
+        // A matter of the store, not of a mission's work: it must not make an old one current.
+        self.record_care(EventType::ValueRepaired, (kind, id), None, &data, NO_VALUE)?;
         Ok(())
     }
 

@@ -3,16 +3,17 @@
 //! event of its own: from then on it is known, and reported as such.
 
 use flightline_core::Kind;
-use flightline_core::event::{Change, EventType};
+use flightline_core::event::EventType;
 use serde_json::json;
 
 use crate::engine::Driver;
 use crate::error::StoreError;
 use crate::mend::Mended;
 use crate::seal;
-use crate::table::event::{self, NewEvent};
+use crate::table::event;
 use crate::table::statements;
 use crate::tx::Tx;
+use crate::tx::care::NO_VALUE;
 use crate::value::{Row, SqlValue, params};
 use crate::verify::journal::{hash_alone, is_kept_base};
 use crate::verify::{JournalFault, Wrong};
@@ -130,32 +131,10 @@ impl Tx<'_> {
 
     /// Records that a damage cannot be mended: from now on it is known.
     pub fn set_aside(&mut self, trouble: &JournalFault) -> Result<(), StoreError> {
-        if let Some(cache) = &mut self.cache {
-            cache.forget_events();
-        }
-        let (project, rev) = (self.project.id.clone(), self.allocate_rev());
-        self.project.seal = event::insert(
-            self.driver,
-            &mut self.trace,
-            &NewEvent {
-                project: &project,
-                rev,
-                step: self.step,
-                at: self.now,
-                kind: EventType::DamageSetAside,
-                mission: None,
-                subject_kind: Kind::Setting,
-                subject: "journal",
-                actor: "flightline",
-                epoch: None,
-                data: &json!({ "rev": trouble.rev, "what": trouble.to_string(), "found": trouble.found }),
-                change: Change::None,
-                after: None,
-                base: None,
-                sha: None,
-                prev: &self.project.seal,
-            },
-        )?;
+        let data =
+            json!({ "rev": trouble.rev, "what": trouble.to_string(), "found": trouble.found });
+        let of = (Kind::Setting, "journal");
+        self.record_care(EventType::DamageSetAside, of, None, &data, NO_VALUE)?;
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! A transaction: the only way to the tables.
 
 mod cached;
+pub(crate) mod care;
 mod events;
 mod history;
 pub(crate) mod neighbours;

@@ -5,15 +5,16 @@ use flightline_core::Kind;
 use flightline_core::agent::Agent;
 use flightline_core::event::{Change, EventType};
 use flightline_core::subject::keys_of;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use crate::damage::{DamageKind, DamagedValue, OtherCopy};
 use crate::error::StoreError;
 use crate::mend::{JournalChange, Mended};
-use crate::table::event::{self, NewEvent};
+use crate::table::event;
 use crate::table::statements;
 use crate::table::subject;
 use crate::tx::Tx;
+use crate::tx::care::NO_VALUE;
 use crate::value::params;
 use crate::verify::journal::value_found;
 
@@ -71,12 +72,8 @@ impl Tx<'_> {
         let rows = event::query_values(self.driver, STORED, params, 0)?;
         let found = rows.first().map(|row| value_found(&row.0[0], &row.0[1]));
         let data = json!({ "rev": damaged.rev, "what": damaged.to_string(), "found": found });
-        self.tell_aside(
-            (Kind::Setting, "journal"),
-            None,
-            &data,
-            (Change::None, None),
-        )?;
+        let of = (Kind::Setting, "journal");
+        self.record_care(EventType::DamageSetAside, of, None, &data, NO_VALUE)?;
         Ok(ValueAside::Known)
     }
 
@@ -104,7 +101,7 @@ impl Tx<'_> {
                 data["former"] = former.rev.into();
                 let mission = keys.mission.map(|id| id.to_string());
                 let value = (Change::Set, Some((&*former.text, &*former.sha)));
-                self.tell_aside((kind, id), mission, &data, value)?;
+                self.record_care(EventType::DamageSetAside, (kind, id), mission, &data, value)?;
                 // From the event that was just written.
                 match self.mend_row(kind, id)? {
                     Mended::Healed => ValueAside::Former(former.rev),
@@ -118,7 +115,8 @@ impl Tx<'_> {
                 let params = params![project.as_str(), kind.as_str(), id];
                 let rows = self.driver.query(MISSION, params)?;
                 let mission = rows.first().map_or(Ok(None), |row| row.opt_text(0))?;
-                let rev = self.tell_aside((kind, id), mission, &data, (Change::Gone, None))?;
+                let (event, gone) = (EventType::DamageSetAside, (Change::Gone, None));
+                let rev = self.record_care(event, (kind, id), mission, &data, gone)?;
                 subject::remove(self.driver, &project, kind, id, rev, self.now)?;
                 self.driver.execute(NO_TEXT, params)?;
                 ValueAside::Removed
@@ -128,42 +126,6 @@ impl Tx<'_> {
             cache.forget(kind);
         }
         Ok(outcome)
-    }
-
-    fn tell_aside(
-        &mut self,
-        (kind, id): (Kind, &str),
-        mission: Option<String>,
-        data: &Json,
-        (change, value): (Change, Option<(&str, &str)>),
-    ) -> Result<u64, StoreError> {
-        if let Some(cache) = &mut self.cache {
-            cache.forget_events();
-        }
-        let (project, rev) = (self.project.id.clone(), self.allocate_rev());
-        self.project.seal = event::insert(
-            self.driver,
-            &mut self.trace,
-            &NewEvent {
-                project: &project,
-                rev,
-                step: self.step,
-                at: self.now,
-                kind: EventType::DamageSetAside,
-                mission,
-                subject_kind: kind,
-                subject: id,
-                actor: "flightline",
-                epoch: None,
-                data,
-                change,
-                after: value.map(|(text, _)| text),
-                base: None,
-                sha: value.map(|(_, sha)| sha),
-                prev: &self.project.seal,
-            },
-        )?;
-        Ok(rev)
     }
 }
 
