@@ -161,8 +161,11 @@ impl WorkTree {
 
     /// Returns the repository around the work tree, and the path of the work tree in it.
     fn repository(&self) -> Option<Result<(Repository, PathBuf), GitFailure>> {
-        let top = repository_root(&self.root)?;
-        let prefix = self.root.strip_prefix(&top).ok()?.to_path_buf();
+        // As the kernel finds it: the folders above a link's target are others than those above the link.
+        let root = self.root.canonicalize();
+        let root = root.unwrap_or_else(|_| self.root.clone());
+        let top = repository_root(&root)?;
+        let prefix = root.strip_prefix(&top).ok()?.to_path_buf();
         let repository = Repository::new(&self.surroundings, &top, &prefix);
         Some(repository.map(|repository| (repository, prefix)))
     }

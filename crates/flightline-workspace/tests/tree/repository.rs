@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 
 use flightline_core::event::sha256_hex;
 
@@ -155,4 +156,37 @@ fn nothing_in_the_repository_is_written() {
     scene.glance(&["a"]);
     assert_eq!(fs::read(&index).unwrap(), before);
     assert!(!scene.root().join(".git/index.lock").exists());
+}
+
+#[test]
+fn a_repository_is_asked_about_a_folder_wherever_a_link_to_it_lies() {
+    let scene = Scene::new(&[("sub/.flightline/config.toml", "x")]);
+    scene.write("sub/.flightline/new.toml", "x");
+    let other = scene.beside("other");
+    fs::create_dir_all(other.join(".git")).unwrap();
+    symlink(scene.root().join("sub"), other.join("link")).unwrap();
+    for folder in [scene.root().join("sub"), other.join("link")] {
+        let state = scene.tree(&folder.join(".flightline"));
+        assert_eq!(state.tracks(&["config.toml"]), Some(true), "{folder:?}");
+        assert_eq!(state.tracks(&["new.toml"]), Some(false), "{folder:?}");
+        let tree = scene.tree(&folder);
+        assert!(tree.tracks_state(), "{folder:?}");
+    }
+}
+
+#[test]
+fn a_folder_that_looks_like_a_repository_is_none() {
+    let scene = Scene::new(&[
+        (".flightline/config.toml", "x"),
+        (".flightline/HEAD", "ref: refs/heads/main\n"),
+        (".flightline/objects/.keep", ""),
+        (".flightline/refs/.keep", ""),
+        (
+            ".flightline/config",
+            "[core]\n\trepositoryformatversion = 99\n",
+        ),
+    ]);
+    let state = scene.tree(&scene.root().join(".flightline"));
+    assert_eq!(state.tracks(&["config.toml"]), Some(true));
+    assert_eq!(state.tracks(&["other.toml"]), Some(false));
 }
