@@ -316,10 +316,12 @@ impl App {
         if standing != TrustState::Trusted {
             return Err(StoreError::Untrusted.into());
         }
-        match self.is_own_home()? {
-            true => Ok(()),
-            false => self.must_be_a_person("make the settings of a folder its own"),
+        if self.is_own_home()? {
+            return Ok(());
         }
+        self.must_be_a_person("make the settings of a folder its own")?;
+        // Nor of a folder that may have come with its repository.
+        self.refuse_brought(&self.written_config()?)
     }
 
     /// Returns true when there is a store that this user is not recorded as having made, or when that cannot be found

@@ -5,7 +5,7 @@ use flightline_core::agent::Agent;
 use flightline_core::event::EventType;
 use flightline_core::history::{Branch, LEFT_OUT};
 use flightline_core::setting::EpochFloor;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::Tx;
 use crate::error::StoreError;
@@ -95,31 +95,27 @@ impl Tx<'_> {
             }
             return Ok(());
         }
-        let data = match lost {
-            Some(lost) => json!({ "reason": "the end of the database was lost", "lost": lost }),
-            None => json!({
-                "reason": "a replica replaced the database",
-                "database": { "before": self.project.timeline, "now": self.driver.timeline() },
-            }),
-        };
-        self.continue_in_new_history(data, 0)
-    }
-
-    /// Begins a new history for the reason in `data`, which ends every epoch up to `epoch` and that of every agent.
-    pub(crate) fn continue_in_new_history(
-        &mut self,
-        mut data: Json,
-        epoch: u64,
-    ) -> Result<(), StoreError> {
         let (before, left_at) = (self.project.history.clone(), self.project.rev);
-        let highest = self.highest_epoch()?.max(epoch);
+        let (was, highest) = (self.project.timeline, self.highest_epoch()?);
         self.begin_history(left_at.saturating_add(LEFT_OUT));
         let history = self.project.history.clone();
         let branch = Branch::new(history, before, left_at, highest, self.now);
-        data["history"] = json!(branch.history);
-        data["before"] = json!({ "history": branch.before, "rev": branch.left_at });
+        let mut data = json!({
+            "history": branch.history,
+            "before": { "history": branch.before, "rev": branch.left_at },
+        });
+        match lost {
+            Some(lost) => {
+                data["reason"] = "the end of the database was lost".into();
+                data["lost"] = lost;
+            }
+            None => {
+                data["reason"] = "a replica replaced the database".into();
+                data["database"] = json!({ "before": was, "now": self.project.timeline });
+            }
+        }
         self.set(EventType::HistoryBegun, &branch, &data)?;
-        // The next write is a request of its own.
+        // Whatever is written next is a request of its own.
         self.step = self.next_rev();
         Ok(())
     }

@@ -45,7 +45,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     if damaged_checkpoints.is_empty()
         && spare.is_empty()
         && !damaged_values.iter().any(has_a_copy)
-        && !damaged_values.iter().any(DamagedValue::can_be_set_aside)
+        && !can_set_any_aside(fleet, &damaged_values)?
         && !tables::are_ill(&examined)
     {
         return Ok(Repaired::default());
@@ -90,7 +90,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     }));
     let left = fleet.store()?.read(|tx| tx.damaged_values())?;
     done.extend(mend_all(fleet, &left, from_within));
-    done.extend(values_aside(fleet));
+    done.extend(values_aside(fleet)?);
     done.extend(tables::set_aside(fleet)?);
     Ok(Repaired {
         done,
@@ -184,29 +184,40 @@ fn mend_all(
     }
 }
 
-/// Sets the values aside that are still damaged, one by one, so that everything else goes on. Says what became of each.
-fn values_aside(fleet: &mut Fleet) -> Vec<String> {
+fn can_set_any_aside(fleet: &mut Fleet, damaged_values: &[DamagedValue]) -> Result<bool> {
+    fleet.store()?.read(|tx| {
+        for damaged_value in damaged_values {
+            if tx.can_set_aside(damaged_value)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    })
+}
+
+/// Sets the values aside that are still damaged, one by one, so that everything else goes on: last values first, then the
+/// texts of former ones. Says what became of each.
+fn values_aside(fleet: &mut Fleet) -> Result<Vec<String>> {
     let mut said = Vec::new();
-    let left = fleet
-        .store()
-        .and_then(|store| Ok(store.read(|tx| tx.damaged_values())?));
-    for damaged_value in left.unwrap_or_default() {
-        let aside = fleet
-            .store()
-            .and_then(|store| Ok(store.write(|tx| tx.set_value_aside(&damaged_value))?));
-        said.push(match aside {
-            Ok(None) => continue,
-            Ok(Some(ValueAside::Known)) => format!("{damaged_value}; set aside"),
-            Ok(Some(ValueAside::Former(rev))) => {
-                format!("{damaged_value}; set aside, and its value of revision {rev} stands again")
-            }
-            Ok(Some(ValueAside::Removed)) => {
-                format!("{damaged_value}; set aside, and removed, for it had no other value")
-            }
-            Err(error) => format!("{damaged_value}; cannot be set aside: {error}"),
-        });
+    for is_former in [false, true] {
+        let left = fleet.store()?.read(|tx| tx.damaged_values())?;
+        let is_of_journal = |it: &DamagedValue| matches!(it.what, DamageKind::Journal(_));
+        for damaged_value in left.iter().filter(|it| is_of_journal(it) == is_former) {
+            let aside = fleet.store()?.write(|tx| tx.set_value_aside(damaged_value));
+            said.push(match aside {
+                Ok(None) => continue,
+                Ok(Some(ValueAside::Known)) => format!("{damaged_value}; set aside"),
+                Ok(Some(ValueAside::Former(rev))) => format!(
+                    "{damaged_value}; set aside, and its value of revision {rev} stands again"
+                ),
+                Ok(Some(ValueAside::Removed)) => {
+                    format!("{damaged_value}; set aside, and removed, for it had no other value")
+                }
+                Err(error) => format!("{damaged_value}; cannot be set aside: {error}"),
+            });
+        }
     }
-    said
+    Ok(said)
 }
 
 /// Mends a value from its other copy in the store.
