@@ -274,9 +274,15 @@ fn a_refused_init_trusts_nothing() {
 fn a_clones_settings_are_not_taken_over_in_passing() {
     let clone = clone_with_files();
     fs::remove_dir_all(clone.state().join("checkpoints")).unwrap();
-    let refused = clone.run(&["init"]).ends();
-    assert_eq!(refused.code(), REFUSED, "{refused}");
-    assert!(refused.err.contains("holds config.toml"), "{refused}");
+    for command in [
+        &["init"][..],
+        &["config", "set", "liveness.quiet", "9m"],
+        &["init"],
+    ] {
+        let refused = clone.run(command).ends();
+        assert_eq!(refused.code(), REFUSED, "{command:?}: {refused}");
+        assert!(refused.err.contains("holds config.toml"), "{refused}");
+    }
 }
 
 #[test]
