@@ -10,7 +10,7 @@ use flightline::checkpoint::files::{self, name_of};
 use flightline::core::Subject;
 use flightline::core::token::Scope;
 use flightline::doctor::{Care, Diagnosis, attend};
-use flightline::store::SubjectRow;
+use flightline::store::{ListOrder, ListScope, RowList, SubjectRow};
 use flightline::token::CreateToken;
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::begin_effect;
@@ -196,6 +196,21 @@ both_engines! {
             story.checkpoint();
             fixed(&story);
         }
+    }
+
+    fn a_damaged_status_puts_no_subject_into_another_list(world: &World) {
+        let story = of_every_kind(world);
+        story.run("carl", &begin_effect("announce")).unwrap();
+        let page = |limit| story.look(|tx| {
+            let in_doubt = RowList::new(Kind::Effect, ListScope::All, &["done"]);
+            tx.some_rows(in_doubt, ListOrder::OLDEST, limit)
+        });
+        let names = |rows: Vec<SubjectRow>| rows.into_iter().map(|row| row.name.unwrap()).collect::<Vec<_>>();
+        assert_eq!(names(page(1)), ["announce"]);
+        let sql = "UPDATE subject SET status = 'donx' WHERE project = {project} AND kind = 'effect' AND status = 'done'";
+        assert_eq!(damage::raw(world, sql), 1);
+        assert_eq!(names(page(1)), ["announce"], "the page has what is its own");
+        assert_eq!(names(page(9)), ["announce"]);
     }
 
     fn an_older_value_that_could_allow_more_stands_never_again(world: &World) {
