@@ -49,31 +49,10 @@ fn waiting_too_short_says_how_long_it_waited() {
     assert_eq!(world.json("locks list").as_array().unwrap().len(), 1);
 }
 
-#[test]
-fn waiting_ends_when_the_time_to_live_of_a_silent_holder_is_over() {
-    let world = World::new().local_only("a server has a clock of its own");
-    // Nobody is registered but ada, who is not heard of again; every second without a write is a pause.
+/// Has bob wait for ada's lock while she is not heard of again; every second without a write is a pause. Whatever she is, the
+/// lock is judged by how long bob has watched.
+fn outlast_ada(world: &World) {
     world.ok("config set liveness.downtime 1s");
-    world.agent_ok("ada", "locks acquire src --ttl 2s");
-    let waited = world
-        .line("locks acquire src --wait 50s")
-        .agent("bob")
-        .without("FLEET_TEST_NOW")
-        .run();
-    assert_eq!(waited.code, 0, "{waited:?}");
-    let told = world.ok("events list --type lock_reclaimed --json").stdout;
-    assert!(
-        told.contains("ada gave no sign of life for 2s"),
-        "judged by how long bob has watched: {told}"
-    );
-}
-
-#[test]
-fn a_process_that_is_frozen_keeps_its_lock_no_longer_than_the_time_to_live() {
-    let world = World::new().local_only("a server has a clock of its own");
-    let process = ChildGuard::sleeper();
-    world.ok("config set liveness.downtime 1s");
-    world.ok(&format!("agents register ada --pid {}", process.id()));
     world.agent_ok("ada", "locks acquire src --ttl 2s");
     let waited = world
         .line("locks acquire src --wait 50s")
@@ -83,6 +62,20 @@ fn a_process_that_is_frozen_keeps_its_lock_no_longer_than_the_time_to_live() {
     assert_eq!(waited.code, 0, "{waited:?}");
     let told = world.ok("events list --type lock_reclaimed --json").stdout;
     assert!(told.contains("ada gave no sign of life for 2s"), "{told}");
+}
+
+#[test]
+fn waiting_ends_when_the_time_to_live_of_a_silent_holder_is_over() {
+    let world = World::new().local_only("a server has a clock of its own");
+    outlast_ada(&world);
+}
+
+#[test]
+fn a_process_that_is_frozen_keeps_its_lock_no_longer_than_the_time_to_live() {
+    let world = World::new().local_only("a server has a clock of its own");
+    let process = ChildGuard::sleeper();
+    world.ok(&format!("agents register ada --pid {}", process.id()));
+    outlast_ada(&world);
 }
 
 #[test]
