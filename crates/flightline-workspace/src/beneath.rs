@@ -406,8 +406,7 @@ impl Dir {
         }
     }
 
-    /// Returns true when a link leads to something other than a file or a folder. The target is looked at, never
-    /// opened.
+    /// Returns true when a link leads to something other than a file or a folder. The target is never opened.
     pub fn leads_to_special(&self, link: impl AsRef<Path>) -> io::Result<bool> {
         let Some((folder, name)) = self.above(link.as_ref())? else {
             return Ok(false);

@@ -87,7 +87,7 @@ fn work_of(
     Ok(None)
 }
 
-/// Ends the blockers about locks that an agent waited for in vain, once the agent gets such a lock.
+/// Ends the blockers about timed-out waits for locks, once the agent that waited gets such a lock.
 pub(crate) fn settle_locks<'a>(
     ctx: &mut OpContext<'_, '_>,
     agent: AgentId,
