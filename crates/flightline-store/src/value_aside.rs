@@ -29,7 +29,7 @@ statements! {
 pub enum ValueAside {
     /// The subject has its value of this revision again.
     Former(u64),
-    /// The subject had no other value: it is removed.
+    /// The subject is removed: it had no other value, or none that may stand again.
     Removed,
     /// A former value is known to be lost.
     Known,

@@ -210,9 +210,7 @@ fn values_aside(fleet: &mut Fleet) -> Result<Vec<String>> {
                 Ok(Some(ValueAside::Former(rev))) => format!(
                     "{damaged_value}; set aside, and its value of revision {rev} stands again"
                 ),
-                Ok(Some(ValueAside::Removed)) => {
-                    format!("{damaged_value}; set aside, and removed, for it had no other value")
-                }
+                Ok(Some(ValueAside::Removed)) => format!("{damaged_value}; set aside, and removed"),
                 Err(error) => format!("{damaged_value}; cannot be set aside: {error}"),
             });
         }

@@ -186,7 +186,7 @@ both_engines! {
             let row = lose_newest(&story, &world, kind);
             let done = fixed(&story);
             assert!(done.set_aside && done.backup.is_some(), "{kind}: {done:?}");
-            let outcome = if has_former { "stands again" } else { "it had no other value" };
+            let outcome = if has_former { "stands again" } else { "set aside, and removed" };
             assert!(done.repaired.iter().any(|said| said.contains(&row.id) && said.ends_with(outcome)), "{kind}: {:?}", done.repaired);
             // It is known from now on, and nothing is done about it again.
             let rev = story.rev();
