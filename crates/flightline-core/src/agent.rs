@@ -137,6 +137,42 @@ pub struct Step {
     pub at: Time,
 }
 
+impl Agent {
+    /// The record of an agent that has not begun a session yet.
+    #[must_use]
+    pub fn new(id: AgentId, name: Name, role: Role, now: Time) -> Self {
+        Self {
+            id,
+            name,
+            role,
+            kind: None,
+            epoch: 0,
+            context: 0,
+            mode: ContextMode::Normal,
+            session_id: None,
+            process: None,
+            status: AgentStatus::Idle,
+            feature: None,
+            stage: None,
+            phase: None,
+            can_resume: true,
+            blockers: Vec::new(),
+            files_modified: Vec::new(),
+            recovery_instructions: None,
+            current_step: None,
+            next_steps: Vec::new(),
+            coordination: Coordination::default(),
+            last_checkpoint: None,
+            next_checkpoint_expected: None,
+            created_at: now,
+            updated_at: now,
+            session_started_at: None,
+            session_ended_at: None,
+            retired_at: None,
+        }
+    }
+}
+
 impl Subject for Agent {
     const KIND: Kind = Kind::Agent;
 

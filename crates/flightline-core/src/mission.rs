@@ -52,6 +52,32 @@ pub struct Mission {
     pub constraints_by: Pinning,
 }
 
+impl Mission {
+    /// The record of a mission that has not begun yet.
+    #[must_use]
+    pub fn new(id: MissionId, title: Title, now: Time) -> Self {
+        Self {
+            id,
+            title,
+            objective: None,
+            status: MissionStatus::Pending,
+            phase: None,
+            workflow: Workflow::default(),
+            stack_id: None,
+            sprint: None,
+            dispatch: None,
+            timeline: 0,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            completed_at: None,
+            reason: None,
+            reordered: false,
+            constraints_by: Pinning::default(),
+        }
+    }
+}
+
 /// The actors that may pin constraints, which bind every agent on a mission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Schema)]
 #[serde(rename_all = "snake_case")]

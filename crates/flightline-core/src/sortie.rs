@@ -91,6 +91,48 @@ pub struct Sortie {
     pub interrupted: Option<Interruption>,
 }
 
+impl Sortie {
+    /// The record of a sortie that has no owner yet.
+    #[must_use]
+    pub fn new(id: SortieId, mission_id: MissionId, title: Title, now: Time) -> Self {
+        Self {
+            id,
+            mission_id,
+            task_id: None,
+            title,
+            description: None,
+            status: SortieStatus::Pending,
+            position: 0,
+            priority: 0,
+            assigned_to: None,
+            assigned_epoch: None,
+            depends_on: Vec::new(),
+            files: Vec::new(),
+            attempts: 0,
+            progress_notes: None,
+            cursor: WorkCursor::default(),
+            declared: None,
+            acceptance_criteria: BTreeMap::new(),
+            criteria_texts: BTreeMap::new(),
+            resumable: true,
+            resume_instructions: None,
+            blocked_reason: None,
+            failure: None,
+            approval: None,
+            estimate_ms: None,
+            token_usage: TokenUsage::default(),
+            input: None,
+            output: None,
+            created_at: now,
+            updated_at: now,
+            assigned_at: None,
+            started_at: None,
+            completed_at: None,
+            interrupted: None,
+        }
+    }
+}
+
 /// Work that was cut short: its owner was gone, and a recovery freed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
 pub struct Interruption {

@@ -1,6 +1,6 @@
 //! Values to write into a store, each named by a number.
 
-use flightline::core::mission::{Mission, MissionStatus, Pinning, Workflow};
+use flightline::core::mission::{Mission, MissionStatus};
 use flightline::core::note::{Note, NoteKind};
 use flightline::core::text::NoteText;
 use flightline::core::{AgentId, MissionId, NoteId, Time, Title};
@@ -18,24 +18,12 @@ pub fn agent_id(number: u128) -> AgentId {
 #[must_use]
 pub fn mission(number: u128, title: &str) -> Mission {
     let at = Time::from_millis(1_767_528_000_000);
+    let title = Title::parse("title", title).expect("a title");
     Mission {
-        id: MissionId::new(Uuid::from_u128(number)),
-        title: Title::parse("title", title).expect("a title"),
-        objective: None,
         status: MissionStatus::InProgress,
-        phase: None,
-        workflow: Workflow::default(),
-        stack_id: None,
-        sprint: None,
-        dispatch: None,
         timeline: 1,
-        created_at: at,
-        updated_at: at,
         started_at: Some(at),
-        completed_at: None,
-        reason: None,
-        reordered: false,
-        constraints_by: Pinning::default(),
+        ..Mission::new(MissionId::new(Uuid::from_u128(number)), title, at)
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use flightline_core::agent::Role;
 use flightline_core::checkpoint::Reason;
 use flightline_core::event::EventType;
-use flightline_core::mission::{Mission, MissionStatus, Pinning, Progress, Workflow};
+use flightline_core::mission::{Mission, MissionStatus, Progress, Workflow};
 use flightline_core::setting::CurrentMission;
 use flightline_core::sortie::SortieStatus;
 use flightline_core::text::NoteText;
@@ -179,12 +179,8 @@ impl Operation for CreateMission {
                 .filter(|agent| agent.role == Role::Dispatch)
                 .map(|agent| agent.id),
         };
-        let now = ctx.now();
         let mission = Mission {
-            id: MissionId::new(ctx.tx.uuid()),
-            title: self.title.clone(),
             objective: self.objective.clone(),
-            status: MissionStatus::Pending,
             phase: self.phase.clone(),
             workflow: Workflow {
                 states: self.states.clone(),
@@ -193,14 +189,7 @@ impl Operation for CreateMission {
             stack_id: self.stack_id.clone(),
             sprint: self.sprint.clone(),
             dispatch,
-            timeline: 0,
-            created_at: now,
-            updated_at: now,
-            started_at: None,
-            completed_at: None,
-            reason: None,
-            reordered: false,
-            constraints_by: Pinning::default(),
+            ..Mission::new(MissionId::new(ctx.tx.uuid()), self.title.clone(), ctx.now())
         };
         ctx.tx.set(
             EventType::MissionCreated,

@@ -2,8 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::fleet::Caller;
-use flightline_core::agent::{Agent, AgentStatus, Coordination, Role};
-use flightline_core::context::ContextMode;
+use flightline_core::agent::{Agent, Role};
 use flightline_core::event::EventType;
 use flightline_core::redact::shown;
 use flightline_core::setting::EpochFloor;
@@ -14,35 +13,7 @@ use serde_json::json;
 
 /// A new agent that has not begun a session yet.
 pub(crate) fn new_agent(tx: &Tx<'_>, name: Name, role: Role) -> Agent {
-    Agent {
-        id: AgentId::new(tx.uuid()),
-        name,
-        role,
-        kind: None,
-        epoch: 0,
-        context: 0,
-        mode: ContextMode::Normal,
-        session_id: None,
-        process: None,
-        status: AgentStatus::Idle,
-        feature: None,
-        stage: None,
-        phase: None,
-        can_resume: true,
-        blockers: Vec::new(),
-        files_modified: Vec::new(),
-        recovery_instructions: None,
-        current_step: None,
-        next_steps: Vec::new(),
-        coordination: Coordination::default(),
-        last_checkpoint: None,
-        next_checkpoint_expected: None,
-        created_at: tx.now(),
-        updated_at: tx.now(),
-        session_started_at: None,
-        session_ended_at: None,
-        retired_at: None,
-    }
+    Agent::new(AgentId::new(tx.uuid()), name, role, tx.now())
 }
 
 pub(crate) fn agent_named(tx: &mut Tx<'_>, name: &str) -> Result<Option<Agent>> {

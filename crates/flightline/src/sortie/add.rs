@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use flightline_core::event::EventType;
 use flightline_core::mission::Mission;
-use flightline_core::sortie::{Sortie, SortieStatus, TokenUsage, WorkCursor};
+use flightline_core::sortie::Sortie;
 use flightline_core::text::NoteText;
 use flightline_core::time::Millis;
 use flightline_core::{Code, JsonData, Kind, Name, Refusal, RepoPath, SortieId, Title};
@@ -149,40 +149,20 @@ pub(crate) fn add_all(
             criteria.insert(key.clone(), false);
             criteria_texts.extend(text.map(|text| (key, text)));
         }
+        let (id, title) = (SortieId::new(ctx.tx.uuid()), new.title.clone());
         let sortie = Sortie {
-            id: SortieId::new(ctx.tx.uuid()),
-            mission_id: mission.id,
             task_id: new.task_id.clone(),
-            title: new.title.clone(),
             description: new.description.clone(),
-            status: SortieStatus::Pending,
             position,
             priority: new.priority,
-            assigned_to: None,
-            assigned_epoch: None,
             depends_on,
             files: new.files.clone(),
-            attempts: 0,
-            progress_notes: None,
-            cursor: WorkCursor::default(),
-            declared: None,
             acceptance_criteria: criteria,
             criteria_texts,
-            resumable: true,
             resume_instructions: new.resume_instructions.clone(),
-            blocked_reason: None,
-            failure: None,
-            approval: None,
             estimate_ms: new.estimate_ms,
-            token_usage: TokenUsage::default(),
             input: new.input.clone(),
-            output: None,
-            created_at: now,
-            updated_at: now,
-            assigned_at: None,
-            started_at: None,
-            completed_at: None,
-            interrupted: None,
+            ..Sortie::new(id, mission.id, title, now)
         };
         ctx.tx.set(
             EventType::SortieAdded,
