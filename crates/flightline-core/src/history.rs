@@ -5,15 +5,13 @@
 use crate::Schema;
 use serde::{Deserialize, Serialize};
 
+use crate::stand_in::FORGOTTEN_EPOCHS;
 use crate::subject::{Keys, Kind, Subject};
 use crate::time::Time;
 
 /// Number of revisions that are left out where one history goes on from another: more than a replica can be behind,
 /// weeks of the fastest writing; and there is room for some ninety thousand of them in what JavaScript counts exactly.
 pub const LEFT_OUT: u64 = 100_000_000_000;
-
-/// Number of incarnations of one agent that are left out.
-const LEFT_OUT_EPOCHS: u64 = 1_000;
 
 /// A history that goes on from another one, because a replica took the place of the database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Schema)]
@@ -43,7 +41,7 @@ impl Branch {
             history,
             before,
             left_at,
-            epochs_above: highest.saturating_add(LEFT_OUT_EPOCHS),
+            epochs_above: highest.saturating_add(FORGOTTEN_EPOCHS),
             at,
         }
     }

@@ -33,6 +33,7 @@ pub mod retention;
 pub mod setting;
 pub mod shell;
 pub mod sortie;
+pub mod stand_in;
 pub mod subject;
 pub mod text;
 pub mod time;

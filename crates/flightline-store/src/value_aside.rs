@@ -1,18 +1,21 @@
-//! Sets values without a sound copy aside, so that everything else goes on: the newest sound value of the subject takes
-//! the place of a lost one, and a former value that is lost is known to be. Values on which authority rests (agents,
-//! tokens, missions, mail, settings) are never replaced: an older one may allow what was forbidden since.
+//! Sets values without a sound copy aside, so that everything else goes on: a stand-in takes the place of a lost value,
+//! and a former value that is lost is known to be. [`flightline_core::stand_in`] says what may stand in.
 
-use flightline_core::Kind;
+use flightline_core::agent::Agent;
 use flightline_core::event::{Change, EventType, sha256_hex};
+use flightline_core::setting::EpochFloor;
+use flightline_core::stand_in::{FoundBy, Remains, StandIn, stand_in};
 use flightline_core::subject::keys_of;
-use serde_json::json;
+use flightline_core::{Keys, Kind};
+use serde_json::{Value as Json, json};
 
 use crate::damage::{DamageKind, DamagedValue, OtherCopy};
 use crate::error::StoreError;
 use crate::mend::{JournalChange, Mended};
-use crate::table::event;
+use crate::seal;
+use crate::table::event::{self, StoredEvent};
 use crate::table::statements;
-use crate::table::subject;
+use crate::table::subject::{self, Find};
 use crate::tx::Tx;
 use crate::tx::care::NO_VALUE;
 use crate::value::params;
@@ -20,37 +23,47 @@ use crate::verify::journal::value_found;
 
 statements! {
     STORED = "SELECT after, sha, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) FROM event WHERE project = ?1 AND rev = ?2";
-    ROW = "SELECT rev, mission, doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    ROW = "SELECT kind, id, mission, parent, agent, name, status, percent, sum, rev, doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
+    DATA = "SELECT data FROM event WHERE project = ?1 AND rev = ?2";
     NO_TEXT = "UPDATE subject SET doc = CASE WHEN doc IS NULL THEN NULL ELSE '' END, sha = ?4 WHERE project = ?1 AND kind = ?2 AND id = ?3";
 }
 
 /// The outcome of setting a value aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueAside {
+    /// What could be told of the value is the value: its text matches the hash of the lost one.
+    Repaired,
     /// The subject has its value of this revision again.
     Former(u64),
+    /// The subject has a record that was made of what remained of it, and that allows nothing new.
+    Made,
     /// The subject is removed: it had no other value, or none that may stand again.
     Removed,
     /// A former value is known to be lost.
     Known,
 }
 
-/// What takes the place of a lost value.
+/// The change that puts a stand-in into the place of a lost value.
 enum Replacement {
-    Former(JournalChange),
-    /// The subject is removed. Its row keeps the hash of the last value that the journal knows.
-    Removal {
-        sha: Option<String>,
+    Value {
+        text: String,
+        keys: Keys,
+        /// The revision from which the value is, when it stood before.
+        former: Option<u64>,
     },
+    /// The subject is removed. Its row keeps the hash of the last value that the journal knows.
+    Removal { sha: Option<String> },
 }
 
 /// A subject's row, as far as setting its value aside needs it.
 struct LostRow {
     rev: u64,
-    mission: Option<String>,
     doc: Option<String>,
     sha: Option<String>,
     is_gone: bool,
+    mission: Option<String>,
+    /// The columns by which the subject is found, where they match their sum.
+    columns: Option<FoundBy>,
 }
 
 impl Tx<'_> {
@@ -58,9 +71,9 @@ impl Tx<'_> {
     pub fn can_set_aside(&mut self, damaged: &DamagedValue) -> Result<bool, StoreError> {
         match damaged.what {
             DamageKind::Journal(OtherCopy::None) => self.is_former(damaged),
-            DamageKind::Lost(OtherCopy::None) | DamageKind::LastValue(OtherCopy::None) => {
-                Ok(self.replacement(damaged)?.is_some())
-            }
+            DamageKind::Lost(OtherCopy::None)
+            | DamageKind::LastValue(OtherCopy::None)
+            | DamageKind::Missing => Ok(self.replacement(damaged)?.is_some()),
             _ => Ok(false),
         }
     }
@@ -100,38 +113,93 @@ impl Tx<'_> {
     /// Returns what can take the place of a lost value; none where nothing may, or where one of its texts matches the other's
     /// hash and may be the right one.
     fn replacement(&mut self, damaged: &DamagedValue) -> Result<Option<Replacement>, StoreError> {
-        let Some(row) = self.lost_row(damaged)?.filter(|row| !row.is_gone) else {
+        let (kind, id) = (damaged.kind, &*damaged.id);
+        let row = self.lost_row(damaged)?;
+        if row.as_ref().is_some_and(|row| row.is_gone) {
             return Ok(None);
-        };
-        let (text, sha) = self.stored(row.rev)?;
+        }
+        let mut told = self.told(kind, id)?;
+        let last = told.last().map_or(damaged.rev, |it| it.rev);
+        let (text, sha) = self.stored(row.as_ref().map_or(last, |row| row.rev))?;
         let fits = |text: Option<String>, sha: Option<String>| match (text, sha) {
             (Some(text), Some(sha)) => sha256_hex(&text) == sha,
             _ => false,
         };
-        if fits(row.doc, sha) || fits(text, row.sha) {
+        let (columns, is_right) = match row {
+            Some(row) => (row.columns, fits(row.doc, sha) || fits(text, row.sha)),
+            None => (None, fits(text, sha)),
+        };
+        if is_right {
             return Ok(None);
         }
-        let kind = damaged.kind;
-        let mut told = self.told(kind, &damaged.id)?;
         let sha = told.iter().rfind(|it| it.change == Change::Set);
-        let removal = Replacement::Removal {
-            sha: sha.map(|it| it.sha.clone()),
-        };
+        let sha = sha.map(|it| it.sha.clone());
+        let changes = told.len();
         // A value from before a removal was taken away on purpose.
         let removed = told.iter().rposition(|it| it.change == Change::Gone);
         told.drain(..removed.map_or(0, |at| at + 1));
         let readable = |it: &JournalChange| it.is_sound() && keys_of(kind, &it.text).is_ok();
-        let former = told.into_iter().rfind(readable).map(Replacement::Former);
-        Ok(match kind {
-            // A fence that was voided must not be valid again.
-            Kind::Lock => Some(removal),
-            Kind::Note | Kind::Subtask | Kind::File | Kind::Error | Kind::Review | Kind::Step => {
-                Some(former.unwrap_or(removal))
+        let former = told.into_iter().rfind(readable);
+        let recipients = match kind {
+            Kind::Message => {
+                let find = Find::Parent(id);
+                subject::rows(self.driver, &self.project.id, Kind::Delivery, find)?
             }
-            // Without it, work or an act on the world outside could be done twice.
-            Kind::Sortie | Kind::Effect => former,
-            _ => None,
+            _ => Vec::new(),
+        };
+        let recipients = recipients.iter().filter_map(|(row, _)| row.agent.as_ref());
+        let chosen = stand_in(&Remains {
+            kind,
+            id,
+            former: former.as_ref().map(|it| &*it.text),
+            columns,
+            data: self.data_of(damaged.rev)?,
+            changes: u32::try_from(changes).unwrap_or(u32::MAX),
+            recipients: recipients.filter_map(|id| id.parse().ok()).collect(),
+            highest_epoch: match kind {
+                Kind::Agent | Kind::Setting => self.highest_known_epoch()?,
+                _ => 0,
+            },
+            rev: self.project.rev,
+            now: self.now,
+        });
+        let value = |text: String, former| {
+            let keys = keys_of(kind, &text).ok()?;
+            Some(Replacement::Value { text, keys, former })
+        };
+        Ok(match chosen {
+            Some(StandIn::Former) => former.and_then(|it| value(it.text, Some(it.rev))),
+            Some(StandIn::Made(text)) => value(text, None),
+            Some(StandIn::Removal) => Some(Replacement::Removal { sha }),
+            None => None,
         })
+    }
+
+    /// The data of an event; null when it cannot be read.
+    fn data_of(&mut self, rev: u64) -> Result<Json, StoreError> {
+        let params = params![self.project.id.as_str(), rev];
+        let rows = self.driver.query(DATA, params)?;
+        let data = rows.first().map(|row| row.text(0)).transpose()?;
+        Ok(data
+            .and_then(|data| serde_json::from_str(&data).ok())
+            .unwrap_or_default())
+    }
+
+    /// The highest epoch that any readable record names.
+    fn highest_known_epoch(&mut self) -> Result<u64, StoreError> {
+        let readable = |found: Result<u64, StoreError>| match found {
+            Err(StoreError::Corrupt(_)) => Ok(0),
+            found => found,
+        };
+        let floor = self.get::<EpochFloor>(EpochFloor::KEY);
+        let floor = readable(floor.map(|floor| floor.map_or(0, |floor| floor.epoch)))?;
+        let mut highest = floor.max(readable(self.epochs_above())?);
+        for id in subject::ids(self.driver, &self.project.id, Kind::Agent)? {
+            let agent = self.get::<Agent>(&id);
+            let epoch = readable(agent.map(|agent| agent.map_or(0, |agent| agent.epoch)))?;
+            highest = highest.max(epoch);
+        }
+        Ok(highest)
     }
 
     fn lost_row(&mut self, damaged: &DamagedValue) -> Result<Option<LostRow>, StoreError> {
@@ -139,12 +207,21 @@ impl Tx<'_> {
         let params = params![project, damaged.kind.as_str(), damaged.id.as_str()];
         let rows = self.driver.query(ROW, params)?;
         let read = |row: &crate::value::Row| {
+            let is_as_written = seal::is_sum(&row.text(8)?, &row.0[..8]);
+            let columns = FoundBy {
+                mission: row.opt_text(2)?,
+                parent: row.opt_text(3)?,
+                agent: row.opt_text(4)?,
+                name: row.opt_text(5)?,
+                status: row.text(6)?,
+            };
             Ok(LostRow {
-                rev: row.unsigned(0)?,
-                mission: row.opt_text(1)?,
-                doc: row.opt_text(2)?,
-                sha: row.opt_text(3)?,
-                is_gone: row.opt_int(4)?.is_some(),
+                rev: row.unsigned(9)?,
+                doc: row.opt_text(10)?,
+                sha: row.opt_text(11)?,
+                is_gone: row.opt_int(12)?.is_some(),
+                mission: columns.mission.clone(),
+                columns: is_as_written.then_some(columns),
             })
         };
         rows.first().map(read).transpose()
@@ -158,6 +235,12 @@ impl Tx<'_> {
             Some(row) => Ok((row.opt_text(0)?, row.opt_text(1)?)),
             None => Ok((None, None)),
         }
+    }
+
+    /// Returns true when the journal has the hash of this text at a revision.
+    fn is_text_of(&mut self, rev: u64, text: &str) -> Result<bool, StoreError> {
+        let (_, sha) = self.stored(rev)?;
+        Ok(sha == Some(sha256_hex(text)))
     }
 
     /// Records that the text of a former value is damaged: from now on that is known.
@@ -179,18 +262,30 @@ impl Tx<'_> {
         let (kind, id, event) = (damaged.kind, &*damaged.id, EventType::DamageSetAside);
         let mut data = json!({ "rev": damaged.rev, "what": damaged.to_string() });
         let outcome = match replacement {
-            Replacement::Former(former) => {
-                let keys = keys_of(kind, &former.text)
-                    .map_err(|_| StoreError::Corrupt(format!("{kind} {id} cannot be read")))?;
-                data["former"] = former.rev.into();
+            Replacement::Value { text, .. } if self.is_text_of(damaged.rev, &text)? => {
+                let copy = StoredEvent {
+                    kind,
+                    id: id.to_owned(),
+                    rev: damaged.rev,
+                    sha: sha256_hex(&text),
+                    text,
+                };
+                self.mend_value(&copy, "what remained of it")?;
+                self.mend_row(kind, id)?;
+                ValueAside::Repaired
+            }
+            Replacement::Value { text, keys, former } => {
+                if let Some(rev) = former {
+                    data["former"] = rev.into();
+                }
                 let mission = keys.mission.map(|id| id.to_string());
-                let value = (Change::Set, Some((&*former.text, &*former.sha)));
+                let value = (Change::Set, Some((&*text, &*sha256_hex(&text))));
                 self.record_care(event, (kind, id), mission, &data, value)?;
                 // From the event that was just written.
                 match self.mend_row(kind, id)? {
-                    Mended::Healed => ValueAside::Former(former.rev),
+                    Mended::Healed => former.map_or(ValueAside::Made, ValueAside::Former),
                     Mended::Sound | Mended::Refused => {
-                        let why = format!("{kind} {id} cannot be given its former value");
+                        let why = format!("{kind} {id} cannot be given another value");
                         return Err(StoreError::Corrupt(why));
                     }
                 }

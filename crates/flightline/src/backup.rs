@@ -11,6 +11,7 @@ use flightline_core::history::{Branch, FollowedHistory};
 use flightline_core::lock::Lock;
 use flightline_core::mission::Mission;
 use flightline_core::setting::{EpochFloor, Restoration};
+use flightline_core::stand_in::FORGOTTEN_EPOCHS;
 use flightline_core::token::Token;
 use flightline_core::{Code, Kind, Name, Refusal, Subject, Time};
 use flightline_store::{Actor, Find, Store, StoreError, Tx};
@@ -259,9 +260,6 @@ pub(crate) fn void_locks(tx: &mut Tx<'_>, reason: &str) -> Result<u64> {
 /// Maximum number of histories that are followed back.
 const FOLLOWED: usize = 64;
 
-/// Distance of a new epoch above the known ones when some epochs were forgotten.
-const FORGOTTEN: u64 = 1_000;
-
 /// The records of a replaced store that must outlive it: epochs, and tokens that were revoked.
 pub(crate) struct ReplacedStore {
     /// Revoked tokens by id, each with the time of its revocation, where that can still be read.
@@ -350,7 +348,7 @@ pub(crate) fn void_epochs(tx: &mut Tx<'_>, seen: &ReplacedStore, reason: &str) -
         .map_or(0, |floor| floor.epoch)
         .max(seen.floor);
     if seen.incomplete {
-        floor = floor.max(highest + FORGOTTEN);
+        floor = floor.max(highest + FORGOTTEN_EPOCHS);
     }
     if floor > 0 {
         tx.set(

@@ -206,9 +206,13 @@ fn values_aside(fleet: &mut Fleet) -> Result<Vec<String>> {
             let aside = fleet.store()?.write(|tx| tx.set_value_aside(damaged_value));
             said.push(match aside {
                 Ok(None) => continue,
+                Ok(Some(ValueAside::Repaired)) => format!("{damaged_value}; repaired"),
                 Ok(Some(ValueAside::Known)) => format!("{damaged_value}; set aside"),
                 Ok(Some(ValueAside::Former(rev))) => format!(
                     "{damaged_value}; set aside, and its value of revision {rev} stands again"
+                ),
+                Ok(Some(ValueAside::Made)) => format!(
+                    "{damaged_value}; set aside, and a record of what remained stands in its place"
                 ),
                 Ok(Some(ValueAside::Removed)) => format!("{damaged_value}; set aside, and removed"),
                 Err(error) => format!("{damaged_value}; cannot be set aside: {error}"),

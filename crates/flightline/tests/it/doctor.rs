@@ -1,6 +1,7 @@
 //! The doctor, on both engines: names what is damaged and which copy is sound, repairs from the sound one
 //! after a backup, and puts out of use what has none.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -8,10 +9,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use flightline::checkpoint::files::{self, name_of};
 use flightline::core::Subject;
-use flightline::core::token::Scope;
+use flightline::core::token::{Scope, Token};
 use flightline::doctor::{Care, Diagnosis, attend};
 use flightline::store::{ListOrder, ListScope, RowList, SubjectRow};
-use flightline::token::CreateToken;
+use flightline::token::{CreateToken, ListTokens};
 use flightline_testkit::prelude::*;
 use flightline_testkit::story::begin_effect;
 use flightline_testkit::story::{name, note, title};
@@ -74,6 +75,9 @@ fn old(path: &Path, now: Time) {
 /// A fleet with something of every kind that is later than any checkpoint's file.
 fn of_every_kind(world: &World) -> Story<'_> {
     let (story, ..) = working(world);
+    story.finish("ada", &["Tests"]);
+    story.settle();
+    story.claim("carl", "Docs").unwrap();
     let lesson = AddNote::of(NoteKind::Lesson, note("Kept in mind"));
     story.run("", &lesson).unwrap();
     let token = CreateToken {
@@ -97,6 +101,13 @@ fn of_every_kind(world: &World) -> Story<'_> {
         result: None,
     };
     story.run("carl", &finish).unwrap();
+    story.register("erin", Role::Dispatch);
+    story
+        .send("ada", &["carl", "bob"], "Please review")
+        .unwrap();
+    story.read_mail("carl");
+    story.run("carl", &brief_agent()).unwrap();
+    story.resume("", vec![]).unwrap();
     story
 }
 
@@ -108,16 +119,76 @@ fn newest(story: &Story<'_>, kind: Kind) -> SubjectRow {
 /// Damages both copies of the value of a kind that was given last.
 fn lose_newest(story: &Story<'_>, world: &World, kind: Kind) -> SubjectRow {
     let row = newest(story, kind);
-    damage::live(world, kind, &row.id);
+    lose(story, world, kind, &row.id);
+    row
+}
+
+/// Damages both copies of the last value of a subject.
+fn lose(story: &Story<'_>, world: &World, kind: Kind, id: &str) {
+    let rows = story.look(|tx| tx.rows(kind, Find::All));
+    let rev = rows.iter().find(|row| row.id == id).unwrap().rev;
+    damage::live(world, kind, id);
     let sql = format!(
-        "UPDATE event SET after = 'y', base = NULL WHERE project = {{project}} AND rev = {}",
-        row.rev
+        "UPDATE event SET after = 'y', base = NULL WHERE project = {{project}} AND rev = {rev}"
     );
     assert_eq!(damage::raw(world, &sql), 1);
     let found = wrong(story);
     let is_lost = |said: &String| said.ends_with("the store has no other copy");
     assert!(found.iter().any(is_lost), "{kind}: {found:?}");
-    row
+}
+
+/// Asks for everything there is, and works on.
+fn goes_on(story: &Story<'_>, lost: &str) {
+    let asked = [
+        (
+            "agents",
+            story
+                .run(
+                    "",
+                    &ListAgents {
+                        retired: true,
+                        sightings: vec![],
+                    },
+                )
+                .err(),
+        ),
+        (
+            "missions",
+            story
+                .run(
+                    "",
+                    &ListMissions {
+                        archived: true,
+                        limit: 50,
+                    },
+                )
+                .err(),
+        ),
+        ("tokens", story.run("", &ListTokens { all: true }).err()),
+        (
+            "candidates",
+            story
+                .run(
+                    "",
+                    &Detect {
+                        threshold_ms: None,
+                        sightings: vec![],
+                    },
+                )
+                .err(),
+        ),
+        ("status", story.run("", &show_status()).err()),
+        ("inbox", story.run("", &peek_inbox("carl", 50)).err()),
+        ("briefing", story.run("carl", &brief_agent()).err()),
+    ];
+    for (what, refused) in asked {
+        assert!(refused.is_none(), "{lost}: {what}: {refused:?}");
+    }
+    story.lock("dora", &["elsewhere"]).unwrap();
+    story.send("dora", &["ada", "carl"], "Going on").unwrap();
+    story.mission("Another", &["One"]);
+    story.finish("dora", &["One"]);
+    story.checkpoint();
 }
 
 both_engines! {
@@ -213,16 +284,48 @@ both_engines! {
         assert_eq!(names(page(9)), ["announce"]);
     }
 
-    fn an_older_value_that_could_allow_more_stands_never_again(world: &World) {
-        for kind in [Kind::Agent, Kind::Token] {
+    fn whatever_is_lost_in_every_copy_everything_else_goes_on(world: &World) {
+        let subjects = |story: &Story<'_>| {
+            let kept = |kind: &Kind| !matches!(kind, Kind::Checkpoint | Kind::Import);
+            let of = |kind| story.look(|tx| tx.rows(kind, Find::All)).into_iter().map(move |row| (kind, row.id));
+            Kind::ALL.into_iter().filter(kept).flat_map(of).collect::<Vec<_>>()
+        };
+        let mut seen = BTreeSet::new();
+        let count = subjects(&of_every_kind(world)).len();
+        for at in 0..count {
             let world = World::new(world.engine);
             let story = of_every_kind(&world);
-            lose_newest(&story, &world, kind);
-            let (found, rev) = (wrong(&story), story.rev());
-            let done = examine(&story, Care::Repair);
-            assert_eq!((done.healthy, done.backup, story.rev()), (false, None, rev), "{kind}");
-            assert_eq!(wrong(&story), found, "{kind}");
+            let (kind, id) = subjects(&story).swap_remove(at);
+            // One subject of each kind, and every setting.
+            let what = if kind == Kind::Setting { id.split('/').next().unwrap() } else { kind.as_str() };
+            if !seen.insert(what.to_owned()) {
+                continue;
+            }
+            lose(&story, &world, kind, &id);
+            fixed(&story);
+            goes_on(&story, what);
+            fixed(&story);
         }
+        for kind in ["agent", "mission", "message", "delivery", "token", "milestone", "recovery", "briefing", "secret"] {
+            assert!(seen.contains(kind), "{kind}: {seen:?}");
+        }
+    }
+
+    fn no_stand_in_allows_what_was_forbidden(world: &World) {
+        let story = of_every_kind(world);
+        let (carl, token) = (story.agent("carl"), newest(&story, Kind::Token));
+        let session = Caller { epoch: Some(carl.epoch), ..caller("carl") };
+        let lesson = AddNote::of(NoteKind::Lesson, note("Kept in mind"));
+        story.run_as(&session, &lesson).unwrap();
+        for (kind, id) in [(Kind::Agent, carl.key()), (Kind::Token, token.id.clone())] {
+            lose(&story, world, kind, &id);
+        }
+        fixed(&story);
+        let fenced = story.run_as(&session, &lesson).unwrap_err();
+        assert_eq!(fenced.code, Code::Fenced, "{fenced:?}");
+        assert!(story.agent("carl").epoch > carl.epoch + 999);
+        let token = story.look(|tx| tx.get::<Token>(&token.id)).unwrap();
+        assert!(token.revoked_at.is_some(), "{token:?}");
     }
 
     fn a_text_that_may_be_the_right_one_is_left_alone(world: &World) {

@@ -1,0 +1,485 @@
+//! Stand-ins: values that take the place of those of which every copy is damaged, so that everything else goes on. A
+//! stand-in never allows what the lost value may have forbidden, and never has work done twice.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+use crate::agent::{Agent, Role};
+use crate::checkpoint::Milestone;
+use crate::effect::{Effect, EffectState};
+use crate::history::Branch;
+use crate::id::{AgentId, MissionId, SortieId};
+use crate::message::{Delivery, DeliveryState, Message, MessageKind};
+use crate::mission::{Mission, MissionStatus, Pinning};
+use crate::setting::{Deadlines, EpochFloor, NotifiedUpTo, Restoration};
+use crate::sortie::{Sortie, SortieStatus};
+use crate::subject::Kind;
+use crate::text::{Body, Name, NoteText, Title, read_stored};
+use crate::time::Time;
+use crate::token::{Scope, Token};
+
+/// Distance of an epoch above the known ones when some were lost.
+pub const FORGOTTEN_EPOCHS: u64 = 1_000;
+
+const LOST: &str = "Every copy of this record was damaged; what could be told of it stands here.";
+
+/// The remains of a subject of which every copy of the last value is damaged.
+#[derive(Clone, Debug)]
+pub struct Remains<'a> {
+    pub kind: Kind,
+    pub id: &'a str,
+    /// The newest sound value that was given to the subject since it was removed last.
+    pub former: Option<&'a str>,
+    /// The columns by which the subject is found, where they are as they were written.
+    pub columns: Option<FoundBy>,
+    /// The data of the event that gave the lost value.
+    pub data: Json,
+    /// The number of values that the subject was given, the lost ones included.
+    pub changes: u32,
+    /// The recipients of the message, when the subject is one.
+    pub recipients: Vec<AgentId>,
+    /// The highest epoch that any agent is known to have.
+    pub highest_epoch: u64,
+    /// The last revision of the project.
+    pub rev: u64,
+    pub now: Time,
+}
+
+/// The columns by which a subject is found.
+#[derive(Clone, Debug, Default)]
+pub struct FoundBy {
+    pub mission: Option<String>,
+    pub parent: Option<String>,
+    pub agent: Option<String>,
+    pub name: Option<String>,
+    pub status: String,
+}
+
+/// The value that takes the place of a lost one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StandIn {
+    /// The newest sound value stands again.
+    Former,
+    /// A value that was made of what remains, as the text of its document.
+    Made(String),
+    /// The subject is removed.
+    Removal,
+}
+
+/// Returns the value that may take the place of a lost one; none where nothing may.
+#[must_use]
+pub fn stand_in(remains: &Remains<'_>) -> Option<StandIn> {
+    let former = remains.former.map(|_| StandIn::Former);
+    match remains.kind {
+        // A fence that was voided must not be valid again, nor a recovery be taken back twice.
+        Kind::Lock | Kind::Recovery => Some(StandIn::Removal),
+        Kind::Note
+        | Kind::Subtask
+        | Kind::File
+        | Kind::Error
+        | Kind::Review
+        | Kind::Step
+        | Kind::Briefing
+        | Kind::Original
+        | Kind::FileSystem => Some(former.unwrap_or(StandIn::Removal)),
+        // Removed, work or an act on the world outside could be done twice.
+        Kind::Sortie => former.or_else(|| made(remains.sortie())),
+        Kind::Effect => former.or_else(|| made(remains.effect())),
+        Kind::Message => former.or_else(|| made(remains.message())),
+        Kind::Milestone => former.or_else(|| made(remains.milestone())),
+        Kind::Agent => made(remains.agent()),
+        Kind::Mission => made(remains.mission()),
+        Kind::Delivery => made(remains.delivery()),
+        Kind::Token => made(remains.token()),
+        Kind::Setting => remains.setting(),
+        // Checkpoints are quarantined, together with the values that they came with.
+        Kind::Checkpoint | Kind::Import => None,
+    }
+}
+
+fn made(value: Option<impl Serialize>) -> Option<StandIn> {
+    let text = serde_json::to_string(&value?).ok()?;
+    Some(StandIn::Made(text))
+}
+
+impl Remains<'_> {
+    /// The newest sound value, as its type.
+    fn former<T: DeserializeOwned>(&self) -> Option<T> {
+        read_stored(self.former?).ok()
+    }
+
+    fn id<T: std::str::FromStr>(&self) -> Option<T> {
+        self.id.parse().ok()
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.columns.as_ref()?.name.as_deref()
+    }
+
+    fn status(&self) -> Option<&str> {
+        self.columns.as_ref().map(|columns| &*columns.status)
+    }
+
+    fn mission_id(&self) -> Option<MissionId> {
+        self.columns.as_ref()?.mission.as_deref()?.parse().ok()
+    }
+
+    fn agent_id(&self) -> Option<AgentId> {
+        self.columns.as_ref()?.agent.as_deref()?.parse().ok()
+    }
+
+    /// The agent without a session and without the coordinator's part: no earlier session of it can write.
+    fn agent(&self) -> Option<Agent> {
+        let name = || Name::parse("agent name", self.name()?).ok();
+        let known = match self.former::<Agent>() {
+            Some(former) => former,
+            None => Agent::new(self.id()?, name()?, Role::Specialist, self.now),
+        };
+        let is_retired = known.retired_at.is_some() || self.status() == Some("retired");
+        Some(Agent {
+            role: Role::Specialist,
+            epoch: known.epoch.max(self.highest_epoch) + FORGOTTEN_EPOCHS,
+            session_id: None,
+            process: None,
+            updated_at: self.now,
+            session_ended_at: Some(self.now),
+            retired_at: is_retired.then(|| known.retired_at.unwrap_or(self.now)),
+            ..known
+        })
+    }
+
+    /// The mission without a coordinator, in the status that it is found by, or else waiting for a person.
+    fn mission(&self) -> Option<Mission> {
+        let title = || Title::parse("title", self.name().unwrap_or("A mission")).ok();
+        let known = match self.former::<Mission>() {
+            Some(former) => former,
+            None => Mission::new(self.id()?, title()?, self.now),
+        };
+        let status = self.status().and_then(MissionStatus::from_word);
+        let status = match status.unwrap_or(known.status) {
+            // It may have ended since.
+            MissionStatus::Pending | MissionStatus::InProgress if status.is_none() => {
+                MissionStatus::Paused
+            }
+            status => status,
+        };
+        Some(Mission {
+            status,
+            dispatch: None,
+            constraints_by: Pinning::Dispatch,
+            // A rewind may have begun another one with each value.
+            timeline: known.timeline.saturating_add(self.changes),
+            updated_at: self.now,
+            completed_at: known.completed_at.or(matches!(
+                status,
+                MissionStatus::Completed | MissionStatus::Failed
+            )
+            .then_some(self.now)),
+            reason: Some(NoteText::parse("reason", LOST).ok()?),
+            ..known
+        })
+    }
+
+    /// The token, revoked.
+    fn token(&self) -> Option<Token> {
+        let name = || Name::parse("name", self.name().unwrap_or("lost")).ok();
+        let known = match self.former::<Token>() {
+            Some(former) => former,
+            None => Token {
+                id: self.id()?,
+                name: name()?,
+                scope: Scope::Read,
+                agent: None,
+                sha256: String::new(),
+                created_by: "flightline".to_owned(),
+                created_at: self.now,
+                expires_at: None,
+                revoked_at: None,
+            },
+        };
+        Some(Token {
+            revoked_at: Some(known.revoked_at.unwrap_or(self.now)),
+            ..known
+        })
+    }
+
+    /// A failed sortie: a person decides whether it is begun again.
+    fn sortie(&self) -> Option<Sortie> {
+        let title = Title::parse("title", self.name().unwrap_or("A sortie")).ok()?;
+        Some(Sortie {
+            status: SortieStatus::Failed,
+            failure: Some(NoteText::parse("failure", LOST).ok()?),
+            ..Sortie::new(self.id()?, self.mission_id()?, title, self.now)
+        })
+    }
+
+    /// An effect in doubt, unless it is known to be done.
+    fn effect(&self) -> Option<Effect> {
+        let columns = self.columns.as_ref()?;
+        let state = match columns.status == EffectState::DONE {
+            true => EffectState::Done {
+                at: self.now,
+                result: None,
+            },
+            false => EffectState::Intent { at: self.now },
+        };
+        Some(Effect {
+            id: self.id()?,
+            key: Name::parse("key", self.name()?).ok()?,
+            mission_id: self.mission_id()?,
+            sortie_id: columns.parent.as_deref().and_then(|id| id.parse().ok()),
+            what: Some(NoteText::parse("effect", LOST).ok()?),
+            by: "flightline".to_owned(),
+            agent_id: self.agent_id(),
+            epoch: None,
+            state,
+            attempts: 1,
+        })
+    }
+
+    /// A message of Flightline's with the subject of the lost one: its recipients learn that there was one.
+    fn message(&self) -> Option<Message> {
+        let id = self.id()?;
+        let thread = self.columns.as_ref().and_then(|it| it.parent.as_deref());
+        let title = self.name().unwrap_or("A message that was lost");
+        Some(Message {
+            id,
+            thread_id: thread.and_then(|id| id.parse().ok()).unwrap_or(id),
+            in_reply_to: None,
+            mission_id: self.mission_id(),
+            from: "flightline".to_owned(),
+            from_id: None,
+            to: self.recipients.clone(),
+            subject: Title::parse("subject", title).ok()?,
+            body: Some(Body::parse("body", LOST).ok()?),
+            kind: MessageKind::Notice,
+            sent_at: self.now,
+            acknowledge_by: None,
+            event: None,
+        })
+    }
+
+    /// The delivery in the state that it is found by: an acknowledged message is not delivered again.
+    fn delivery(&self) -> Option<Delivery> {
+        let at = self.now;
+        let state = match self.status() {
+            Some("acknowledged") => Some(DeliveryState::Acknowledged { at }),
+            Some("delivered") => Some(DeliveryState::Delivered { at }),
+            Some("pending") => Some(DeliveryState::Pending),
+            _ => None,
+        };
+        let (message, to) = self.id.split_once('/')?;
+        let known = self.former::<Delivery>().or_else(|| {
+            let is_digest = self.status() == Some(Delivery::OPEN_DIGEST);
+            Some(Delivery {
+                message_id: message.parse().ok()?,
+                to: to.parse().ok()?,
+                mission_id: self.mission_id(),
+                state: DeliveryState::Pending,
+                acknowledge_by: None,
+                overdue_at: None,
+                digest: self.name().filter(|_| is_digest).map(str::to_owned),
+                progress_of: self.name().and_then(|name| name.parse::<SortieId>().ok()),
+            })
+        })?;
+        Some(Delivery {
+            state: state.unwrap_or(known.state),
+            ..known
+        })
+    }
+
+    fn milestone(&self) -> Option<Milestone> {
+        let mut parts = self.id.split('/');
+        Some(Milestone {
+            mission_id: parts.next()?.parse().ok()?,
+            timeline: parts.next()?.parse().ok()?,
+            percent: parts.next()?.parse().ok()?,
+            at: self.now,
+            owed: self.status() == Some(Milestone::OWED),
+        })
+    }
+
+    /// A setting without which Flightline only looks again is removed; the others are made of what is known.
+    fn setting(&self) -> Option<StandIn> {
+        let number = |at: &str| self.data.pointer(at).and_then(Json::as_u64);
+        let text = |at: &str| self.data.pointer(at).and_then(Json::as_str);
+        let above = self.highest_epoch + FORGOTTEN_EPOCHS;
+        match self.id {
+            EpochFloor::KEY => made(Some(EpochFloor {
+                epoch: number("/above").unwrap_or(0).max(above),
+            })),
+            // Which histories it continued is not known any more.
+            Restoration::KEY => made(Some(Restoration {
+                at: self.now,
+                rev: number("/rev").unwrap_or(self.rev),
+                events: number("/events").unwrap_or(0),
+                history: None,
+                follows: Vec::new(),
+            })),
+            // The next look finds the next deadline.
+            Deadlines::KEY => made(Some(Deadlines {
+                next: Some(self.now),
+            })),
+            NotifiedUpTo::KEY => made(Some(NotifiedUpTo { rev: self.rev })),
+            id if id.starts_with("history/") => made(Some(Branch {
+                history: id.strip_prefix("history/")?.to_owned(),
+                before: text("/before/history")?.to_owned(),
+                left_at: number("/before/rev")?,
+                epochs_above: above,
+                at: self.now,
+            })),
+            _ => Some(StandIn::Removal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ID: &str = "agt-00000000-0000-4000-8000-000000000001";
+
+    fn remains(kind: Kind, id: &str) -> Remains<'_> {
+        Remains {
+            kind,
+            id,
+            former: None,
+            columns: None,
+            data: json!({}),
+            changes: 1,
+            recipients: Vec::new(),
+            highest_epoch: 3,
+            rev: 40,
+            now: Time::from_millis(1_000),
+        }
+    }
+
+    fn value<T: DeserializeOwned>(remains: &Remains<'_>) -> T {
+        match stand_in(remains) {
+            Some(StandIn::Made(text)) => read_stored(&text).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn named(name: &str, status: &str) -> Option<FoundBy> {
+        Some(FoundBy {
+            name: Some(name.to_owned()),
+            status: status.to_owned(),
+            ..FoundBy::default()
+        })
+    }
+
+    #[test]
+    fn an_agent_comes_back_without_its_session_and_above_every_epoch() {
+        let id: AgentId = ID.parse().unwrap();
+        let name = Name::parse("name", "ada").unwrap();
+        let former = serde_json::to_string(&Agent {
+            epoch: 2,
+            session_id: Some(Title::parse("session", "s-1").unwrap()),
+            ..Agent::new(id, name, Role::Dispatch, Time::from_millis(1))
+        });
+        let former = former.unwrap();
+        let agent: Agent = value(&Remains {
+            former: Some(&former),
+            ..remains(Kind::Agent, ID)
+        });
+        assert_eq!((agent.epoch, agent.role), (1_003, Role::Specialist));
+        assert_eq!((agent.session_id, agent.retired_at), (None, None));
+
+        let made: Agent = value(&Remains {
+            columns: named("ada", "retired"),
+            ..remains(Kind::Agent, ID)
+        });
+        assert_eq!((made.name.as_str(), made.epoch), ("ada", 1_003));
+        assert!(made.retired_at.is_some());
+        // Without a name there is no agent that its name could find.
+        assert_eq!(stand_in(&remains(Kind::Agent, ID)), None);
+    }
+
+    #[test]
+    fn a_mission_keeps_its_status_and_waits_for_a_person_where_that_is_lost() {
+        let id = "msn-00000000-0000-4000-8000-000000000001";
+        let title = Title::parse("title", "Add login").unwrap();
+        let former = serde_json::to_string(&Mission {
+            status: MissionStatus::InProgress,
+            dispatch: ID.parse().ok(),
+            timeline: 2,
+            ..Mission::new(id.parse().unwrap(), title, Time::from_millis(1))
+        });
+        let former = former.unwrap();
+        for (status, then) in [
+            (Some("completed"), MissionStatus::Completed),
+            (Some("in_progress"), MissionStatus::InProgress),
+            (None, MissionStatus::Paused),
+        ] {
+            let mission: Mission = value(&Remains {
+                former: Some(&former),
+                columns: status.and_then(|status| named("Add login", status)),
+                ..remains(Kind::Mission, id)
+            });
+            assert_eq!((mission.status, mission.dispatch), (then, None));
+            assert_eq!(mission.constraints_by, Pinning::Dispatch);
+            assert_eq!(mission.timeline, 3);
+        }
+    }
+
+    #[test]
+    fn a_token_is_revoked() {
+        let id = "tok-00000000-0000-4000-8000-000000000001";
+        let token: Token = value(&Remains {
+            columns: named("laptop", "given"),
+            ..remains(Kind::Token, id)
+        });
+        assert_eq!(token.name.as_str(), "laptop");
+        assert!(!token.is_valid(Time::from_millis(1_000)));
+    }
+
+    #[test]
+    fn what_was_acknowledged_or_done_stays_so() {
+        let message = "msg-00000000-0000-4000-8000-000000000001";
+        let id = format!("{message}/{ID}");
+        let delivery: Delivery = value(&Remains {
+            columns: named("", "acknowledged"),
+            ..remains(Kind::Delivery, &id)
+        });
+        assert!(matches!(delivery.state, DeliveryState::Acknowledged { .. }));
+
+        let mission = "msn-00000000-0000-4000-8000-000000000001";
+        for (status, is_done) in [("done", true), ("intent", false)] {
+            let effect: Effect = value(&Remains {
+                columns: Some(FoundBy {
+                    mission: Some(mission.to_owned()),
+                    ..named("deploy", status).unwrap()
+                }),
+                ..remains(Kind::Effect, "eff-00000000-0000-4000-8000-000000000001")
+            });
+            assert_eq!(effect.is_done(), is_done);
+        }
+        let id = format!("{mission}/1/50");
+        let milestone: Milestone = value(&remains(Kind::Milestone, &id));
+        assert_eq!((milestone.timeline, milestone.percent), (1, 50));
+    }
+
+    #[test]
+    fn a_lost_setting_never_lowers_an_epoch_nor_forgets_a_history() {
+        let floor: EpochFloor = value(&Remains {
+            data: json!({ "above": 5_000 }),
+            ..remains(Kind::Setting, EpochFloor::KEY)
+        });
+        assert_eq!(floor.epoch, 5_000);
+        let floor: EpochFloor = value(&remains(Kind::Setting, EpochFloor::KEY));
+        assert_eq!(floor.epoch, 1_003);
+        let branch: Branch = value(&Remains {
+            data: json!({ "before": { "history": "h0", "rev": 7 } }),
+            ..remains(Kind::Setting, "history/h1")
+        });
+        assert_eq!((&*branch.history, &*branch.before), ("h1", "h0"));
+        assert_eq!((branch.left_at, branch.epochs_above), (7, 1_003));
+        assert_eq!(stand_in(&remains(Kind::Setting, "history/h1")), None);
+        let removed = stand_in(&remains(Kind::Setting, "current-mission/user"));
+        assert_eq!(removed, Some(StandIn::Removal));
+    }
+}
