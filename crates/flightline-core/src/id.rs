@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use crate::error::Refusal;
 use crate::redact::shown;
@@ -30,7 +31,11 @@ macro_rules! id_type {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!($prefix, "{}"), self.0)
+                // In one piece, because ids are most of what a busy server formats.
+                let mut text = [b' '; $prefix.len() + Hyphenated::LENGTH];
+                text[..$prefix.len()].copy_from_slice($prefix.as_bytes());
+                self.0.hyphenated().encode_lower(&mut text[$prefix.len()..]);
+                f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
             }
         }
 
