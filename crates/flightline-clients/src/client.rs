@@ -27,7 +27,6 @@ impl Client {
     ];
 
     /// The word for it on the command line, and the name of its agents.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -41,7 +40,6 @@ impl Client {
     }
 
     /// Returns the client's name as its vendor writes it.
-    #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Claude => "Claude Code",
@@ -58,7 +56,6 @@ impl Client {
 impl Client {
     /// Returns true when the client is an editor: people's terminals are below its process as well, and commands in
     /// them are not its agent's.
-    #[must_use]
     pub const fn is_editor(self) -> bool {
         match self {
             Self::Cline | Self::Cursor => true,

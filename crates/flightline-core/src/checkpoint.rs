@@ -208,14 +208,12 @@ pub struct Cut {
 }
 
 impl Cut {
-    #[must_use]
     pub fn sha256(&self) -> String {
         // Our own types always serialise; a cut that did not would match no hash.
         sha256_hex(&serde_json::to_string(self).unwrap_or_default())
     }
 
     /// The number of sorties, whatever their status.
-    #[must_use]
     pub fn sortie_count(&self) -> u64 {
         self.sorties.values().sum()
     }
@@ -244,19 +242,16 @@ macro_rules! reasons {
 
         impl Reason {
             /// Returns the setting that switches the reason.
-            #[must_use]
             pub const fn setting(self) -> &'static str {
                 match self { $(Self::$name => concat!("triggers.", $word),)* }
             }
 
             /// Returns a phrase that says when a checkpoint is taken for this reason.
-            #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => concat!("a checkpoint when ", $meaning),)* }
             }
 
             /// Returns the trigger that the reason belongs to.
-            #[must_use]
             pub const fn trigger(self) -> Trigger {
                 match self { $(Self::$name => Trigger::$trigger,)* }
             }
@@ -298,7 +293,6 @@ reasons! {
 impl Reason {
     /// Returns true when the reason is a context that is full or ends, so that a session resumes from the checkpoint in
     /// recovery mode.
-    #[must_use]
     pub const fn ends_context(self) -> bool {
         matches!(
             self,
@@ -307,7 +301,6 @@ impl Reason {
     }
 
     /// Returns true when the reason comes so often that several checkpoints share one backup file.
-    #[must_use]
     pub const fn is_frequent(self) -> bool {
         matches!(
             self,
@@ -376,7 +369,6 @@ pub enum Backup {
 
 impl Backup {
     /// Returns true when a file is still to be written.
-    #[must_use]
     pub const fn is_unsettled(&self) -> bool {
         matches!(self, Self::Pending | Self::Failed { .. })
     }
@@ -385,7 +377,6 @@ impl Backup {
 impl Checkpoint {
     /// Returns the revision that the checkpoint names in the journal it was taken in, and the hash of its cut there.
     /// Both together identify the checkpoint wherever it is.
-    #[must_use]
     pub fn origin(&self) -> (u64, &str) {
         match &self.imported {
             Some(imported) => (imported.rev, &imported.sha256),
@@ -395,20 +386,17 @@ impl Checkpoint {
 
     /// Returns true when a session can resume from the checkpoint: it was taken for a context, and nothing has consumed
     /// it.
-    #[must_use]
     pub const fn is_resumable_context(&self) -> bool {
         self.cut.reason.ends_context() && self.consumed_at.is_none()
     }
 
     /// Returns true when the checkpoint is the agent's: taken for its context, or its session went on from it.
-    #[must_use]
     pub fn is_of(&self, agent: AgentId) -> bool {
         let of = self.cut.agent_context.as_ref().map(|of| of.agent_id);
         of.or(self.resumed_by) == Some(agent)
     }
 
     /// Returns the status to show to people: a checkpoint is being created until its copy in a file is settled.
-    #[must_use]
     pub fn shown_status(&self, backup: &Backup) -> CheckpointStatus {
         self.status.shown(backup)
     }

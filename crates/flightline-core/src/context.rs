@@ -37,7 +37,6 @@ words! {
 
 impl ContextMode {
     /// Returns true when nothing is left out.
-    #[must_use]
     pub fn is_normal(&self) -> bool {
         *self == Self::Normal
     }
@@ -140,7 +139,6 @@ impl ContextGauge {
 
     /// The thresholds that a context so full crosses for the first time, the lower one first. One that is
     /// switched off is not there.
-    #[must_use]
     pub fn crosses(&self, percent: u8, policy: &Policy) -> Vec<Reason> {
         let thresholds = [
             (policy.token_warning, Reason::TokenWarning, self.warned_at),
@@ -214,7 +212,6 @@ pub struct AgentContext {
 
 impl AgentContext {
     /// Returns true when both are the same context, however full each was.
-    #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (self.agent_id, self.epoch, self.context) == (other.agent_id, other.epoch, other.context)
     }

@@ -55,7 +55,6 @@ impl EffectState {
     /// The word for an effect that is known to have happened.
     pub const DONE: &'static str = "done";
 
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Intent { .. } => "intent",
@@ -66,7 +65,6 @@ impl EffectState {
 
 impl Effect {
     /// Returns true when the effect is known to have happened.
-    #[must_use]
     pub const fn is_done(&self) -> bool {
         matches!(self.state, EffectState::Done { .. })
     }

@@ -77,7 +77,6 @@ pub enum Code {
 impl Code {
     /// The process exit code for this failure (SPEC: 0 done · 1 failed · 2 usage · 3 not found ·
     /// 4 conflict · 5 attention · 6 integrity · 7 unavailable).
-    #[must_use]
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::InvalidInput | Self::TooLong | Self::ConfirmationNeeded => 2,
@@ -108,7 +107,6 @@ impl Code {
     }
 
     /// Returns true when the same request may succeed later without a change.
-    #[must_use]
     pub const fn retryable(self) -> bool {
         matches!(
             self,

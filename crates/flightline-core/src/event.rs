@@ -47,18 +47,15 @@ pub struct Event {
 
 impl Event {
     /// The type of the event; none where another version of the program wrote a type that this one does not know.
-    #[must_use]
     pub fn event_type(&self) -> Option<EventType> {
         EventType::from_word(&self.kind)
     }
 
-    #[must_use]
     pub fn is(&self, kind: EventType) -> bool {
         self.kind == kind.as_str()
     }
 
     /// Returns the time at which the change happened: the time that a document said, else that of the event itself.
-    #[must_use]
     pub fn happened_at(&self) -> Time {
         let said = self.data.get(HAPPENED_AT).and_then(Value::as_str);
         let said = said.and_then(|said| said.parse::<Time>().ok());
@@ -67,7 +64,6 @@ impl Event {
 
     /// Returns true when Flightline only wrote something down for itself, or told a mailbox of another event: no part
     /// of the story.
-    #[must_use]
     pub fn is_bookkeeping(&self) -> bool {
         self.data.get("tells_of").is_some()
             || (matches!(self.subject_kind, Kind::Setting | Kind::FileSystem)
@@ -77,7 +73,6 @@ impl Event {
 
     /// Returns true when an agent or a person did this as part of the work, and not Flightline by itself or for itself.
     /// The store has a partial index of these events, which states the same rule in SQL.
-    #[must_use]
     pub fn is_work(&self) -> bool {
         self.actor != "flightline"
             && !matches!(
@@ -90,7 +85,6 @@ impl Event {
 impl Event {
     /// Returns true when the event only says in detail what another event of the same request tells, or keeps count:
     /// the journal has it, a story does without.
-    #[must_use]
     pub fn is_detail(&self) -> bool {
         self.is_bookkeeping()
             || matches!(
@@ -145,13 +139,11 @@ impl Hasher {
         self.0.update(bytes);
     }
 
-    #[must_use]
     pub fn hex(self) -> String {
         self.beginning(32)
     }
 
     /// The first bytes of the hash, in hexadecimal.
-    #[must_use]
     pub fn beginning(self, bytes: usize) -> String {
         count::add(Work::Hash);
         let hash = self.0.finalize();
@@ -161,7 +153,6 @@ impl Hasher {
     }
 
     /// Returns true when the hash begins with these bytes, in hexadecimal.
-    #[must_use]
     pub fn begins(self, bytes: usize, text: &str) -> bool {
         count::add(Work::Hash);
         hex_digits(&self.0.finalize())

@@ -77,13 +77,11 @@ impl CommitHash {
         (digits && matches!(text.len(), 40 | 64)).then(|| Self(text.to_owned()))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns the id's first eight digits, as people write it.
-    #[must_use]
     pub fn short(&self) -> &str {
         &self.0[..8]
     }
@@ -145,12 +143,10 @@ pub struct TreeNow {
 }
 
 impl FileSystem {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    #[must_use]
     pub fn head(&self) -> Option<Head> {
         self.git_status.as_ref().map(|git| Head {
             branch: git.branch.clone(),
@@ -166,7 +162,6 @@ impl FileSystem {
 
 impl Head {
     /// Returns a text for people: `main at 1a2b3c4d`.
-    #[must_use]
     pub fn told(&self) -> String {
         let commit = self.commit_hash.as_ref().map(CommitHash::short);
         match (&self.branch, commit) {

@@ -48,7 +48,6 @@ impl Branch {
 
     /// Returns true when this revision is one of those that were left out: it may have been handed out in the part that
     /// is lost.
-    #[must_use]
     pub fn left_out(&self, rev: u64) -> bool {
         rev > self.left_at && rev <= self.left_at.saturating_add(LEFT_OUT)
     }

@@ -164,7 +164,6 @@ impl Typed {
     }
 
     /// The first text after every id with this beginning, for a range search.
-    #[must_use]
     pub fn end(&self) -> String {
         // Ids hold hexadecimal digits and dashes only, all below `g`.
         format!("{}g", self.beginning)

@@ -38,7 +38,6 @@ impl Lock {
     /// Returns the time since which the holder is silent, as far as it can be known: since its last sign of life or the
     /// grant, but not before signs could be noticed. `awake` is the time since which Flightline itself could notice
     /// them, `watch` the time since which a waiting agent could.
-    #[must_use]
     pub fn silent_since(
         &self,
         sign: Option<Time>,
@@ -55,13 +54,11 @@ impl Lock {
     }
 
     /// Returns true when the lock has lapsed: its holder is silent for longer than the timeout.
-    #[must_use]
     pub fn has_lapsed(&self, silent_since: Time, now: Time) -> bool {
         now.since(silent_since) > self.timeout_ms
     }
 
     /// Returns the time for which the lock will still be held if its holder gives no further sign of life.
-    #[must_use]
     pub fn remaining(&self, silent_since: Time, now: Time) -> Millis {
         self.timeout_ms.saturating_sub(now.since(silent_since))
     }

@@ -74,7 +74,6 @@ impl EventDigest {
     }
 
     /// Returns the digest in one line: the newest event, and the number of events.
-    #[must_use]
     pub fn line(&self, newest: &Event, narrator: Narrator<'_>) -> String {
         let newest_of = match self.count {
             0 | 1 => String::new(),
@@ -157,7 +156,6 @@ impl Delivery {
     }
 
     /// Returns the deadline that the recipient still has to meet.
-    #[must_use]
     pub fn due(&self) -> Option<Time> {
         let open =
             self.overdue_at.is_none() && !matches!(self.state, DeliveryState::Acknowledged { .. });
@@ -184,7 +182,6 @@ pub enum DeliveryState {
 }
 
 impl DeliveryState {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",

@@ -90,7 +90,6 @@ pub enum Pinning {
 }
 
 impl Pinning {
-    #[must_use]
     pub fn is_everyone(&self) -> bool {
         *self == Self::Everyone
     }
@@ -222,7 +221,6 @@ impl MissionStatus {
     }
 
     /// Returns true when work on the mission may still happen.
-    #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::InProgress | Self::Paused)
     }
@@ -239,7 +237,6 @@ pub struct Progress {
 
 impl Progress {
     /// Returns the percentage to show: rounded, but 100 only when everything is complete.
-    #[must_use]
     pub fn percent(self) -> u8 {
         if self.total == 0 {
             return 0;
@@ -252,7 +249,6 @@ impl Progress {
     }
 
     /// Returns true when `percent` has been reached, judged in integers.
-    #[must_use]
     pub const fn reached(self, percent: u64) -> bool {
         self.total > 0 && self.completed * 100 >= percent * self.total
     }

@@ -104,7 +104,6 @@ pub enum NoteEnding {
 impl NoteEnding {
     pub const WORDS: [&'static str; 3] = ["closed", "withdrawn", "replaced"];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         let [closed, withdrawn, replaced] = Self::WORDS;
         match self {
@@ -117,28 +116,24 @@ impl NoteEnding {
 
 impl Note {
     /// Returns true when the note holds: it was not closed, withdrawn or replaced.
-    #[must_use]
     pub const fn holds(&self) -> bool {
         self.ended.is_none()
     }
 
     /// Returns true when an agent that is not dispatch may end the note: an agent may end its own note in every way,
     /// and close what another wrote, unless that binds the agent.
-    #[must_use]
     pub fn may_be_ended(&self, by: Option<AgentId>, how: NoteEnding) -> bool {
         let own = by.is_some() && self.author_id == by;
         own || (how == NoteEnding::Closed && self.kind != NoteKind::Constraint)
     }
 
     /// Returns the note's kind while it holds, else the way in which it ended.
-    #[must_use]
     pub fn status(&self) -> &'static str {
         let ended = self.ended.as_ref();
         ended.map_or(self.kind.as_str(), |end| end.how.as_str())
     }
 
     /// Returns the text of the note, and says when the mission went back to before it was written.
-    #[must_use]
     pub fn told(&self) -> String {
         match self.after_cut {
             None => self.text.to_string(),
@@ -178,7 +173,6 @@ words! {
 
 impl NoteKind {
     /// Returns true when people and agents write notes of this kind. Flightline alone writes the others.
-    #[must_use]
     pub const fn is_written(self) -> bool {
         !matches!(self, Self::Late)
     }

@@ -81,14 +81,12 @@ impl RepoPath {
     }
 
     /// The path as text, with `/` between its parts.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns true when both paths name the same file, or one is a folder that holds the other. Of patterns: when that
     /// is so of any two paths they stand for.
-    #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.is_below(other)
             || other.is_below(self)
@@ -97,34 +95,29 @@ impl RepoPath {
     }
 
     /// Returns true when the path holds a character that means something in a pattern: `*`, `?`, `[` or a backslash.
-    #[must_use]
     pub fn is_pattern(&self) -> bool {
         pattern::is_pattern(&self.0)
     }
 
     /// Returns true when the path's last name is that of a file, by its ending: compared with a pattern, nothing lies
     /// below it.
-    #[must_use]
     pub fn names_a_file(&self) -> bool {
         pattern::names_a_file(&self.0)
     }
 
     /// Returns the path as one word of a shell's command line.
-    #[must_use]
     pub fn as_word(&self) -> Cow<'_, str> {
         shell_word(&self.0)
     }
 
     /// Returns true when both paths name the same file, however their letters are put together: `é` is one character or
     /// two.
-    #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.composed() == other.composed()
     }
 
     /// Returns true when the path names the same file as `other`, or a folder that holds it. A pattern contains the
     /// paths it stands for; whether it contains another pattern is known only when they begin alike.
-    #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         other.is_below(self)
             || self.is_pattern()

@@ -109,7 +109,6 @@ impl Default for Policy {
 impl Policy {
     /// Returns true when people and agents are spoken to in a dialect's words: only under the preset of its system. It
     /// is not enough that the dialect's files are kept.
-    #[must_use]
     pub fn speaks(&self, dialect: Dialect) -> bool {
         self.preset.mirror() == Some(dialect)
     }
@@ -132,7 +131,6 @@ impl Triggers {
         set
     }
 
-    #[must_use]
     pub fn has(self, reason: Reason) -> bool {
         !is_switchable(reason) || self.0 & bit(reason) != 0
     }
@@ -175,13 +173,11 @@ impl Mirrored {
         set
     }
 
-    #[must_use]
     pub fn dialects(self) -> Vec<Dialect> {
         let all = Dialect::ALL.into_iter();
         all.filter(|dialect| self.has(*dialect)).collect()
     }
 
-    #[must_use]
     pub const fn has(self, dialect: Dialect) -> bool {
         self.0 & (1 << dialect as u8) != 0
     }
@@ -244,7 +240,6 @@ impl Policy {
     }
 
     /// Returns the reason why no checkpoint is taken before an operation; none when one is taken.
-    #[must_use]
     pub fn unguarded(&self, operation: &Name) -> Option<String> {
         if !self.triggers.has(Reason::BeforeDestructive) {
             return Some("`triggers.before_destructive` is off".to_owned());
@@ -263,7 +258,6 @@ impl Policy {
     }
 
     /// Returns true when a context that is full or ends leads to a checkpoint for this reason.
-    #[must_use]
     pub fn saves_context_for(&self, reason: Reason) -> bool {
         self.recovery_enabled && self.triggers.has(reason)
     }

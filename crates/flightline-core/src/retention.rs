@@ -59,7 +59,6 @@ words! {
 
 impl Retention {
     /// Returns the time for which the journal keeps values that later ones have replaced.
-    #[must_use]
     pub fn history(&self) -> Millis {
         self.history_ms.unwrap_or(self.older_than_ms)
     }
@@ -147,7 +146,6 @@ pub enum Guard {
 
 impl Guard {
     /// Returns the reason for keeping the checkpoint, to follow "it is".
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pinned => "pinned",

@@ -211,7 +211,6 @@ pub enum Receipt {
 }
 
 impl Receipt {
-    #[must_use]
     pub const fn at(self) -> Option<Time> {
         match self {
             Self::Pending => None,
@@ -219,7 +218,6 @@ impl Receipt {
         }
     }
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",

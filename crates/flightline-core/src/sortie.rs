@@ -153,14 +153,12 @@ impl Interruption {
 
 impl Sortie {
     /// Returns the time that the work took, or has taken so far.
-    #[must_use]
     pub fn actual_ms(&self, now: Time) -> Option<Millis> {
         self.started_at
             .map(|started| self.completed_at.unwrap_or(now).since(started))
     }
 
     /// Returns true when work on the sortie was cut short, and no agent has taken it up since.
-    #[must_use]
     pub const fn is_interrupted(&self) -> bool {
         matches!(self.status, SortieStatus::Pending) && self.interrupted.is_some()
     }
@@ -172,7 +170,6 @@ impl Sortie {
         self.assigned_at = None;
     }
 
-    #[must_use]
     pub fn called(&self) -> String {
         called(self.task_id.as_ref(), self.title.as_str())
     }
@@ -224,13 +221,11 @@ impl SortieStatus {
         }
     }
 
-    #[must_use]
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Assigned | Self::InProgress | Self::Blocked)
     }
 
     /// Returns true when nothing waits for the sortie any more: it is done, or the mission goes on without it.
-    #[must_use]
     pub const fn is_settled(self) -> bool {
         matches!(self, Self::Completed | Self::Skipped)
     }

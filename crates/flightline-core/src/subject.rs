@@ -87,7 +87,6 @@ impl Kind {
 
     /// The largest document of this kind, in bytes. A message holds up to 64 KiB of text, which JSON
     /// may write with escapes; everything else grows by more subjects, not by larger ones.
-    #[must_use]
     pub const fn max_document(self) -> usize {
         match self {
             Self::Message => 160 * 1024,
@@ -100,7 +99,6 @@ impl Kind {
     }
 
     /// Returns true when the journal alone keeps the subject's text: large, seldom read, and hardly ever changed.
-    #[must_use]
     pub const fn is_kept_once(self) -> bool {
         matches!(self, Self::Checkpoint)
     }
@@ -157,7 +155,6 @@ pub trait Subject: Serialize + DeserializeOwned + Clone + Send + Sync + 'static 
 pub struct SubjectKey<'a, S>(Cow<'a, str>, PhantomData<fn() -> S>);
 
 impl<S> SubjectKey<'_, S> {
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

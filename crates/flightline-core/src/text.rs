@@ -93,12 +93,10 @@ impl<const MAX: usize> Text<MAX> {
         }
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    #[must_use]
     pub fn into_string(self) -> String {
         self.0
     }
@@ -235,7 +233,6 @@ impl Name {
         Ok(Self(raw.to_owned()))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -33,7 +33,6 @@ pub struct Uptime {
 impl Uptime {
     /// Returns the time that has passed since an earlier look; none when the machine was booted in between, or is
     /// another.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Option<Millis> {
         match self.boot == earlier.boot {
             true => self.ms.checked_sub(earlier.ms),
@@ -72,26 +71,22 @@ impl Time {
     }
 
     /// Returns true when the time is let in from outside: neither before [`Time::EARLIEST`] nor after [`Time::LATEST`].
-    #[must_use]
     pub const fn is_plausible(self) -> bool {
         Self::EARLIEST.0 <= self.0 && self.0 <= Self::LATEST.0
     }
 
     /// Milliseconds since the Unix epoch.
-    #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
     /// The point as text without fractions of a second, as seed A writes it.
-    #[must_use]
     pub fn to_seconds(self) -> String {
         jiff::Timestamp::from_second(self.0.div_euclid(1000))
             .map_or_else(|_| self.to_string(), |stamp| stamp.to_string())
     }
 
     /// The time as short as it can be written without losing anything.
-    #[must_use]
     pub fn to_shortest(self) -> String {
         match self.0.rem_euclid(1000) {
             0 => self.to_seconds(),
@@ -100,7 +95,6 @@ impl Time {
     }
 
     /// Returns the time since `earlier`; zero when `earlier` lies in the future, as after a clock went backwards.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Millis {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }

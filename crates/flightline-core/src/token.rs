@@ -100,12 +100,10 @@ pub fn too_narrow(token: &Name, scope: Scope, needed: Scope) -> Refusal {
 
 impl Token {
     /// Returns true when the token was neither taken back nor has ended.
-    #[must_use]
     pub fn is_valid(&self, now: Time) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 
-    #[must_use]
     pub fn too_narrow(&self, needed: Scope) -> Refusal {
         too_narrow(&self.name, self.scope, needed)
     }

@@ -17,7 +17,6 @@ use crate::table::project::{self, ProjectRow};
 impl Store {
     /// Returns true when the engine finds its files sound, and every table, index and view is exactly as in `fresh`, a
     /// store made just now. Only such a store may take other content in the place of its own.
-    #[must_use]
     pub fn is_intact(&mut self, fresh: &mut Self) -> bool {
         let sound = self.driver().integrity();
         if !sound.is_ok_and(|problems| problems.is_empty()) {

@@ -72,7 +72,6 @@ impl Clock {
     }
 
     /// The uptime of this machine, where it can be known.
-    #[must_use]
     pub fn uptime(&self) -> Option<Uptime> {
         match self {
             Self::System => flightline_workspace::uptime(),
@@ -81,7 +80,6 @@ impl Clock {
     }
 
     /// The time, on this machine.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn now(&self) -> Time {
         match self {
@@ -116,7 +114,6 @@ impl IdSource {
     }
 
     /// The number of the next id, where ids are counted.
-    #[must_use]
     pub fn upcoming(&self) -> Option<u64> {
         match self {
             Self::Random => None,
@@ -124,7 +121,6 @@ impl IdSource {
         }
     }
 
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the source of ids")]
     pub fn next(&self) -> Uuid {
         match self {

@@ -78,7 +78,6 @@ impl CrashPoints {
     }
 
     /// The reads since the last call, by statement.
-    #[must_use]
     pub fn take_reads(&self) -> BTreeMap<&'static str, Reads> {
         let reads = self.0.as_ref().and_then(|plan| plan.reads.as_ref());
         let Some(reads) = reads else {
@@ -88,7 +87,6 @@ impl CrashPoints {
     }
 
     /// The reads since the last call, in all.
-    #[must_use]
     pub fn take_read(&self) -> Reads {
         let mut all = Reads::default();
         for reads in self.take_reads().into_values() {

@@ -23,7 +23,6 @@ impl Location {
     }
 
     /// The number of bytes that the store's disk has left; none where that is not ours to know.
-    #[must_use]
     pub fn room(&self) -> Option<u64> {
         match self {
             Self::Folder(path) => {

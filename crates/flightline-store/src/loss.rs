@@ -20,7 +20,6 @@ pub enum Loss {
 
 impl Loss {
     /// The remedy for the loss.
-    #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Event { .. } | Self::Project => "repair it with `fleet doctor --fix`",

@@ -544,7 +544,6 @@ pub struct JournalChange {
 
 impl JournalChange {
     /// Returns true when the change gave a value, and the text matches its hash.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         self.change == Change::Set && sha256_hex(&self.text) == self.sha
     }

@@ -122,7 +122,6 @@ impl Store {
     }
 
     /// The files whose modes were wrong on opening, and were repaired.
-    #[must_use]
     pub fn repaired(&self) -> &[String] {
         &self.repaired
     }
@@ -182,23 +181,19 @@ impl Store {
     }
 
     /// The name of the engine: `sqlite` or `postgres`.
-    #[must_use]
     pub fn engine(&self) -> &'static str {
         self.driver.name()
     }
 
-    #[must_use]
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    #[must_use]
     pub fn project(&self) -> &str {
         &self.project
     }
 
     /// Returns true when the connection is gone for good: every further call is refused.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.driver.is_closed()
     }
@@ -459,7 +454,6 @@ impl Store {
     }
 
     /// In test builds, the numbered moments at which this process may end, for files written beside the store.
-    #[must_use]
     pub fn steps(&self) -> CrashPoints {
         self.options.steps.clone()
     }

@@ -109,7 +109,6 @@ pub enum Past {
 impl Tx<'_> {
     /// The time of this transaction: one moment for all of it. While events of the past are reported, the moment at which
     /// they happened.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.happened.unwrap_or(self.now)
     }
@@ -122,7 +121,6 @@ impl Tx<'_> {
         std::mem::replace(&mut self.happened, at)
     }
 
-    #[must_use]
     pub fn uuid(&self) -> Uuid {
         let uuid = self.ids.next();
         self.drawn.borrow_mut().push(uuid);
@@ -139,40 +137,33 @@ impl Tx<'_> {
         })
     }
 
-    #[must_use]
     pub fn project_name(&self) -> &str {
         &self.project.name
     }
 
-    #[must_use]
     pub fn project_id(&self) -> &str {
         &self.project.id
     }
 
-    #[must_use]
     pub fn project_created_at(&self) -> Time {
         self.project.created_at
     }
 
     /// The uptime of the machine that this transaction runs on, where it can be known.
-    #[must_use]
     pub fn uptime(&self) -> Option<Uptime> {
         self.clock.uptime()
     }
 
     /// The last revision handed out.
-    #[must_use]
     pub fn rev(&self) -> u64 {
         self.project.rev
     }
 
-    #[must_use]
     pub fn next_rev(&self) -> u64 {
         self.project.rev + 1
     }
 
     /// The time since which Flightline has been able to notice signs of life.
-    #[must_use]
     pub fn awake_since(&self) -> Time {
         self.project.awake_since
     }
@@ -183,7 +174,6 @@ impl Tx<'_> {
     }
 
     /// The author of the next events.
-    #[must_use]
     pub fn actor(&self) -> &Actor {
         &self.actor
     }
@@ -423,13 +413,11 @@ impl Tx<'_> {
     }
 
     /// The time in milliseconds that this transaction has taken so far.
-    #[must_use]
     pub fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The name of the engine: `sqlite` or `postgres`.
-    #[must_use]
     pub fn engine(&self) -> &'static str {
         self.driver.name()
     }

@@ -10,9 +10,6 @@ use crate::World;
 
 /// Damages the last value of a subject: its text no longer matches its checksum. The subject's events stay as they were,
 /// except for a kind that is kept in the journal alone.
-///
-/// # Panics
-/// Panics when there is no such subject.
 pub fn live(world: &World, kind: Kind, id: &str) {
     if kind.is_kept_once() {
         return journal(world, kind, id, 0);
@@ -26,9 +23,6 @@ pub fn live(world: &World, kind: Kind, id: &str) {
 
 /// Damages the events of a subject after revision `after`, and so every checkpoint that needs one of those values which is
 /// not the last.
-///
-/// # Panics
-/// Panics when there is no such event.
 pub fn journal(world: &World, kind: Kind, id: &str, after: u64) {
     let sql = format!(
         "UPDATE event SET after = after || ' ' WHERE project = '{}' AND subject_kind = '{kind}' \
@@ -42,9 +36,6 @@ pub fn journal(world: &World, kind: Kind, id: &str, after: u64) {
 }
 
 /// Damages both copies that the store has of a subject's values after revision `after`.
-///
-/// # Panics
-/// Panics when there is no such subject.
 pub fn everywhere(world: &World, kind: Kind, id: &str, after: u64) {
     journal(world, kind, id, after);
     if !kind.is_kept_once() {
@@ -53,9 +44,6 @@ pub fn everywhere(world: &World, kind: Kind, id: &str, after: u64) {
 }
 
 /// Damages every value in the store, in both places.
-///
-/// # Panics
-/// Panics when there is no value.
 pub fn everything(world: &World) {
     for spoil in [
         "UPDATE subject SET doc = doc || ' ' WHERE project = {project}",
@@ -66,9 +54,6 @@ pub fn everything(world: &World) {
 }
 
 /// Runs SQL behind the store's back; `{project}` stands for the world's. Returns how many rows it changed.
-///
-/// # Panics
-/// Panics when the engine refuses it.
 pub fn raw(world: &World, sql: &str) -> u64 {
     run(
         world,
@@ -93,9 +78,6 @@ fn run(world: &World, sql: &str) -> u64 {
 
 /// Makes a PostgreSQL store look as if a replica had taken the place of the database since the last write. Does nothing to
 /// a file.
-///
-/// # Panics
-/// Panics when there is no such project.
 pub fn fail_over(world: &World) {
     let another =
         "UPDATE project SET timeline = coalesce(timeline, 0) + 1000000 WHERE id = {project}";

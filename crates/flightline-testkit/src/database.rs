@@ -14,19 +14,11 @@ pub struct Database {
 
 impl Database {
     /// Starts a server without TLS.
-    ///
-    /// # Panics
-    /// Panics when it does not start.
-    #[must_use]
     pub fn start() -> Self {
         Self::with(&[])
     }
 
     /// Starts a server that offers TLS, with a certificate for `localhost`.
-    ///
-    /// # Panics
-    /// Panics when it does not start.
-    #[must_use]
     pub fn with_tls() -> Self {
         Self::with(&["--tls"])
     }
@@ -44,45 +36,33 @@ impl Database {
     }
 
     /// The URL of the server: `postgres://postgres@127.0.0.1:PORT/postgres`.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// The cluster as a location, by the name in its certificate and with these parameters.
-    #[must_use]
     pub fn by_name(&self, parameters: &str) -> Location {
         let url = self.url.replace("127.0.0.1", "localhost");
         Location::Postgres(format!("{url}?{parameters}"))
     }
 
     /// The certificate of the authority that made the server's certificate, or of another authority.
-    #[must_use]
     pub fn authority(&self, right: bool) -> PathBuf {
         let name = if right { "ca.pem" } else { "other.pem" };
         self.folder.path().join("it/tls").join(name)
     }
 
     /// Stops the server, as if its machine had lost power.
-    ///
-    /// # Panics
-    /// Panics when it does not stop.
     pub fn halt(&self) {
         run(&["halt"], &self.folder.path().join("it"));
     }
 
     /// Freezes every process of the server: its connections stand, and no process answers.
-    ///
-    /// # Panics
-    /// Panics when the server is not there.
     pub fn freeze(&self) {
         self.signal("-STOP");
     }
 
     /// Lets the frozen server go on.
-    ///
-    /// # Panics
-    /// Panics when the server is not there.
     pub fn thaw(&self) {
         self.signal("-CONT");
     }
@@ -102,9 +82,6 @@ impl Database {
     }
 
     /// Starts the stopped server again, at its old address.
-    ///
-    /// # Panics
-    /// Panics when it does not start.
     pub fn again(&self) {
         run(&["again"], &self.folder.path().join("it"));
     }

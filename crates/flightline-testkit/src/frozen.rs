@@ -10,7 +10,6 @@ pub struct Frozen<'p>(&'p Path);
 
 impl<'p> Frozen<'p> {
     /// Freezes the folder. Returns none where the file system or this user cannot do it, and prints that.
-    #[must_use]
     pub fn new(folder: &'p Path) -> Option<Self> {
         let frozen = Self(folder);
         if frozen.change("+i") {

@@ -86,10 +86,6 @@ pub struct World {
 
 impl World {
     /// Makes a new, empty world.
-    ///
-    /// # Panics
-    /// Panics when it cannot be made; on PostgreSQL also when `scripts/test` did not start a server.
-    #[must_use]
     pub fn new(engine: Engine) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let location = match engine {
@@ -117,7 +113,6 @@ impl World {
     }
 
     /// Moves this world to a store elsewhere. The project must be there.
-    #[must_use]
     pub fn at(self, location: Location, project: &str) -> Self {
         let engine = match &location {
             Location::Folder(_) => Engine::Sqlite,
@@ -131,12 +126,10 @@ impl World {
         }
     }
 
-    #[must_use]
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }
 
-    #[must_use]
     pub fn options(&self) -> OpenOptions {
         OpenOptions {
             clock: self.clock.clone(),
@@ -149,13 +142,11 @@ impl World {
         }
     }
 
-    #[must_use]
     pub fn store(&self) -> Store {
         self.open(self.options())
     }
 
     /// Opens another connection to the store, which rehearses nothing.
-    #[must_use]
     pub fn unrehearsed(&self) -> Store {
         self.open(OpenOptions {
             rehearse: false,
@@ -164,16 +155,11 @@ impl World {
     }
 
     /// Opens another connection to the store, with these options.
-    ///
-    /// # Panics
-    /// Panics when it cannot be opened.
-    #[must_use]
     pub fn open(&self, options: OpenOptions) -> Store {
         Store::open(&self.location, &self.project, options).expect("the store opens")
     }
 
     /// Opens the fleet in this world, through a connection of its own.
-    #[must_use]
     pub fn fleet(&self) -> Fleet {
         Fleet::new(self.store(), Policy::default())
     }
@@ -186,10 +172,6 @@ impl World {
     }
 
     /// The findings of the store's own checks; empty when all is well.
-    ///
-    /// # Panics
-    /// Panics when the store cannot be read at all.
-    #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let findings = verify::verify(&mut self.store()).expect("the store can be read");
         findings
@@ -211,7 +193,6 @@ impl World {
 }
 
 /// The caller in a test: an agent, or a person when the name is empty.
-#[must_use]
 pub fn caller(agent: &str) -> Caller {
     Caller {
         agent: (!agent.is_empty()).then(|| agent.to_owned()),
@@ -221,7 +202,6 @@ pub fn caller(agent: &str) -> Caller {
 }
 
 /// The caller in a test whose request has an idempotency key.
-#[must_use]
 pub fn keyed(agent: &str, key: &str) -> Caller {
     Caller {
         idempotency_key: Some(key.to_owned()),
@@ -230,18 +210,11 @@ pub fn keyed(agent: &str, key: &str) -> Caller {
 }
 
 /// A file as a command line names it, outside of every repository.
-///
-/// # Panics
-/// Panics when the folder cannot be opened.
-#[must_use]
 pub fn named(file: &Path) -> NamedFile {
     NamedFile::new(None, file).expect("a folder that is there")
 }
 
 /// The PostgreSQL server that `scripts/test` started.
-///
-/// # Panics
-/// Panics when no server was started: a test that silently skips an engine proves nothing.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
@@ -271,9 +244,6 @@ pub fn read_checkpoint(
 }
 
 /// Trusts a fleet whose files were put there by a test, for a user with this home.
-///
-/// # Panics
-/// Panics when it cannot be trusted.
 pub fn trust(state: &std::path::Path, home: &std::path::Path) {
     use flightline::workspace::beneath::Dir;
     use flightline::workspace::{Fingerprint, Trust};

@@ -20,10 +20,6 @@ pub struct TestDisk {
 
 impl TestDisk {
     /// Mounts a disk of `mib` MiB. Returns none where this user may not mount one, and prints that.
-    ///
-    /// # Panics
-    /// Panics when there is no room for it.
-    #[must_use]
     pub fn mount(mib: u64) -> Option<Self> {
         let folder = TempDir::new().expect("a folder");
         let disk = Self {
@@ -55,18 +51,12 @@ impl TestDisk {
 
     /// Cuts the power: from now on nothing reaches the disk any more, not even what the file system holds in memory
     /// (EXT4_IOC_SHUTDOWN, without flushing its log).
-    ///
-    /// # Panics
-    /// Panics when the file system does not do it.
     pub fn cut_power(&self) {
         let cut = "open(my $f, '<', $ARGV[0]) or die; my $how = pack('L', 2); ioctl($f, 0x8004587d, $how) or die";
         assert!(run("perl", &["-e".as_ref(), cut.as_ref(), &self.path]));
     }
 
     /// Shows the disk's content, as after a start.
-    ///
-    /// # Panics
-    /// Panics when a process still uses it, or it cannot be mounted any more.
     pub fn come_back(&self) {
         assert!(run("umount", &[&self.path]), "nobody uses it any more");
         assert!(self.attach(), "it can be mounted again");

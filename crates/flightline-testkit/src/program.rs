@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 pub const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Makes a command that runs in this folder with this home, and sees nothing else of the machine's environment.
-#[must_use]
 pub fn sealed(program: impl AsRef<OsStr>, folder: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -26,9 +25,6 @@ pub fn sealed(program: impl AsRef<OsStr>, folder: &Path, home: &Path) -> Command
 
 /// Writes a shell script that can be run, by another process: a child that another test starts meanwhile would hold a file
 /// that this process writes open, and the kernel runs no such file.
-///
-/// # Panics
-/// Panics when it cannot be written.
 pub fn write_script(file: &Path, script: &str) {
     let mut writer = Command::new("/bin/sh")
         .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
@@ -48,15 +44,10 @@ pub struct ChildGuard(Option<Child>);
 
 impl ChildGuard {
     /// Starts a command.
-    ///
-    /// # Panics
-    /// Panics when it cannot be started.
-    #[must_use]
     pub fn spawn(command: &mut Command) -> Self {
         Self(Some(command.spawn().expect("the program starts")))
     }
 
-    #[must_use]
     pub fn sleeper() -> Self {
         Self::spawn(sealed("sleep", Path::new("/"), Path::new("/")).arg("300"))
     }
@@ -70,10 +61,6 @@ impl ChildGuard {
     }
 
     /// Releases the process, which from now on ends by itself.
-    ///
-    /// # Panics
-    /// Never: the process is there until it is taken.
-    #[must_use]
     pub fn into_child(mut self) -> Child {
         self.0.take().expect("a process")
     }
@@ -100,9 +87,6 @@ impl Drop for ChildGuard {
 }
 
 /// Waits until a condition holds, checking it again and again.
-///
-/// # Panics
-/// Panics when it takes longer than this.
 pub fn until(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + within;
     while !is_so() {
@@ -112,9 +96,6 @@ pub fn until(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Returns the first line that comes through a pipe.
-///
-/// # Panics
-/// Panics when none comes within this time.
 pub fn first_line(pipe: impl Read + Send + 'static, within: Duration) -> String {
     let (say, said) = mpsc::channel();
     std::thread::spawn(move || {

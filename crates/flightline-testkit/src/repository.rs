@@ -17,10 +17,6 @@ pub struct TestRepository {
 
 impl TestRepository {
     /// Makes a repository in `root`, with these files in its first commit.
-    ///
-    /// # Panics
-    /// Panics when it cannot be made.
-    #[must_use]
     pub fn new(root: &Path, files: &[(&str, &str)]) -> Self {
         fs::create_dir_all(root).expect("a folder");
         let root = root.canonicalize().expect("a folder");
@@ -33,15 +29,11 @@ impl TestRepository {
         repository
     }
 
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Writes a file.
-    ///
-    /// # Panics
-    /// Panics when it cannot be written.
     pub fn write(&self, path: &str, content: &str) {
         let file = self.root.join(path);
         fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
@@ -49,17 +41,11 @@ impl TestRepository {
     }
 
     /// Removes a file.
-    ///
-    /// # Panics
-    /// Panics when it cannot be removed.
     pub fn remove(&self, path: &str) {
         fs::remove_file(self.root.join(path)).expect("a file");
     }
 
     /// Commits all files. Returns the commit's id.
-    ///
-    /// # Panics
-    /// Panics when git does not do it.
     pub fn commit(&self, message: &str) -> String {
         self.git(&["add", "-A", "--", ".", ":!.flightline"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", message]);
@@ -67,9 +53,6 @@ impl TestRepository {
     }
 
     /// Runs git.
-    ///
-    /// # Panics
-    /// Panics when it fails.
     pub fn git(&self, arguments: &[&str]) -> String {
         let done = Command::new("git")
             .args(["-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"])
@@ -92,14 +75,12 @@ impl TestRepository {
         String::from_utf8_lossy(&done.stdout).trim().to_owned()
     }
 
-    #[must_use]
     pub fn tree(&self) -> WorkTree {
         work_tree(&self.root)
     }
 }
 
 /// Opens the work tree in a folder, to be looked at.
-#[must_use]
 pub fn work_tree(root: &Path) -> WorkTree {
     let surroundings = Surroundings {
         path: Some(PATH.into()),

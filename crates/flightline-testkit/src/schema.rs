@@ -13,9 +13,6 @@ pub struct Schema {
 
 impl Schema {
     /// Makes a new schema.
-    ///
-    /// # Panics
-    /// Panics when the server does not make the schema.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -37,19 +34,12 @@ impl Schema {
     }
 
     /// Opens a connection that sees this schema, past Flightline.
-    ///
-    /// # Panics
-    /// Panics when the server refuses it.
-    #[must_use]
     pub fn client(&self) -> Client {
         let url = with_option(&format!("search_path%3D{}", self.name));
         Client::connect(&url, NoTls).expect("the server answers")
     }
 
     /// Runs `sql` in this schema, past Flightline.
-    ///
-    /// # Panics
-    /// Panics when the server refuses it.
     pub fn run(&self, sql: &str) {
         self.client()
             .batch_execute(sql)
@@ -64,7 +54,6 @@ impl Drop for Schema {
 }
 
 /// The test server's URL with one more setting for the session, percent-encoded: `name%3Dvalue`.
-#[must_use]
 pub fn with_option(setting: &str) -> String {
     let url = postgres_url();
     let separator = if url.contains('?') { '&' } else { '?' };

@@ -41,7 +41,6 @@ pub struct Story<'w> {
 
 impl<'w> Story<'w> {
     /// Begins a story in `world`.
-    #[must_use]
     pub fn new(world: &'w World) -> Self {
         Self {
             world,
@@ -50,7 +49,6 @@ impl<'w> Story<'w> {
     }
 
     /// Begins a story in `world` without rehearsals: for tests of many steps, which would take twice as long.
-    #[must_use]
     pub fn unrehearsed(world: &'w World) -> Self {
         Self {
             world,
@@ -59,7 +57,6 @@ impl<'w> Story<'w> {
     }
 
     /// Begins a story in `world` under another policy.
-    #[must_use]
     pub fn under(world: &'w World, policy: Policy) -> Self {
         Self {
             world,
@@ -68,7 +65,6 @@ impl<'w> Story<'w> {
     }
 
     /// Begins a story in `world` whose fleet is run in a work tree.
-    #[must_use]
     pub fn in_tree(world: &'w World, tree: WorkTree) -> Self {
         Self {
             world,
@@ -77,7 +73,6 @@ impl<'w> Story<'w> {
     }
 
     /// Begins a story in `world` whose agents are registered.
-    #[must_use]
     pub fn with_agents(world: &'w World, agents: &[&str]) -> Self {
         let story = Self::new(world);
         for agent in agents {
@@ -114,9 +109,6 @@ impl<'w> Story<'w> {
     }
 
     /// Has a person create a mission with these sorties.
-    ///
-    /// # Panics
-    /// Panics when the mission is refused.
     pub fn mission(&self, name: &str, sorties: &[&str]) -> MissionView {
         let sorties = sorties.iter().map(|name| sortie(name)).collect();
         self.run("", &create_mission(name, sorties))
@@ -124,10 +116,6 @@ impl<'w> Story<'w> {
     }
 
     /// The id of the newest sortie with this title.
-    ///
-    /// # Panics
-    /// Panics when there is no such sortie.
-    #[must_use]
     pub fn sortie_id(&self, named: &str) -> String {
         let rows = self.look(|tx| tx.rows(Kind::Sortie, Find::All));
         rows.into_iter()
@@ -174,9 +162,6 @@ impl<'w> Story<'w> {
     }
 
     /// Has a person move the workflow of the current mission to a state.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn transition(&self, to: &str) {
         let transition = TransitionMission {
             reason: Some(note("as planned")),
@@ -186,10 +171,6 @@ impl<'w> Story<'w> {
     }
 
     /// The sortie with this title, and all its parts.
-    ///
-    /// # Panics
-    /// Panics when it cannot be shown.
-    #[must_use]
     pub fn sortie(&self, named: &str) -> SortieView {
         let show = ShowSortie {
             sortie: self.sortie_id(named),
@@ -198,9 +179,6 @@ impl<'w> Story<'w> {
     }
 
     /// Has an agent register, in a new session.
-    ///
-    /// # Panics
-    /// Panics when the registration is refused.
     pub fn register(&self, agent: &str, role: Role) -> AgentView {
         let register = RegisterAgent {
             role: Some(role),
@@ -218,7 +196,6 @@ impl<'w> Story<'w> {
     }
 
     /// Every lock with its holder, as `FILE HOLDER`, by file.
-    #[must_use]
     pub fn locks(&self) -> Vec<String> {
         let text = self.as_text();
         let locks = text.lines().filter_map(|line| line.strip_prefix("lock "));
@@ -233,9 +210,6 @@ impl<'w> Story<'w> {
     }
 
     /// Has an agent read its new mail: the subject of each message.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn read_mail(&self, agent: &str) -> Vec<String> {
         let mail = self.run(agent, &open_inbox(100)).expect("it may read");
         mail.iter().map(subject).collect()
@@ -251,9 +225,6 @@ impl<'w> Story<'w> {
     }
 
     /// Every message that was ever sent to an agent.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn mailbox(&self, agent: &str) -> Vec<MessageView> {
         let look = PeekInbox {
             all: true,
@@ -263,18 +234,11 @@ impl<'w> Story<'w> {
     }
 
     /// Every message that was ever sent to an agent: its subject.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn mail_of(&self, agent: &str) -> Vec<String> {
         self.mailbox(agent).iter().map(subject).collect()
     }
 
     /// The agent of this name, as it is stored.
-    ///
-    /// # Panics
-    /// Panics when there is no such agent.
-    #[must_use]
     pub fn agent(&self, named: &str) -> Agent {
         self.look(|tx| tx.find::<Agent>(Find::AgentName(named)))
             .pop()
@@ -282,7 +246,6 @@ impl<'w> Story<'w> {
     }
 
     /// Every event after `rev`, oldest first.
-    #[must_use]
     pub fn events_after(&self, rev: u64) -> Vec<Event> {
         let filter = EventFilter {
             limit: 10_000,
@@ -291,16 +254,11 @@ impl<'w> Story<'w> {
         self.look(|tx| tx.events_after(rev, &filter))
     }
 
-    #[must_use]
     pub fn rev(&self) -> u64 {
         self.look(|tx| Ok(tx.rev()))
     }
 
     /// The place in the journal after everything that happened so far.
-    ///
-    /// # Panics
-    /// Panics when the journal cannot be read.
-    #[must_use]
     pub fn cursor(&self) -> Cursor {
         let list = ListEvents {
             limit: 1,
@@ -311,10 +269,6 @@ impl<'w> Story<'w> {
     }
 
     /// The findings of the doctor; empty when all is well.
-    ///
-    /// # Panics
-    /// Panics when the store cannot be read.
-    #[must_use]
     pub fn damaged_values(&self) -> Vec<String> {
         let diagnosis = self
             .with_fleet(flightline::doctor::examine)
@@ -324,9 +278,6 @@ impl<'w> Story<'w> {
     }
 
     /// Has a sortie's owner report progress: a change that leaves everything else as it is.
-    ///
-    /// # Panics
-    /// Panics when the report is refused.
     pub fn report(&self, agent: &str, named: &str, text: &str) {
         let update = flightline::sortie::report::UpdateSortie {
             sortie: self.sortie_id(named),
@@ -337,9 +288,6 @@ impl<'w> Story<'w> {
     }
 
     /// Reads the store.
-    ///
-    /// # Panics
-    /// Panics when it cannot be read.
     pub fn look<T>(
         &self,
         f: impl FnOnce(&mut Tx<'_>) -> Result<T, flightline::store::StoreError>,
@@ -354,48 +302,30 @@ fn subject(mail: &MessageView) -> String {
 }
 
 /// Opens the fleet in a world, through a connection of its own that rehearses nothing.
-#[must_use]
 pub fn unrehearsed_fleet(world: &World) -> Fleet {
     Fleet::new(world.unrehearsed(), Policy::default())
 }
 
 /// Parses a title.
-///
-/// # Panics
-/// Panics when the text cannot be a title.
-#[must_use]
 pub fn title(text: &str) -> Title {
     Title::parse("title", text).expect("a title")
 }
 
 /// Parses a longer text.
-///
-/// # Panics
-/// Panics when the text cannot be one.
-#[must_use]
 pub fn note(text: &str) -> NoteText {
     NoteText::parse("note", text).expect("a note")
 }
 
 /// Parses a name.
-///
-/// # Panics
-/// Panics when the text cannot be a name.
-#[must_use]
 pub fn name(text: &str) -> Name {
     Name::parse("name", text).expect("a name")
 }
 
 /// Parses a path in the repository.
-///
-/// # Panics
-/// Panics when the text cannot be a path.
-#[must_use]
 pub fn path(text: &str) -> RepoPath {
     RepoPath::parse(text).expect("a path")
 }
 
-#[must_use]
 pub fn process(pid: u32) -> Process {
     Process {
         pid,

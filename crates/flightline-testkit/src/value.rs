@@ -6,16 +6,11 @@ use flightline::core::text::NoteText;
 use flightline::core::{AgentId, MissionId, NoteId, Time, Title};
 use uuid::Uuid;
 
-#[must_use]
 pub fn agent_id(number: u128) -> AgentId {
     AgentId::new(Uuid::from_u128(number))
 }
 
 /// A mission that is under way.
-///
-/// # Panics
-/// Panics when the title cannot be one.
-#[must_use]
 pub fn mission(number: u128, title: &str) -> Mission {
     let at = Time::from_millis(1_767_528_000_000);
     let title = Title::parse("title", title).expect("a title");
@@ -28,10 +23,6 @@ pub fn mission(number: u128, title: &str) -> Mission {
 }
 
 /// A lesson that was learned in a mission.
-///
-/// # Panics
-/// Panics when the text cannot be a note.
-#[must_use]
 pub fn lesson(number: u128, mission: &Mission, text: &str) -> Note {
     Note {
         id: NoteId::new(Uuid::from_u128(number)),

@@ -139,7 +139,6 @@ impl Dir {
     }
 
     /// The folder's own path, for messages.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -286,7 +285,6 @@ impl Dir {
     }
 
     /// Returns true when another process holds the folder. Not for a handle that holds it itself.
-    #[must_use]
     pub fn is_held(&self) -> bool {
         match rustix::fs::flock(&self.handle, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {

@@ -85,7 +85,6 @@ impl WorkTree {
     }
 
     /// Looks at the work tree. Of the files that are `named`, each is looked at, changed or not.
-    #[must_use]
     pub fn look(&self, named: &[RepoPath]) -> FileSystem {
         let named = named.to_vec();
         self.aside(move |tree| tree.look_here(&named))
@@ -97,7 +96,6 @@ impl WorkTree {
     }
 
     /// Looks at HEAD and the named files: claims are compared with these.
-    #[must_use]
     pub fn glance(&self, named: &[RepoPath]) -> TreeNow {
         let files = named.to_vec();
         self.aside(move |tree| tree.glance_here(&files))
@@ -144,14 +142,12 @@ impl WorkTree {
 
     /// Returns true when the repository tracks the state folder: then a pull can replace it. False when git cannot
     /// tell.
-    #[must_use]
     pub fn tracks_state(&self) -> bool {
         self.tracks(&[crate::STATE_FOLDER]) == Some(true)
     }
 
     /// Returns true when the repository tracks one of these files, or something below one of these folders: then a pull
     /// can replace it. None when git cannot tell.
-    #[must_use]
     pub fn tracks(&self, files: &[&str]) -> Option<bool> {
         match self.repository() {
             None => Some(false),

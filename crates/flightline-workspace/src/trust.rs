@@ -82,7 +82,6 @@ impl Fingerprint {
 
     /// Returns true when a file that takes the place of this one surely has another identity. It may have the same one
     /// where the file system does not know when a file was made.
-    #[must_use]
     pub fn is_certain(&self) -> bool {
         self.identity.born.is_some()
     }

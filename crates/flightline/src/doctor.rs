@@ -55,7 +55,6 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     /// Returns true when the store is sound: every check is ok.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
     }

@@ -16,7 +16,6 @@ pub enum Error {
 
 impl Error {
     /// Returns true when stored data is damaged or missing, which other copies may mend.
-    #[must_use]
     pub fn is_damage(&self) -> bool {
         use flightline_store::StoreError::{Corrupt, Thinned};
         match self {
@@ -26,7 +25,6 @@ impl Error {
     }
 
     /// Converts this error into a refusal, which every front end shows.
-    #[must_use]
     pub fn into_refusal(self) -> Refusal {
         match self {
             Self::Refused(refusal) => *refusal,

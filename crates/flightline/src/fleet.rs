@@ -84,7 +84,6 @@ impl Fleet {
         }
     }
 
-    #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         matches!(self.backend, Backend::There(_))
     }
@@ -108,7 +107,6 @@ impl Fleet {
         }
     }
 
-    #[must_use]
     pub fn work_tree(&self) -> Option<&WorkTree> {
         self.work_tree.as_ref()
     }
@@ -390,7 +388,6 @@ impl Fleet {
 
     /// Returns the crash points: in test builds, the places where this process ends or stops. There are none when the
     /// store is elsewhere.
-    #[must_use]
     pub fn steps(&self) -> CrashPoints {
         match &self.backend {
             Backend::Here(store) => store.steps(),
@@ -398,7 +395,6 @@ impl Fleet {
         }
     }
 
-    #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }

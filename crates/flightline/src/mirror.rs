@@ -46,7 +46,6 @@ pub struct Mirrors {
 
 impl Mirrors {
     /// The files and folders that mirrors write, relative to their root.
-    #[must_use]
     pub fn places(&self) -> Vec<&'static str> {
         let of = |dialect: &Dialect| match dialect {
             Dialect::Sitebuilder => vec![MirrorFolder::name(*dialect), STATUS_FILE],

@@ -47,7 +47,6 @@ pub struct OpContext<'a, 'tx> {
 }
 
 impl OpContext<'_, '_> {
-    #[must_use]
     pub fn now(&self) -> Time {
         self.tx.now()
     }
@@ -62,7 +61,6 @@ impl OpContext<'_, '_> {
 
     /// A time that lies far ahead of the clock was noted by a clock that was wrong. It proves no more
     /// than that silence can be noticed since the clock was put right.
-    #[must_use]
     pub fn credible(&self, time: Time) -> Time {
         if time.since(self.now()) > self.policy.downtime_ms {
             self.tx.awake_since()
@@ -73,7 +71,6 @@ impl OpContext<'_, '_> {
 
     /// Returns true when the only evidence that `time` is long past is a clock that moved by days at once, a moment
     /// ago: it may be put right as suddenly. A notice about it waits a while.
-    #[must_use]
     pub fn just_woke(&self, time: Time) -> bool {
         let awake = self.tx.awake_since();
         awake.since(time) > 2 * DAY && self.now().since(awake) < ClockEvidence::NOTICED
@@ -109,7 +106,6 @@ impl OpContext<'_, '_> {
     }
 
     /// Returns the name of the acting agent or person, as events and notes have it.
-    #[must_use]
     pub fn actor(&self) -> String {
         match &self.agent {
             Some(agent) => agent.name.to_string(),
@@ -118,13 +114,11 @@ impl OpContext<'_, '_> {
     }
 
     /// Returns the identity of the caller, as events name it: also where no incarnation of an agent acts.
-    #[must_use]
     pub fn principal(&self) -> String {
         let agent = self.caller.agent.clone();
         agent.unwrap_or_else(|| self.caller.person())
     }
 
-    #[must_use]
     pub fn agent_id(&self) -> Option<AgentId> {
         self.agent.as_ref().map(|agent| agent.id)
     }
@@ -140,13 +134,11 @@ impl OpContext<'_, '_> {
 
     /// Returns true when the caller coordinates as far as its token says, whatever the role of its agent. On the
     /// fleet's own machine every caller does.
-    #[must_use]
     pub fn coordinates(&self) -> bool {
         self.scope >= Scope::Dispatch
     }
 
     /// Returns true when the caller may act on what belongs to others: a person, or dispatch.
-    #[must_use]
     pub fn is_in_charge(&self) -> bool {
         self.agent
             .as_ref()

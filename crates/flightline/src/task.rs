@@ -359,7 +359,6 @@ impl TaskFacts {
         Ok(Some(TaskDocument { file, checkpoint }))
     }
 
-    #[must_use]
     pub fn last_update(&self) -> Time {
         let view = &self.view;
         let parts = view.subtasks.iter().map(|part| part.updated_at);

@@ -48,7 +48,6 @@ impl Address {
     }
 
     /// Returns true when requests can be read on the way: they leave this machine without encryption.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.starts_with("http://") && !self.is_loopback()
     }
@@ -63,12 +62,10 @@ impl Address {
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    #[must_use]
     pub fn of(&self, path: &str) -> String {
         format!("{}{path}", self.0)
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -31,7 +31,6 @@ pub enum PluginFolder {
 
 impl InstalledPlugin {
     /// Returns the file of the plugin's hooks, to be read like a settings file, and its path.
-    #[must_use]
     pub fn hooks(&self, client: Client, folder: &Path) -> (SetupFile, PathBuf) {
         let place = SetupFile {
             kind: SettingsFormat::Json(&[JsonPart::Hooks]),
@@ -41,13 +40,11 @@ impl InstalledPlugin {
     }
 
     /// Returns Codex's name for the file of the plugin's hooks, where Codex keeps which hooks are trusted.
-    #[must_use]
     pub fn hooks_key(&self) -> String {
         format!("{}:{HOOKS}", self.id)
     }
 
     /// Returns the command that takes the plugin out of its client again.
-    #[must_use]
     pub fn removal(&self, client: Client) -> String {
         let act = if client == Client::Codex {
             "remove"

@@ -67,7 +67,6 @@ pub enum OwnedFile {
 impl SetupFile {
     /// Returns the path of the file. `root` is the home folder, or the repository. `variable` looks up a variable of
     /// the environment, and `exists` says whether there is a file.
-    #[must_use]
     pub fn resolve(
         &self,
         root: &Path,

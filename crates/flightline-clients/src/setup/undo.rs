@@ -82,7 +82,6 @@ impl SetupUndo {
         Some(Self::between(original.as_deref(), next, self.kept.clone()))
     }
 
-    #[must_use]
     pub fn created(&self) -> bool {
         self.created
     }

@@ -38,7 +38,6 @@ impl Cause {
         newest.map_or(Self::FirstStart, |(_, cause)| cause)
     }
 
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::FirstStart => "first_start",

@@ -34,7 +34,6 @@ impl Digest {
     pub const NEW: Self = Self::Buckets;
 
     /// Returns true for the way of the first checkpoints, which serde does not write.
-    #[must_use]
     pub fn is_first(&self) -> bool {
         *self == Self::Lines
     }

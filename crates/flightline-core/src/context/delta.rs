@@ -53,7 +53,6 @@ pub enum DeltaFile {
 }
 
 impl DeltaChange {
-    #[must_use]
     pub fn to_delta(&self) -> Json {
         match self {
             Self::Move { task, from, to, .. } => moved(task, from, to),

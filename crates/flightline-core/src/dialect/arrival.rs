@@ -42,7 +42,6 @@ impl DocumentArrival {
 }
 
 impl DialectDocument {
-    #[must_use]
     pub fn written(&self) -> Option<Time> {
         match self.dialect() {
             Dialect::Sitebuilder => sitebuilder::written(self),

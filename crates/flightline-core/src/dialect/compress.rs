@@ -46,7 +46,6 @@ pub enum CompressError {
 
 impl Compression {
     /// Returns the end of a compressed file's name.
-    #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::None => "",

@@ -61,7 +61,6 @@ impl DialectDocument {
     }
 
     /// Writes the document as the seed does.
-    #[must_use]
     pub fn write(&self) -> String {
         match self.dialect {
             Dialect::Sitebuilder => self.pretty(&["items"]) + "\n",
@@ -72,7 +71,6 @@ impl DialectDocument {
         }
     }
 
-    #[must_use]
     pub const fn dialect(&self) -> Dialect {
         self.dialect
     }
@@ -83,7 +81,6 @@ impl DialectDocument {
     }
 
     /// Returns the name of the document's subject, for people.
-    #[must_use]
     pub fn name(&self) -> String {
         match self.dialect {
             Dialect::Sitebuilder => {

@@ -50,7 +50,6 @@ impl Json {
     }
 
     /// Returns the kind of the value, for messages.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -95,13 +94,11 @@ impl Json {
 
     /// The text for a file: two spaces a level, as the seeds show it. The value of a key of `one_line` is written on
     /// one line; of a list of objects, each object is.
-    #[must_use]
     pub fn pretty(&self, one_line: &[&str]) -> String {
         write::pretty(self, one_line)
     }
 
     /// The text that JavaScript's `JSON.stringify` makes of the value after reading it, to the letter.
-    #[must_use]
     pub fn stringify(&self) -> String {
         write::stringify(self)
     }
@@ -153,7 +150,6 @@ impl Number {
     }
 
     /// Returns the number as a double, which is what JavaScript makes of it.
-    #[must_use]
     pub fn as_f64(&self) -> f64 {
         match &self.0 {
             // JavaScript rounds beyond 2^53 just so.
@@ -163,7 +159,6 @@ impl Number {
     }
 
     /// Returns the number, if it is a whole number that is not negative; `65.0` is.
-    #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match &self.0 {
             Repr::Whole(whole) => u64::try_from(*whole).ok(),

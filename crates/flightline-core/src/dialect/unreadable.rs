@@ -101,7 +101,6 @@ impl Unreadable {
     }
 
     /// The refusal to read `file`.
-    #[must_use]
     pub fn refusal(&self, file: &str) -> Refusal {
         let code = match &self.fault {
             DocumentFault::TooLarge { .. } => Code::TooLong,
@@ -166,7 +165,6 @@ impl<'a> Path<'a> {
         }
     }
 
-    #[must_use]
     pub fn wrong(&self, fault: DocumentFault) -> Unreadable {
         Unreadable {
             fault,

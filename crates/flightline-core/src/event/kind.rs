@@ -15,7 +15,6 @@ macro_rules! event_types {
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// The word for it in the journal, in JSON and in text.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
@@ -185,7 +184,6 @@ impl EventType {
 
     /// Returns true when the type can be asked for before there is an event of it: the API's description and the hints
     /// name these types alone.
-    #[must_use]
     pub const fn is_listed(self) -> bool {
         !matches!(
             self,

@@ -57,7 +57,6 @@ pub struct CheckedFile {
 
 impl TreeCheck {
     /// Returns the mark of a file; none when nothing is known of it.
-    #[must_use]
     pub fn mark(&self, path: &str) -> Option<FileMark> {
         let found = self
             .files
@@ -65,13 +64,11 @@ impl TreeCheck {
         found.ok().map(|index| self.files[index].mark)
     }
 
-    #[must_use]
     pub fn count(&self, mark: FileMark) -> usize {
         self.files.iter().filter(|file| file.mark == mark).count()
     }
 
     /// Returns true when the check says more than the reports before.
-    #[must_use]
     pub fn is_telling(&self) -> bool {
         let known = self.files.iter().any(|it| it.mark != FileMark::Claimed);
         self.head_moved.is_some() || self.left_out > 0 || known
@@ -80,7 +77,6 @@ impl TreeCheck {
 
 impl HeadMove {
     /// Returns a text for people: `HEAD moved: main at 1a2b3c4d → …`.
-    #[must_use]
     pub fn told(&self) -> String {
         format!(
             "HEAD moved: {} \u{2192} {}",

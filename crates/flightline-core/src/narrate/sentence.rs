@@ -11,7 +11,6 @@ const LONGEST: usize = 120;
 
 impl Narrator<'_> {
     /// Returns the act of an event's actor as a sentence without its subject: `claims "Auth", attempt 2`.
-    #[must_use]
     pub fn tell(&self, event: &Event) -> String {
         let (id, part) = event
             .subject

@@ -46,7 +46,6 @@ const COMPACTION: [Reason; 4] = [
 ];
 
 impl Preset {
-    #[must_use]
     pub fn policy(self) -> Policy {
         let fleet = Policy {
             preset: self,
@@ -130,7 +129,6 @@ impl Preset {
     }
 
     /// The dialect whose files it keeps up to date.
-    #[must_use]
     pub const fn mirror(self) -> Option<Dialect> {
         match self {
             Self::Fleet => None,

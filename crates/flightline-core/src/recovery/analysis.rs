@@ -42,7 +42,6 @@ pub struct RecoveryObstacles<'a> {
 
 impl RecoveryObstacles<'_> {
     /// Returns true when work can go on without a decision.
-    #[must_use]
     pub fn can_resume(&self) -> bool {
         self.exhausted.is_empty() && self.dead_end.is_none()
     }
@@ -161,7 +160,6 @@ pub fn analyze(at: &Analyzed<'_>) -> Analysis {
 
 impl Analyzed<'_> {
     /// Returns the obstacles that still stop the work, in words: none when it can go on.
-    #[must_use]
     pub fn stops(&self) -> Vec<String> {
         let limit = self.retry_limit;
         let exhausted = self.sorties.iter().filter(|sortie| {

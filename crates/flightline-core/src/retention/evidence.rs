@@ -37,7 +37,6 @@ impl ClockEvidence<'_> {
     /// - what was sure when retention was last applied, and as much later as this machine has been running since;
     /// - the time of that last application, if work went on for a while after it and within the days that followed, or if this machine was booted
     ///   since, which sets its clock anew, and the clock says that it is at least a day later: one that was ahead would have been put right.
-    #[must_use]
     pub fn least_time(&self) -> Time {
         let Some(last) = self.last else {
             return self.created.min(self.now);

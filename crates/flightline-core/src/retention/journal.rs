@@ -34,7 +34,6 @@ impl KeptCuts {
     /// Returns true when a checkpoint that stays needs the value: it was its subject's when that checkpoint was taken,
     /// and the checkpoint includes the subject. Values that belong to the project are in the checkpoints of every
     /// mission.
-    #[must_use]
     pub fn need(&self, value: &Superseded) -> bool {
         let cuts = match (value.mission, value.kind) {
             _ if section_of(value.kind).is_none() => None,

@@ -45,7 +45,6 @@ impl Store {
 
     /// The number of statements that this connection has run; of PostgreSQL, the number of round trips to the server. For
     /// figures that do not depend on the machine.
-    #[must_use]
     pub fn statements(&self) -> u64 {
         self.driver.statements()
     }

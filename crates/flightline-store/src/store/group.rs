@@ -94,20 +94,17 @@ impl Store {
 
     /// Returns true when writes had better be members of a group, be it of one: then they hold nothing while they are
     /// decided.
-    #[must_use]
     pub fn prefers_groups(&self) -> bool {
         self.driver.name() == "postgres"
     }
 
     /// Returns true when the last group was not committed because another process wrote to the project meanwhile: it may
     /// be decided again.
-    #[must_use]
     pub fn was_overtaken(&self) -> bool {
         self.ahead.last
     }
 
     /// The number of groups that another process overtook.
-    #[must_use]
     pub fn times_overtaken(&self) -> u64 {
         self.ahead.overtaken
     }
@@ -198,7 +195,6 @@ impl Store {
         }
     }
 
-    #[must_use]
     pub fn has_sound_group(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.lost)
     }

@@ -108,7 +108,6 @@ pub enum ListScope {
 }
 
 impl ListScope {
-    #[must_use]
     pub const fn find(self) -> Find<'static> {
         match self {
             Self::All | Self::NoMission => Find::All,
@@ -129,7 +128,6 @@ impl<'a> RowList<'a> {
     }
 
     /// Returns true when this row is one of the list.
-    #[must_use]
     pub fn has(&self, row: &SubjectRow) -> bool {
         let is_in_scope = match self.scope {
             ListScope::All | ListScope::NoMission => true,

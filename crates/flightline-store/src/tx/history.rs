@@ -18,7 +18,6 @@ const FOLLOWED: usize = 64;
 
 impl Tx<'_> {
     /// The id of the unbroken journal this store holds.
-    #[must_use]
     pub fn history(&self) -> &str {
         &self.project.history
     }

@@ -12,10 +12,6 @@ use super::{Story, create_mission, name, note, path, sortie, title};
 use crate::World;
 
 /// The seed's epic: a mission of the primary, and a secondary at the step of the seed's example.
-///
-/// # Panics
-/// Panics when an act of it is refused.
-#[must_use]
 pub fn epic(world: &World) -> Story<'_> {
     let story = Story::under(world, Preset::Epic.policy());
     story.register("Agent-Primary", Role::Dispatch);
@@ -36,7 +32,6 @@ pub fn epic(world: &World) -> Story<'_> {
 }
 
 /// The update that the seed's secondary writes.
-#[must_use]
 pub fn specification() -> UpdateAgent {
     UpdateAgent {
         status: Some(AgentStatus::InProgress),
@@ -59,9 +54,6 @@ pub fn specification() -> UpdateAgent {
 
 impl Story<'_> {
     /// Has the monitor look at the agents.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn monitor(&self, agent: &str) -> Monitored {
         self.run(agent, &MonitorAgents::default())
             .expect("one can look")
@@ -78,7 +70,6 @@ impl Story<'_> {
     }
 }
 
-#[must_use]
 pub fn take_over(from: &str, to: &str) -> TakeOver {
     TakeOver {
         from: from.to_owned(),

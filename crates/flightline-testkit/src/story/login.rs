@@ -6,7 +6,6 @@ use super::{Story, create_mission, sortie};
 use crate::World;
 
 /// Begins a story in which ada is at "Model", the first of the mission's four sorties.
-#[must_use]
 pub fn at_model(world: &World) -> Story<'_> {
     let acts = "
         mission Add login: Model, Endpoint, Docs, Tests
@@ -16,7 +15,6 @@ pub fn at_model(world: &World) -> Story<'_> {
 }
 
 /// Begins a story in which ada, in process 7, has completed "Model" and is at "Endpoint".
-#[must_use]
 pub fn at_endpoint(world: &World) -> Story<'_> {
     let acts = "
         mission Add login: Model, Endpoint, Docs, Tests
@@ -28,10 +26,6 @@ pub fn at_endpoint(world: &World) -> Story<'_> {
 }
 
 /// Begins a story in which control, in process 3, coordinates the mission with these sorties.
-///
-/// # Panics
-/// Panics when the mission is refused.
-#[must_use]
 pub fn led<'w>(world: &'w World, sorties: &[&str]) -> Story<'w> {
     let story = Story::new(world);
     story.board("control", Role::Dispatch, 3);

@@ -12,7 +12,6 @@ use super::{
 
 impl<'w> Story<'w> {
     /// A story in `world` that begins with these acts.
-    #[must_use]
     pub fn begun(world: &'w crate::World, acts: &str) -> Self {
         let story = Self::new(world);
         story.play(acts);
@@ -30,9 +29,6 @@ impl<'w> Story<'w> {
     /// ada learns measure first                     user adds Extra            user retires ada
     /// ada beats                                    6 minutes pass             checkpoint
     /// ```
-    ///
-    /// # Panics
-    /// Panics when an act is refused, or is not one of these.
     pub fn play(&self, acts: &str) {
         for act in acts.lines().map(str::trim).filter(|act| !act.is_empty()) {
             if let Err(refusal) = self.act(act) {

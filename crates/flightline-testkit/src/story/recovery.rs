@@ -39,9 +39,6 @@ impl Story<'_> {
     }
 
     /// Has a person take a checkpoint of the current mission.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn checkpoint(&self) -> CheckpointDocument {
         self.checkpoint_for("", Reason::Manual)
             .expect("a checkpoint is taken")
@@ -62,25 +59,17 @@ impl Story<'_> {
     }
 
     /// Every checkpoint as it is stored, oldest first.
-    #[must_use]
     pub fn checkpoints(&self) -> Vec<Checkpoint> {
         self.all()
     }
 
     /// The checkpoint with this id, with every value that it names.
-    ///
-    /// # Panics
-    /// Panics when it cannot be read.
-    #[must_use]
     pub fn whole(&self, checkpoint: CheckpointId) -> CheckpointDocument {
         self.run("", &WholeCheckpoint { checkpoint })
             .expect("the checkpoint can be read")
     }
 
     /// Has a person thin every value away that nothing needs.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn thin_all(&self) -> Thinned {
         let all = PlanThinning {
             older_than_ms: Some(0),
@@ -91,9 +80,6 @@ impl Story<'_> {
     }
 
     /// Has an agent tell how full its context is.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn fill(&self, agent: &str, percent: u8) -> HeartbeatRecorded {
         let beat = Heartbeat {
             context_percent: Some(percent),
@@ -103,9 +89,6 @@ impl Story<'_> {
     }
 
     /// Has an agent report that its context was compacted.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn compact(&self, agent: &str) -> Compacted {
         let report = ReportCompaction {
             agent: None,
@@ -116,32 +99,25 @@ impl Story<'_> {
     }
 
     /// The reason of each checkpoint, oldest first.
-    #[must_use]
     pub fn reasons(&self) -> Vec<Reason> {
         let all = self.checkpoints().into_iter();
         all.map(|checkpoint| checkpoint.cut.reason).collect()
     }
 
     /// All subjects of a kind, oldest first.
-    #[must_use]
     pub fn all<S: Subject>(&self) -> Vec<S> {
         self.look(|tx| tx.find(Find::All))
     }
 
-    #[must_use]
     pub fn state(&self) -> Vec<StoredEvent> {
         self.look(|tx| tx.state_at(tx.rev(), None))
     }
 
-    #[must_use]
     pub fn stored_sortie(&self, named: &str) -> Sortie {
         self.sortie(named).sortie
     }
 
     /// Has an agent claim sorties and complete them, one after the other.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn finish(&self, agent: &str, named: &[&str]) {
         for name in named {
             self.claim(agent, name).expect("it is claimed");
@@ -150,9 +126,6 @@ impl Story<'_> {
     }
 
     /// Has an agent register in a new session, in the process with this number.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn board(&self, agent: &str, role: Role, pid: u32) {
         let register = RegisterAgent {
             role: Some(role),
@@ -162,7 +135,6 @@ impl Story<'_> {
         self.run("", &register).expect("the agent is registered");
     }
 
-    #[must_use]
     pub fn seen(&self, alive: bool, agents: &[&str]) -> Vec<Sighting> {
         let sight = |name: &&str| {
             let agent = self.agent(name);
@@ -173,9 +145,6 @@ impl Story<'_> {
     }
 
     /// Looks for missions that need recovery.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn detect(&self, agent: &str, sightings: Vec<Sighting>) -> Vec<RecoveryCandidate> {
         let detect = Detect {
             threshold_ms: None,
@@ -195,9 +164,6 @@ impl Story<'_> {
     }
 
     /// Has a person go back to a checkpoint, whatever agents that are alive did since.
-    ///
-    /// # Panics
-    /// Panics when it is refused.
     pub fn force_rewind(&self, to: CheckpointId) -> Resumed {
         self.run("", &back_to(to, Force::Yes))
             .expect("the mission goes back")
@@ -223,7 +189,6 @@ impl Story<'_> {
     }
 
     /// Every event of this type, oldest first.
-    #[must_use]
     pub fn events_of(&self, kind: &str) -> Vec<Event> {
         // A misspelt type would be one that never happened.
         assert!(EventType::from_word(kind).is_some(), "no type: {kind}");
@@ -233,29 +198,23 @@ impl Story<'_> {
     }
 
     /// The types of the events after `rev`, oldest first.
-    #[must_use]
     pub fn kinds_after(&self, rev: u64) -> Vec<String> {
         let events = self.events_after(rev).into_iter();
         events.map(|event| event.kind).collect()
     }
 
     /// The state folder, where checkpoints have their files.
-    #[must_use]
     pub fn state_folder(&self) -> PathBuf {
         self.world.folder().join(".flightline")
     }
 
     /// Writes the files of checkpoints that are due.
-    ///
-    /// # Panics
-    /// Panics when the store fails.
     pub fn settle(&self) {
         let folder = self.state_folder();
         self.with_fleet(|fleet| backups::settle(fleet, &folder, &caller("")))
             .expect("a failed backup fails nothing");
     }
 
-    #[must_use]
     pub fn file_of(&self, checkpoint: &CheckpointDocument) -> PathBuf {
         self.state_folder()
             .join(files::name_of(checkpoint.mission_id, checkpoint.id))
@@ -270,7 +229,6 @@ pub enum Force {
     No,
 }
 
-#[must_use]
 pub fn back_to(checkpoint: CheckpointId, force: Force) -> Resume {
     Resume {
         checkpoint: Some(checkpoint.to_string()),
@@ -280,7 +238,6 @@ pub fn back_to(checkpoint: CheckpointId, force: Force) -> Resume {
 }
 
 /// The request to resume the current mission and to keep everything.
-#[must_use]
 pub fn roll_forward(sightings: Vec<Sighting>) -> Resume {
     Resume {
         sightings,

@@ -28,12 +28,10 @@ pub const DONE: SortieAction = SortieAction::Complete { output: None };
 pub const GIVEN_BACK: SortieAction = SortieAction::Release { reason: None };
 
 /// A sortie with this title and nothing else.
-#[must_use]
 pub fn sortie(named: &str) -> NewSortie {
     NewSortie::titled(title(named))
 }
 
-#[must_use]
 pub fn create_mission(named: &str, sorties: Vec<NewSortie>) -> CreateMission {
     CreateMission {
         title: title(named),
@@ -48,7 +46,6 @@ pub fn create_mission(named: &str, sorties: Vec<NewSortie>) -> CreateMission {
 }
 
 /// The request to move the current mission to a status.
-#[must_use]
 pub fn change_mission(to: MissionStatus) -> ChangeMission {
     ChangeMission {
         mission: None,
@@ -58,7 +55,6 @@ pub fn change_mission(to: MissionStatus) -> ChangeMission {
 }
 
 /// The request to move the workflow of the current mission to a state.
-#[must_use]
 pub fn transition_mission(to: &str) -> TransitionMission {
     TransitionMission {
         mission: None,
@@ -69,7 +65,6 @@ pub fn transition_mission(to: &str) -> TransitionMission {
 }
 
 /// The request to add sorties to the current mission.
-#[must_use]
 pub fn add_sorties(sorties: Vec<NewSortie>) -> AddSorties {
     AddSorties {
         mission: None,
@@ -78,7 +73,6 @@ pub fn add_sorties(sorties: Vec<NewSortie>) -> AddSorties {
 }
 
 /// The request to claim the next sortie of the current mission.
-#[must_use]
 pub fn claim_next() -> ClaimNext {
     ClaimNext {
         mission: None,
@@ -87,7 +81,6 @@ pub fn claim_next() -> ClaimNext {
 }
 
 /// The request to move the sortie with this id.
-#[must_use]
 pub fn change_sortie(sortie: String, action: SortieAction) -> ChangeSortie {
     ChangeSortie {
         sortie,
@@ -98,7 +91,6 @@ pub fn change_sortie(sortie: String, action: SortieAction) -> ChangeSortie {
 }
 
 /// The request to report an error that blocks nothing, of the sortie with this id.
-#[must_use]
 pub fn report_error(sortie: String, kind: &str, message: &str) -> ReportError {
     ReportError {
         sortie,
@@ -109,7 +101,6 @@ pub fn report_error(sortie: String, kind: &str, message: &str) -> ReportError {
     }
 }
 
-#[must_use]
 pub fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
     SubtaskReport {
         name: name(named),
@@ -119,7 +110,6 @@ pub fn subtask(named: &str, status: SubtaskStatus) -> SubtaskReport {
     }
 }
 
-#[must_use]
 pub fn file(at: &str, change: FileChange) -> FileReport {
     FileReport {
         path: path(at),
@@ -128,19 +118,16 @@ pub fn file(at: &str, change: FileChange) -> FileReport {
 }
 
 /// The request to keep a note of the current mission.
-#[must_use]
 pub fn add_note(kind: NoteKind, text: &str) -> AddNote {
     AddNote::of(kind, note(text))
 }
 
 /// The request to keep a lesson of the current mission.
-#[must_use]
 pub fn lesson(text: &str) -> AddNote {
     add_note(NoteKind::Lesson, text)
 }
 
 /// The request for all notes of the current mission that still hold.
-#[must_use]
 pub fn list_notes() -> ListNotes {
     ListNotes {
         mission: None,
@@ -150,7 +137,6 @@ pub fn list_notes() -> ListNotes {
 }
 
 /// The request to begin an effect of the current mission.
-#[must_use]
 pub fn begin_effect(key: &str) -> BeginEffect {
     BeginEffect {
         key: name(key),
@@ -163,7 +149,6 @@ pub fn begin_effect(key: &str) -> BeginEffect {
 }
 
 /// The request to finish an effect of the current mission.
-#[must_use]
 pub fn finish_effect(key: &str) -> FinishEffect {
     FinishEffect {
         key: name(key),
@@ -173,7 +158,6 @@ pub fn finish_effect(key: &str) -> FinishEffect {
 }
 
 /// The request to register an agent that says nothing of itself but its name.
-#[must_use]
 pub fn registration(agent: &str) -> RegisterAgent {
     RegisterAgent {
         name: name(agent),
@@ -185,7 +169,6 @@ pub fn registration(agent: &str) -> RegisterAgent {
     }
 }
 
-#[must_use]
 pub fn retire(agent: &str) -> RetireAgent {
     RetireAgent {
         agent: agent.to_owned(),
@@ -194,7 +177,6 @@ pub fn retire(agent: &str) -> RetireAgent {
 }
 
 /// The request to show an agent, without a look at its process.
-#[must_use]
 pub fn show_agent(agent: &str) -> ShowAgent {
     ShowAgent {
         agent: Some(agent.to_owned()),
@@ -203,7 +185,6 @@ pub fn show_agent(agent: &str) -> ShowAgent {
 }
 
 /// The request of an agent to be shown itself.
-#[must_use]
 pub fn show_self() -> ShowAgent {
     ShowAgent {
         agent: None,
@@ -212,7 +193,6 @@ pub fn show_self() -> ShowAgent {
 }
 
 /// The request for the status of the current mission.
-#[must_use]
 pub fn show_status() -> ShowStatus {
     ShowStatus {
         mission: None,
@@ -221,7 +201,6 @@ pub fn show_status() -> ShowStatus {
 }
 
 /// The request for a briefing in the current mission.
-#[must_use]
 pub fn brief_agent() -> BriefAgent {
     BriefAgent {
         mission: None,
@@ -231,7 +210,6 @@ pub fn brief_agent() -> BriefAgent {
     }
 }
 
-#[must_use]
 pub fn locks_on(paths: &[&str]) -> AcquireLocks {
     AcquireLocks {
         paths: paths.iter().map(|text| path(text)).collect(),
@@ -242,7 +220,6 @@ pub fn locks_on(paths: &[&str]) -> AcquireLocks {
     }
 }
 
-#[must_use]
 pub fn release(locks: &[&str]) -> ReleaseLocks {
     ReleaseLocks {
         locks: locks.iter().map(ToString::to_string).collect(),
@@ -252,7 +229,6 @@ pub fn release(locks: &[&str]) -> ReleaseLocks {
 }
 
 /// The request to release every lock that the caller holds.
-#[must_use]
 pub fn release_all() -> ReleaseLocks {
     ReleaseLocks {
         all: true,
@@ -261,7 +237,6 @@ pub fn release_all() -> ReleaseLocks {
 }
 
 /// The request to write to agents.
-#[must_use]
 pub fn letter(to: &[&str], about: &str) -> SendMail {
     SendMail {
         to: to.iter().map(ToString::to_string).collect(),
@@ -273,13 +248,11 @@ pub fn letter(to: &[&str], about: &str) -> SendMail {
 }
 
 /// The request of an agent to read its new mail.
-#[must_use]
 pub fn open_inbox(limit: u64) -> OpenInbox {
     OpenInbox { all: false, limit }
 }
 
 /// The request to look at the unread mail of an agent.
-#[must_use]
 pub fn peek_inbox(agent: &str, limit: u64) -> PeekInbox {
     PeekInbox {
         agent: agent.to_owned(),
@@ -288,7 +261,6 @@ pub fn peek_inbox(agent: &str, limit: u64) -> PeekInbox {
     }
 }
 
-#[must_use]
 pub fn acknowledge(message: &str) -> AcknowledgeMail {
     AcknowledgeMail {
         messages: vec![message.to_owned()],
@@ -297,7 +269,6 @@ pub fn acknowledge(message: &str) -> AcknowledgeMail {
 }
 
 /// The request to acknowledge everything that was read.
-#[must_use]
 pub fn acknowledge_all() -> AcknowledgeMail {
     AcknowledgeMail {
         messages: Vec::new(),
@@ -306,7 +277,6 @@ pub fn acknowledge_all() -> AcknowledgeMail {
 }
 
 /// The request to take a checkpoint of the current mission.
-#[must_use]
 pub fn take_checkpoint() -> TakeCheckpoint {
     TakeCheckpoint {
         mission: None,
@@ -316,13 +286,11 @@ pub fn take_checkpoint() -> TakeCheckpoint {
     }
 }
 
-#[must_use]
 pub fn verify_checkpoints() -> VerifyCheckpoints {
     VerifyCheckpoints { checkpoint: None }
 }
 
 /// The request to take the last rewind of the current mission back.
-#[must_use]
 pub fn undo_rewind(force: Force) -> Undo {
     Undo {
         mission: None,

@@ -10,19 +10,11 @@ use crate::World;
 const TITLE: &str = "Write 29 files";
 
 /// Begins a story in which ada is at task T060 of a mission.
-///
-/// # Panics
-/// Panics when the fleet refuses it.
-#[must_use]
 pub fn begun(world: &World) -> Story<'_> {
     begin(Story::new(world))
 }
 
 /// Begins a story in which ada is at the task under a policy.
-///
-/// # Panics
-/// Panics when the fleet refuses it.
-#[must_use]
 pub fn begun_under(world: &World, policy: Policy) -> Story<'_> {
     begin(Story::under(world, policy))
 }
@@ -42,7 +34,6 @@ fn begin(story: Story<'_>) -> Story<'_> {
 }
 
 /// The request for a report of the task, still empty.
-#[must_use]
 pub fn update(story: &Story<'_>) -> UpdateSortie {
     UpdateSortie {
         sortie: story.sortie_id(TITLE),

@@ -14,7 +14,6 @@ use super::Story;
 impl Story<'_> {
     /// The fleet as text, one line each: missions with their sorties and notes, agents that are not in their first
     /// session any more, locks, and mail, in the order they came to be. Sorties go by their titles.
-    #[must_use]
     pub fn as_text(&self) -> String {
         let (agents, sorties, notes) = (
             self.all::<Agent>(),
@@ -83,7 +82,6 @@ impl Story<'_> {
     }
 
     /// The outcome of a recovery as text: how far the mission is, and a line for everything that moved.
-    #[must_use]
     pub fn told(&self, done: &Resumed) -> String {
         let how = match done.rewound {
             true => "gone back",

@@ -46,12 +46,10 @@ impl DirEntry {
         }
     }
 
-    #[must_use]
     pub fn is_file(&self) -> bool {
         self.kind == EntryKind::File
     }
 
-    #[must_use]
     pub fn modified_at(&self) -> SystemTime {
         let since = Duration::from_secs(self.modified.unsigned_abs());
         match self.modified < 0 {

@@ -37,7 +37,6 @@ impl ClockAhead {
         }
     }
 
-    #[must_use]
     pub fn told(&self) -> String {
         let day = |time: Time| time.to_string().get(..10).unwrap_or_default().to_owned();
         let go = match self.checkpoints.len() {

@@ -132,7 +132,6 @@ impl Pruned {
     }
 
     /// Returns true when nothing goes at all.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.deleted == 0 && self.archived.is_empty() && self.journal.values == 0
     }
@@ -541,7 +540,6 @@ pub const REWRITTEN_AT_ONCE: u64 = 64 * 1024 * 1024;
 
 impl PlanPrune {
     /// The values that leave the journal by the same policy.
-    #[must_use]
     pub fn thinning(&self) -> PlanThinning {
         PlanThinning {
             mission: self.mission.clone(),

@@ -34,7 +34,6 @@ pub struct Caller {
 
 impl Caller {
     /// The person at the keyboard, as events name them; cleaned like every text that enters.
-    #[must_use]
     pub fn person(&self) -> String {
         let name = Title::parse("user", &self.user);
         name.map_or_else(|_| "user:unknown".to_owned(), |name| format!("user:{name}"))

@@ -27,7 +27,6 @@ impl<T> Done<T> {
     }
 
     /// Replaces the outcome by another, which came about in the same way.
-    #[must_use]
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Done<U> {
         Done {
             outcome: f(self.outcome),

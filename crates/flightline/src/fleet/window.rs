@@ -41,7 +41,6 @@ impl Window {
     }
 
     /// Returns the part that was given by the operation; none when it gave the whole list.
-    #[must_use]
     pub fn given(&self) -> Option<ListPart> {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -25,7 +25,6 @@ pub struct Prospect {
 
 impl Prospect {
     /// Returns the hint for a store that cannot be used.
-    #[must_use]
     pub fn hint(&self) -> &str {
         &self.hint
     }

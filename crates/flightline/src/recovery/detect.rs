@@ -100,7 +100,6 @@ pub struct RecoveryCandidate {
 
 impl RecoveryCandidate {
     /// Returns true when the mission itself is to be recovered, and not only some of its tasks.
-    #[must_use]
     pub fn needs_recovery(&self) -> bool {
         self.evidence != TASKS && self.evidence != UNATTENDED
     }

@@ -51,7 +51,6 @@ pub struct SessionStart {
 
 impl SessionStart {
     /// Returns the warning to the person when the session starts normally.
-    #[must_use]
     pub fn warning(&self) -> Option<String> {
         let problem = self.problem.as_ref()?;
         Some(format!(

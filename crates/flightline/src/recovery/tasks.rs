@@ -53,7 +53,6 @@ pub struct TaskTrouble {
 
 impl TaskTrouble {
     /// Formats the task in one line: its name, the scenario, and the evidence.
-    #[must_use]
     pub fn line(&self) -> String {
         let id = short(self.sortie_id);
         let task = match &self.task_id {

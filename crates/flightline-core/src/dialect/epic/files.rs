@@ -26,7 +26,6 @@ pub enum Ended {
 }
 
 impl Ended {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Crashed => "crashed",

@@ -15,25 +15,21 @@ impl Json {
         self.get(key).filter(|value| !matches!(value, Self::Null))
     }
 
-    #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key)?.as_text()
     }
 
     /// A text that must be there; empty when it is not.
-    #[must_use]
     pub fn word(&self, key: &str) -> &str {
         self.text(key).unwrap_or_default()
     }
 
     /// A list of texts; empty when it is not there.
-    #[must_use]
     pub fn texts(&self, key: &str) -> Vec<&str> {
         self.items(key).iter().filter_map(Self::as_text).collect()
     }
 
     /// `true` or `false`.
-    #[must_use]
     pub fn flag(&self, key: &str) -> Option<bool> {
         match self.get(key)? {
             Self::Bool(value) => Some(*value),
@@ -42,7 +38,6 @@ impl Json {
     }
 
     /// A whole number that is not negative.
-    #[must_use]
     pub fn whole(&self, key: &str) -> Option<u64> {
         match self.get(key)? {
             Self::Number(number) => number.as_u64(),
@@ -50,7 +45,6 @@ impl Json {
         }
     }
 
-    #[must_use]
     pub fn time(&self, key: &str) -> Option<Time> {
         self.text(key)?.parse().ok()
     }
@@ -73,7 +67,6 @@ impl Json {
         }
     }
 
-    #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),

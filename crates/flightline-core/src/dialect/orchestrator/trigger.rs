@@ -42,7 +42,6 @@ pub enum TriggerCause<'a> {
 
 impl TriggerCause<'_> {
     /// The reason its checkpoint gives, to the letter.
-    #[must_use]
     pub fn reason(&self) -> String {
         match self {
             Self::StateTransition { from, to, trigger } => {

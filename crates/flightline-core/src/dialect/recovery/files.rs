@@ -73,7 +73,6 @@ pub struct CleanupPlan {
 
 impl CleanUp {
     /// Plans clean-up. The latest checkpoint, and files that are not ours, are not touched.
-    #[must_use]
     pub fn plan(&self, files: &[FoundFile], now: Time) -> CleanupPlan {
         let old = |file: &FoundFile| now.since(file.modified) > self.max_age;
         let of = |prefix: &str| {

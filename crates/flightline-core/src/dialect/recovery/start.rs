@@ -105,7 +105,6 @@ fn tasks(checkpoint: &Json) -> impl Iterator<Item = &str> {
 
 impl Start {
     /// The log line when a checkpoint cannot be used.
-    #[must_use]
     pub fn log(&self) -> Option<String> {
         match self {
             Self::Fallback { why } => {

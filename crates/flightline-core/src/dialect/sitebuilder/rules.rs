@@ -17,7 +17,6 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::SessionTimeout { .. } => "session_timeout",
@@ -26,7 +25,6 @@ impl Scenario {
         }
     }
 
-    #[must_use]
     pub fn describe(&self) -> String {
         match self {
             Self::SessionTimeout { quiet_ms } => {

@@ -55,7 +55,6 @@ pub struct Conflict {
 
 impl Conflict {
     /// Formats the conflict in one line: the file, and the differences.
-    #[must_use]
     pub fn line(&self) -> String {
         let what = match (&self.unreadable, self.differs.is_empty()) {
             (Some(why), _) => why.clone(),
