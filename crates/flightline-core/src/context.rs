@@ -173,10 +173,7 @@ impl Subject for ContextGauge {
     }
 
     fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
+        Keys::of_setting()
     }
 }
 

@@ -70,9 +70,6 @@ impl Subject for Branch {
     }
 
     fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
+        Keys::of_setting()
     }
 }

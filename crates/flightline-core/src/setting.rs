@@ -25,10 +25,7 @@ macro_rules! only_one {
             }
 
             fn keys(&self) -> Keys {
-                Keys {
-                    status: "set",
-                    ..Keys::default()
-                }
+                Keys::of_setting()
             }
         }
     };
@@ -51,10 +48,7 @@ impl Subject for CurrentMission {
     }
 
     fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
+        Keys::of_setting()
     }
 }
 
@@ -353,10 +347,7 @@ impl Subject for SilenceWarning {
     }
 
     fn keys(&self) -> Keys {
-        Keys {
-            status: "set",
-            ..Keys::default()
-        }
+        Keys::of_setting()
     }
 }
 

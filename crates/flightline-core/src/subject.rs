@@ -141,6 +141,16 @@ pub struct Keys {
     pub percent: Option<u8>,
 }
 
+impl Keys {
+    /// The keys of a setting: it is found by its id alone.
+    pub(crate) fn of_setting() -> Self {
+        Self {
+            status: "set",
+            ..Self::default()
+        }
+    }
+}
+
 /// A thing whose values the journal keeps.
 pub trait Subject: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     const KIND: Kind;
@@ -199,9 +209,8 @@ pub fn keys_of(kind: Kind, text: &str) -> Result<Keys, serde_json::Error> {
         Kind::Recovery => read::<crate::setting::Recovery>(text),
         Kind::Briefing => read::<crate::setting::Briefing>(text),
         // Settings have types of their own, and all are found by their id alone.
-        Kind::Setting => serde_json::from_str::<serde_json::Value>(text).map(|_| Keys {
-            status: "set",
-            ..Keys::default()
-        }),
+        Kind::Setting => {
+            serde_json::from_str::<serde_json::Value>(text).map(|_| Keys::of_setting())
+        }
     }
 }
