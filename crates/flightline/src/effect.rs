@@ -79,16 +79,7 @@ impl Operation for BeginEffect {
     fn decide(&self, ctx: &mut OpContext<'_, '_>) -> Result<Effect> {
         let mission = ctx.mission(self.mission.as_deref())?;
         let sortie_id = match &self.sortie {
-            Some(reference) => {
-                let sortie = ctx.sortie(reference)?;
-                if sortie.mission_id != mission.id {
-                    return Err(Refusal::invalid(format!(
-                        "{reference} belongs to another mission"
-                    ))
-                    .into());
-                }
-                Some(sortie.id)
-            }
+            Some(reference) => Some(ctx.sortie_in(mission.id, reference)?.id),
             None => None,
         };
         let before = ctx

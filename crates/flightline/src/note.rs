@@ -94,16 +94,7 @@ impl Operation for AddNote {
         }
         let mission = ctx.mission(self.mission.as_deref())?;
         let sortie_id = match &self.sortie {
-            Some(reference) => {
-                let sortie = ctx.sortie(reference)?;
-                if sortie.mission_id != mission.id {
-                    return Err(Refusal::invalid(format!(
-                        "{reference} belongs to another mission"
-                    ))
-                    .into());
-                }
-                Some(sortie.id)
-            }
+            Some(reference) => Some(ctx.sortie_in(mission.id, reference)?.id),
             None => None,
         };
         if self.kind == NoteKind::Constraint {

@@ -23,7 +23,7 @@ use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::fleet::{Caller, Scope};
-use crate::mission::SHORT;
+use crate::mission::{SHORT, short};
 
 use self::acting::unknown_agent;
 pub(crate) use self::acting::{
@@ -224,6 +224,17 @@ impl OpContext<'_, '_> {
             Some(mission) => Ok(mission),
             None => self.mission(Some(&id)),
         }
+    }
+
+    /// The sortie that [`OpContext::sortie`] finds. Refuses one of another mission.
+    pub(crate) fn sortie_in(&mut self, mission: MissionId, reference: &str) -> Result<Sortie> {
+        let sortie = self.sortie(reference)?;
+        if sortie.mission_id != mission {
+            let refusal = Refusal::invalid(format!("{reference} belongs to another mission"));
+            let list = format!("fleet sorties list --mission {}", short(mission));
+            return Err(refusal.hint(format!("those of this one: `{list}`")).into());
+        }
+        Ok(sortie)
     }
 
     /// The sortie with this id, beginning of an id or task id. Refuses when several fit.

@@ -127,15 +127,7 @@ pub(crate) fn add_all(
     for (position, new) in (count as u64 + 1..).zip(sorties) {
         let mut depends_on = Vec::with_capacity(new.depends_on.len());
         for reference in &new.depends_on {
-            let needed = ctx.sortie(reference)?;
-            if needed.mission_id != mission.id {
-                return Err(
-                    Refusal::invalid(format!("{reference} belongs to another mission"))
-                        .hint("a sortie can only wait for sorties of its own mission")
-                        .into(),
-                );
-            }
-            depends_on.push(needed.id);
+            depends_on.push(ctx.sortie_in(mission.id, reference)?.id);
         }
         let now = ctx.now();
         let mut criteria: BTreeMap<Name, bool> = new

@@ -166,14 +166,7 @@ impl EditSortie {
             sortie.depends_on.remove(at);
         }
         for reference in &self.add_dependencies {
-            let needed = ctx.sortie(reference)?;
-            if needed.mission_id != sortie.mission_id {
-                return Err(
-                    Refusal::invalid(format!("{reference} belongs to another mission"))
-                        .hint("a sortie can only wait for sorties of its own mission")
-                        .into(),
-                );
-            }
+            let needed = ctx.sortie_in(sortie.mission_id, reference)?;
             if !sortie.depends_on.contains(&needed.id) {
                 sortie.depends_on.push(needed.id);
             }
