@@ -22,7 +22,7 @@ use std::time::Instant;
 use flightline_core::event::{Change, EventType, HAPPENED_AT, sha256_hex};
 use flightline_core::text::read_stored;
 use flightline_core::time::Uptime;
-use flightline_core::{Kind, Subject, Time};
+use flightline_core::{Keys, Kind, Subject, Time};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
@@ -37,6 +37,14 @@ use crate::table::project::ProjectRow;
 use crate::table::subject::NewValue;
 use crate::table::{event, subject};
 use crate::write_cache::{DocumentCache, KeptValue, WriteCache};
+
+/// The part of an event that is its subject's value: whole, or as a delta of the value of revision `base`.
+struct EventValue<'a> {
+    change: Change,
+    after: Option<&'a str>,
+    base: Option<u64>,
+    sha: Option<&'a str>,
+}
 
 /// A transaction. A closure that gets one touches nothing else: it may run twice.
 pub struct Tx<'a> {
@@ -200,32 +208,13 @@ impl Tx<'_> {
         let (id, keys, sha) = (set.key(), set.keys(), sha256_hex(&doc));
         let base = self.base_of(S::KIND, &id)?;
         let delta = base.as_ref().and_then(|base| base.delta(&doc));
-        let data = &*self.with_time(data);
-        let rev = self.allocate_rev();
-        let seal = tell(
-            self.driver,
-            &mut self.trace,
-            self.cache.as_deref_mut(),
-            &NewEvent {
-                project: &self.project.id,
-                rev,
-                step: self.step,
-                at: self.now,
-                kind,
-                mission: keys.mission.map(|id| id.to_string()),
-                subject_kind: S::KIND,
-                subject: &id,
-                actor: &self.actor.name,
-                epoch: self.actor.epoch,
-                data,
-                change: Change::Set,
-                after: Some(delta.as_deref().unwrap_or(&doc)),
-                base: base.as_ref().filter(|_| delta.is_some()).map(|it| it.rev),
-                sha: Some(&sha),
-                prev: &self.project.seal,
-            },
-        )?;
-        self.project.seal = seal;
+        let value = EventValue {
+            change: Change::Set,
+            after: Some(delta.as_deref().unwrap_or(&doc)),
+            base: base.as_ref().filter(|_| delta.is_some()).map(|it| it.rev),
+            sha: Some(&sha),
+        };
+        let rev = self.tell(kind, (S::KIND, &id), &keys, data, &value)?;
         let in_place = match &mut self.cache {
             Some(cache) if !self.driver.compares_keys() => {
                 cache.is_found_by(self.driver, S::KIND, &id, &keys)?
@@ -332,32 +321,48 @@ impl Tx<'_> {
         data: &Json,
         change: Change,
     ) -> Result<u64, StoreError> {
-        let (id, keys) = (value.key(), value.keys());
+        let told = EventValue {
+            change,
+            after: None,
+            base: None,
+            sha: None,
+        };
+        self.tell(kind, (S::KIND, &value.key()), &value.keys(), data, &told)
+    }
+
+    /// Writes an event, sealed to the one before it. Returns its revision.
+    fn tell(
+        &mut self,
+        kind: EventType,
+        (subject_kind, subject): (Kind, &str),
+        keys: &Keys,
+        data: &Json,
+        value: &EventValue<'_>,
+    ) -> Result<u64, StoreError> {
         let data = &*self.with_time(data);
         let rev = self.allocate_rev();
-        let seal = tell(
-            self.driver,
-            &mut self.trace,
-            self.cache.as_deref_mut(),
-            &NewEvent {
-                project: &self.project.id,
-                rev,
-                step: self.step,
-                at: self.now,
-                kind,
-                mission: keys.mission.map(|id| id.to_string()),
-                subject_kind: S::KIND,
-                subject: &id,
-                actor: &self.actor.name,
-                epoch: self.actor.epoch,
-                data,
-                change,
-                after: None,
-                base: None,
-                sha: None,
-                prev: &self.project.seal,
-            },
-        )?;
+        let event = NewEvent {
+            project: &self.project.id,
+            rev,
+            step: self.step,
+            at: self.now,
+            kind,
+            mission: keys.mission.map(|id| id.to_string()),
+            subject_kind,
+            subject,
+            actor: &self.actor.name,
+            epoch: self.actor.epoch,
+            data,
+            change: value.change,
+            after: value.after,
+            base: value.base,
+            sha: value.sha,
+            prev: &self.project.seal,
+        };
+        let seal = event::insert(self.driver, &mut self.trace, &event)?;
+        if let Some(cache) = &mut self.cache {
+            cache.tell(&event);
+        }
         self.project.seal = seal;
         Ok(rev)
     }
@@ -426,18 +431,4 @@ impl Tx<'_> {
 /// Reads a document and writes it again: a value that is remembered as it was written is the one that a reader finds.
 fn written_again<S: Subject>(doc: &str) -> Option<String> {
     serde_json::to_string(&read_stored::<S>(doc).ok()?).ok()
-}
-
-/// Adds an event to the journal, and to its cache. Returns its seal.
-pub(crate) fn tell(
-    driver: &mut dyn Driver,
-    trace: &mut Trace,
-    cache: Option<&mut WriteCache>,
-    event: &NewEvent<'_>,
-) -> Result<String, StoreError> {
-    let seal = event::insert(driver, trace, event)?;
-    if let Some(cache) = cache {
-        cache.tell(event);
-    }
-    Ok(seal)
 }
