@@ -10,7 +10,7 @@ use flightline_core::event::sha256_hex;
 use flightline_core::history::FollowedHistory;
 use flightline_core::text::read_stored;
 use flightline_core::{CheckpointId, Code, Kind, MissionId, Refusal};
-use flightline_store::CrashPoints;
+use flightline_store::{CrashPoints, StoredEvent};
 use flightline_workspace::beneath::{Dir, Replacing};
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,18 @@ pub struct StateValue {
     pub sha: String,
     /// The exact text of the value.
     pub text: String,
+}
+
+impl From<&StateValue> for StoredEvent {
+    fn from(value: &StateValue) -> Self {
+        Self {
+            kind: value.kind,
+            id: value.id.clone(),
+            rev: value.rev,
+            text: value.text.clone(),
+            sha: value.sha.clone(),
+        }
+    }
 }
 
 /// Writes a checkpoint's file anew from the store.

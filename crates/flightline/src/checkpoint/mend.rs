@@ -496,13 +496,7 @@ impl MendCheckpoint {
         let complete = sections(lines.collect(), record.cut.digest) == record.cut.sections;
         let mut healed = 0;
         for value in &self.values {
-            let copy = StoredEvent {
-                kind: value.kind,
-                id: value.id.clone(),
-                rev: value.rev,
-                text: value.text.clone(),
-                sha: value.sha.clone(),
-            };
+            let copy = StoredEvent::from(value);
             let mended = ctx.tx.mend_value(&copy, "file")? == Mended::Healed
                 || (complete && ctx.tx.bring_back(&copy, "file")? == Mended::Healed);
             healed += u64::from(mended);

@@ -379,11 +379,19 @@ fn whole(folder: &Path, document: CheckpointDocument) -> MendCheckpoint {
 
 /// The values of these revisions, from the files of other checkpoints: the mission's own first.
 fn from_others(folder: &Path, mission: MissionId, lacks: &[u64]) -> Vec<StateValue> {
-    let mut lacking: BTreeSet<u64> = lacks.iter().copied().collect();
-    let mut found = Vec::new();
     let mut paths = files::all(folder);
     let own = files::home_of(mission);
     paths.sort_by_key(|path| !path.starts_with(&own));
+    values_in(folder, paths, lacks.iter().copied().collect())
+}
+
+/// The values of these revisions, each from the first of the files that has it.
+pub(crate) fn values_in(
+    folder: &Path,
+    paths: Vec<PathBuf>,
+    mut lacking: BTreeSet<u64>,
+) -> Vec<StateValue> {
+    let mut found = Vec::new();
     for path in paths {
         if lacking.is_empty() {
             break;
@@ -391,11 +399,8 @@ fn from_others(folder: &Path, mission: MissionId, lacks: &[u64]) -> Vec<StateVal
         let state = files::read(folder, &path)
             .ok()
             .and_then(|document| document.state);
-        for value in state.into_iter().flat_map(|state| state.values) {
-            if lacking.remove(&value.rev) {
-                found.push(value);
-            }
-        }
+        let values = state.into_iter().flat_map(|state| state.values);
+        found.extend(values.filter(|value| lacking.remove(&value.rev)));
     }
     found
 }

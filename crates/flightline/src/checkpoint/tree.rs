@@ -210,13 +210,7 @@ pub(super) fn bring_in(ctx: &mut OpContext<'_, '_>, value: Option<&StateValue>) 
 
 /// Mends the record from the one in a file. Returns true when it did.
 pub(super) fn mend(ctx: &mut OpContext<'_, '_>, value: &StateValue) -> Result<bool> {
-    let copy = StoredEvent {
-        kind: value.kind,
-        id: value.id.clone(),
-        rev: value.rev,
-        text: value.text.clone(),
-        sha: value.sha.clone(),
-    };
+    let copy = StoredEvent::from(value);
     if value.kind != Kind::FileSystem || ctx.tx.mend_value(&copy, "file")? != Mended::Healed {
         return Ok(false);
     }

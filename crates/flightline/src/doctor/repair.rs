@@ -284,31 +284,8 @@ fn lacks_a_copy(damaged_value: &DamagedValue) -> bool {
 
 /// The values of which the store has no sound copy, as files have them.
 fn from_files(folder: &Path, damaged_values: &[DamagedValue]) -> BTreeMap<u64, StoredEvent> {
-    let mut lacking: BTreeSet<u64> = damaged_values
-        .iter()
-        .filter(|damaged_value| lacks_a_copy(damaged_value))
-        .map(|damaged_value| damaged_value.rev)
-        .collect();
-    let mut found = BTreeMap::new();
-    for path in files::all(folder) {
-        if lacking.is_empty() {
-            break;
-        }
-        let state = files::read(folder, &path)
-            .ok()
-            .and_then(|document| document.state);
-        for value in state.into_iter().flat_map(|state| state.values) {
-            if lacking.remove(&value.rev) {
-                let copy = StoredEvent {
-                    kind: value.kind,
-                    id: value.id,
-                    rev: value.rev,
-                    text: value.text,
-                    sha: value.sha,
-                };
-                found.insert(copy.rev, copy);
-            }
-        }
-    }
-    found
+    let lacking = damaged_values.iter().filter(|it| lacks_a_copy(it));
+    let lacking = lacking.map(|damaged_value| damaged_value.rev).collect();
+    let found = serve::values_in(folder, files::all(folder), lacking);
+    found.iter().map(|it| (it.rev, it.into())).collect()
 }
