@@ -1,5 +1,6 @@
 //! The briefing that a checkpoint would have given: made of the values that it names, and of nothing since.
 
+use super::peek::word;
 use crate::Schema;
 use flightline_core::agent::Agent;
 use flightline_core::briefing::{
@@ -8,13 +9,11 @@ use flightline_core::briefing::{
 };
 use flightline_core::checkpoint::Checkpoint;
 use flightline_core::effect::{Effect, EffectState};
-use flightline_core::event::sha256_hex;
 use flightline_core::message::{Delivery, DeliveryState, Message};
 use flightline_core::mission::Mission;
 use flightline_core::note::{Note, NoteKind};
 use flightline_core::recovery::{OwnContext, OwnWork, own_context};
 use flightline_core::redact::shown;
-use flightline_core::setting::NonceSecret;
 use flightline_core::sortie::{
     Declared, Sortie, SortieError, SortieFile, Subtask, SubtaskProgress, SubtaskStatus,
 };
@@ -63,18 +62,12 @@ impl Operation for BriefCheckpoint {
         let checkpoint = checkpoint::find(ctx, &self.checkpoint)?;
         let contents = checkpoint::load(ctx, &checkpoint)?;
         let facts = facts(&checkpoint, &contents, self.agent.as_deref())?;
-        // An author of quoted text must not know the word that fences it. A read makes no secret: where there is none
-        // yet, the word is drawn.
-        let secret = match ctx.tx.get::<NonceSecret>(NonceSecret::KEY)? {
-            Some(secret) => secret.value,
-            None => ctx.tx.uuid().to_string(),
-        };
-        let nonce = &sha256_hex(&format!("{secret}/{}", checkpoint.id))[..8];
+        let nonce = word(ctx, &checkpoint.id.to_string())?;
         let mut budget = Budget::default();
         budget.max_tokens = self.max_tokens.unwrap_or(budget.max_tokens);
         Ok(CheckpointBriefing {
             checkpoint_id: checkpoint.id,
-            text: write(&facts, nonce, budget, Mode::Full)?,
+            text: write(&facts, &nonce, budget, Mode::Full)?,
             facts,
         })
     }

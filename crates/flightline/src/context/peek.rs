@@ -50,8 +50,9 @@ impl Operation for PeekBriefing {
     }
 }
 
-/// A read makes no secret: where there is none yet, the word is drawn.
-fn word(ctx: &mut OpContext<'_, '_>, what: &str) -> Result<String> {
+/// The word that fences quoted text for a caller that only reads, and so makes no secret: where there is none yet, the
+/// word is drawn. An author of the text cannot know it beforehand.
+pub(super) fn word(ctx: &mut OpContext<'_, '_>, what: &str) -> Result<String> {
     let secret = match ctx.tx.get::<NonceSecret>(NonceSecret::KEY)? {
         Some(secret) => secret.value,
         None => ctx.tx.uuid().to_string(),
