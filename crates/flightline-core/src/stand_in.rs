@@ -156,14 +156,14 @@ impl Remains<'_> {
             Some(former) => former,
             None => Mission::new(self.id()?, title()?, self.now),
         };
-        let status = self.status().and_then(MissionStatus::from_word);
-        let status = match status.unwrap_or(known.status) {
-            // It may have ended since.
-            MissionStatus::Pending | MissionStatus::InProgress if status.is_none() => {
-                MissionStatus::Paused
-            }
-            status => status,
+        // It may have ended since its newest sound value.
+        let last = match known.status.is_open() {
+            true => MissionStatus::Paused,
+            false => known.status,
         };
+        let found = self.status().and_then(MissionStatus::from_word);
+        let status = found.unwrap_or(last);
+        let has_ended = matches!(status, MissionStatus::Completed | MissionStatus::Failed);
         Some(Mission {
             status,
             dispatch: None,
@@ -171,11 +171,7 @@ impl Remains<'_> {
             // A rewind may have begun another one with each value.
             timeline: known.timeline.saturating_add(self.changes),
             updated_at: self.now,
-            completed_at: known.completed_at.or(matches!(
-                status,
-                MissionStatus::Completed | MissionStatus::Failed
-            )
-            .then_some(self.now)),
+            completed_at: known.completed_at.or(has_ended.then_some(self.now)),
             reason: Some(NoteText::parse("reason", LOST).ok()?),
             ..known
         })
