@@ -11,6 +11,7 @@ pub mod prelude;
 pub mod program;
 pub mod repository;
 pub mod story;
+pub mod test_bed;
 
 mod schema;
 pub mod value;
@@ -28,7 +29,8 @@ use flightline::registry::Registered;
 use flightline::store::clock::{Clock, IdSource};
 use flightline::store::{Location, OpenOptions, Store, StoreError, Tx, verify};
 use flightline::{Caller, Fleet};
-use tempfile::TempDir;
+
+use crate::test_bed::TestBed;
 
 pub use schema::{Schema, with_option};
 
@@ -71,9 +73,9 @@ macro_rules! both_engines {
     };
 }
 
-/// A test's own store, and everything needed to open it again.
+/// A test's own store in a place of its own, and everything needed to open it again.
 pub struct World {
-    folder: TempDir,
+    bed: TestBed,
     pub engine: Engine,
     pub location: Location,
     pub project: String,
@@ -87,9 +89,9 @@ pub struct World {
 impl World {
     /// Makes a new, empty world.
     pub fn new(engine: Engine) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let bed = TestBed::temporary();
         let location = match engine {
-            Engine::Sqlite => Location::Folder(folder.path().join(".flightline")),
+            Engine::Sqlite => Location::Folder(bed.state()),
             Engine::Postgres => Location::Postgres(postgres_url()),
         };
         let start: Time = "2026-01-04T12:00:00Z".parse().expect("a time");
@@ -99,7 +101,7 @@ impl World {
         )]
         let project = format!("prj-{}", uuid::Uuid::new_v4());
         let world = Self {
-            folder,
+            bed,
             engine,
             location,
             project,
@@ -126,8 +128,9 @@ impl World {
         }
     }
 
-    pub fn folder(&self) -> &std::path::Path {
-        self.folder.path()
+    /// The root of the world's repository.
+    pub fn folder(&self) -> &Path {
+        self.bed.root()
     }
 
     pub fn options(&self) -> OpenOptions {

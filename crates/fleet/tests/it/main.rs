@@ -11,5 +11,4 @@ mod crash;
 mod demo;
 #[cfg(feature = "otel")]
 mod otel;
-mod place;
 mod seed_c_shell;

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::place::{Place, said};
+use flightline_testkit::test_bed::{TestBed, said};
 
 const FUNCTIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/seed_c.sh");
 
@@ -18,7 +18,7 @@ const FIRST: &str = include_str!("../../../flightline-core/tests/it/dialects/dat
 /// A repository under the preset `epic`. Its clock is the machine's, which the functions ask too, or one that the test
 /// moves.
 struct World {
-    place: Place,
+    place: TestBed,
     /// Seconds since 1970, where the test decides.
     now: Cell<Option<i64>>,
 }
@@ -30,7 +30,7 @@ impl World {
 
     fn at(now: Option<i64>) -> Self {
         let world = Self {
-            place: Place::new(),
+            place: TestBed::temporary(),
             now: Cell::new(now),
         };
         world.fleet("init --preset epic", "");

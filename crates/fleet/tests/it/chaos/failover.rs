@@ -13,7 +13,7 @@ use crate::chaos::commits::note;
 use crate::chaos::http::{Http, Request, Said};
 use crate::chaos::node::{Node, Site};
 use crate::chaos::run::{place, run, serves_again};
-use crate::chaos::stream::{Place, peek};
+use crate::chaos::stream::{StreamPosition, peek};
 
 /// Both of them: whichever takes writes.
 fn either(primary: &Cluster, standby: &Cluster) -> String {
@@ -154,7 +154,7 @@ fn what_a_replica_that_lagged_never_had_is_refused_for_good() {
     standby.promote();
     write(&mut http, "after it");
 
-    let after = |place: &Place| {
+    let after = |place: &StreamPosition| {
         let after = json!({ "history": place.history, "rev": place.rev });
         let ask = json!({ "after": after, "limit": 1_000 });
         look.look(&nodes[0], "list_events", ask)

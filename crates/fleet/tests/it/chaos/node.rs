@@ -12,14 +12,14 @@ use flightline_testkit::program::ChildGuard;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::place::{Place, answered};
+use flightline_testkit::test_bed::{TestBed, answered};
 
 /// How long a server may take until it listens, the database being there or coming back.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A project, and a place from which commands work on it.
 pub struct Site {
-    place: Place,
+    place: TestBed,
     /// Opens every server of it.
     pub token: String,
 }
@@ -27,20 +27,20 @@ pub struct Site {
 impl Site {
     /// A project with a mission in it, in a PostgreSQL.
     pub fn new(location: String) -> Self {
-        Self::make(Place::new(), Some(location))
+        Self::make(TestBed::temporary(), Some(location))
     }
 
     /// A project with a mission in it, in files of its own.
     pub fn here() -> Self {
-        Self::make(Place::new(), None)
+        Self::make(TestBed::temporary(), None)
     }
 
     /// A project in a folder that the caller cleans up.
     pub fn below(folder: &Path) -> Self {
-        Self::make(Place::at(&folder.join("repo")), None)
+        Self::make(TestBed::at(&folder.join("repo")), None)
     }
 
-    fn make(mut place: Place, location: Option<String>) -> Self {
+    fn make(mut place: TestBed, location: Option<String>) -> Self {
         place.location = location;
         let mut site = Self {
             place,
@@ -65,7 +65,7 @@ impl Site {
 
     /// A server of this project that reaches the database at `location`.
     pub fn node(&self, name: &str, location: String) -> Node {
-        let mut place = Place::at(&self.place.around().join(name));
+        let mut place = TestBed::at(&self.place.around().join(name));
         place.location = Some(location);
         fs::create_dir_all(place.state()).unwrap();
         let [from, to] = [&self.place, &place].map(|place| place.state().join("config.toml"));
@@ -80,7 +80,7 @@ impl Site {
     }
 }
 
-fn serve(place: &Place) -> Node {
+fn serve(place: &TestBed) -> Node {
     let node = Node {
         command: Mutex::new(place.fleet(&["serve", "--addr", "127.0.0.1:0", "--json"])),
         log: place.repo().join("log"),

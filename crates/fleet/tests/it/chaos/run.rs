@@ -12,7 +12,7 @@ use crate::chaos::client::{Client, Crowd};
 use crate::chaos::http::{Http, Request, Said};
 use crate::chaos::ledger::{Ledger, Resources};
 use crate::chaos::node::{Node, Site};
-use crate::chaos::stream::{Journal, Place};
+use crate::chaos::stream::{Journal, StreamPosition};
 
 /// How many clients write.
 const CLIENTS: usize = 64;
@@ -134,10 +134,10 @@ impl Drop for Ending<'_> {
 }
 
 /// Where the journal of a server is.
-pub fn place(http: &Http, node: &Node) -> Place {
+pub fn place(http: &Http, node: &Node) -> StreamPosition {
     let events = http.read(node, "list_events", json!({ "limit": 1 }));
     let cursor = &events["cursor"];
-    Place {
+    StreamPosition {
         history: cursor["history"].as_str().unwrap().to_owned(),
         rev: cursor["rev"].as_u64().unwrap(),
     }

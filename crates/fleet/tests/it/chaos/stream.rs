@@ -32,14 +32,14 @@ pub struct Journal {
 
 /// A place in the journal.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct StreamPosition {
     pub history: String,
     pub rev: u64,
 }
 
 impl Journal {
     /// Reads from here to the end, and sees every revision once and in order.
-    pub fn follow(&self, nodes: &[Node], token: &str, from: &Place, mut chance: Chance) {
+    pub fn follow(&self, nodes: &[Node], token: &str, from: &StreamPosition, mut chance: Chance) {
         let mut at = from.clone();
         let mut moved = Instant::now();
         loop {
@@ -66,7 +66,7 @@ impl Journal {
     }
 
     /// Reads at one server: so many events at most, and until it falls silent.
-    fn visit(&self, node: &Node, token: &str, at: &mut Place, most: u64) {
+    fn visit(&self, node: &Node, token: &str, at: &mut StreamPosition, most: u64) {
         let Some(stream) = open(node, token, at) else {
             return;
         };
@@ -104,7 +104,7 @@ impl Journal {
                 assert_eq!(rev, at.rev + 1, "{block:?} came after {at:?}");
             }
             self.note(rev, &block["data"]);
-            *at = Place {
+            *at = StreamPosition {
                 history: history.to_owned(),
                 rev,
             };
@@ -116,7 +116,7 @@ impl Journal {
     }
 
     /// A history goes on from another one: from exactly the place where the reader is, so that it has missed nothing.
-    fn pass_over(&self, rev: u64, at: &Place, history: &str, data: &str) {
+    fn pass_over(&self, rev: u64, at: &StreamPosition, history: &str, data: &str) {
         let data: Value = serde_json::from_str(data).unwrap();
         let before = &data["data"]["before"];
         assert_eq!(before["rev"], at.rev, "{data} came after {at:?}");
@@ -145,7 +145,7 @@ impl Journal {
 }
 
 /// Asks for the journal after this place.
-fn open(node: &Node, token: &str, at: &Place) -> Option<TcpStream> {
+fn open(node: &Node, token: &str, at: &StreamPosition) -> Option<TcpStream> {
     let address = node.url().replace("http://", "");
     let mut stream = TcpStream::connect(&address).ok()?;
     stream.set_read_timeout(Some(SILENCE)).unwrap();
@@ -162,7 +162,7 @@ fn open(node: &Node, token: &str, at: &Place) -> Option<TcpStream> {
 /// What a server says at once to a client that asks for the journal after this place.
 ///
 /// A node whose connection to the store has just broken asks to try again, and is asked again.
-pub fn peek(node: &Node, token: &str, at: &Place) -> String {
+pub fn peek(node: &Node, token: &str, at: &StreamPosition) -> String {
     let until = Instant::now() + PATIENCE;
     loop {
         let stream = open(node, token, at).unwrap();

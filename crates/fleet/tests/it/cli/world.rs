@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::cli::running::{Fleet, Ran};
 use crate::cli::server::Server;
-use crate::place::Place;
+use flightline_testkit::test_bed::TestBed;
 
 /// Commands that work on the store itself: where the fleet is at a server, they are run where that is.
 const BESIDE_THE_STORE: [&str; 6] = ["init", "serve", "backup", "restore", "doctor", "demo"];
@@ -41,7 +41,7 @@ struct Synced {
 
 /// A place with a clock that moves one second with each command.
 pub struct World {
-    place: Place,
+    place: TestBed,
     commands: Cell<u64>,
     seconds: Cell<u64>,
     /// What every command begins with.
@@ -54,9 +54,9 @@ pub struct World {
 }
 
 impl Deref for World {
-    type Target = Place;
+    type Target = TestBed;
 
-    fn deref(&self) -> &Place {
+    fn deref(&self) -> &TestBed {
         &self.place
     }
 }
@@ -65,7 +65,7 @@ impl World {
     /// A world without a fleet.
     pub fn empty() -> Self {
         Self {
-            place: Place::new(),
+            place: TestBed::temporary(),
             commands: Cell::new(0),
             seconds: Cell::new(0),
             always: Vec::new(),

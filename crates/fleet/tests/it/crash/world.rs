@@ -12,7 +12,7 @@ use flightline_testkit::{Engine, postgres_url};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::place::Place;
+use flightline_testkit::test_bed::TestBed;
 
 /// When it is, in worlds whose clock stands still.
 pub const NOON: &str = "2026-01-04T12:00:00Z";
@@ -22,14 +22,14 @@ pub const SIGKILL: i32 = 9;
 
 /// A place whose fleet is on one engine.
 pub struct World {
-    place: Place,
+    place: TestBed,
     now: Option<String>,
 }
 
 impl Deref for World {
-    type Target = Place;
+    type Target = TestBed;
 
-    fn deref(&self) -> &Place {
+    fn deref(&self) -> &TestBed {
         &self.place
     }
 }
@@ -41,15 +41,15 @@ impl World {
             Engine::Sqlite => None,
             Engine::Postgres => Some(postgres_url()),
         };
-        Self::of(Place::new(), location)
+        Self::of(TestBed::temporary(), location)
     }
 
     /// A world in a folder that the caller cleans up, with its store at `location`.
     pub fn at(root: &Path, location: Option<String>) -> Self {
-        Self::of(Place::at(root), location)
+        Self::of(TestBed::at(root), location)
     }
 
-    fn of(mut place: Place, location: Option<String>) -> Self {
+    fn of(mut place: TestBed, location: Option<String>) -> Self {
         place.location = location;
         fs::create_dir_all(place.home().join("tmp")).unwrap();
         Self { place, now: None }

@@ -11,17 +11,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::otel::collector::PATIENCE;
-use crate::place::{Place, answered};
+use flightline_testkit::test_bed::{TestBed, answered};
 
 /// A place with a fleet in it, and the token that opens its server.
 pub struct World {
-    pub place: Place,
+    pub place: TestBed,
     token: String,
 }
 
 impl World {
     pub fn new() -> Self {
-        let place = Place::new();
+        let place = TestBed::temporary();
         answered(&mut place.fleet(&["init"]));
         let made = answered(&mut place.fleet(&["token", "create", "tests"]));
         let token = made["token"].as_str().unwrap().to_owned();

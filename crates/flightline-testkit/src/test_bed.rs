@@ -1,15 +1,16 @@
-//! A repository with a user's home beside it, and the real binary to run there. Each ring puts its own clock, servers
-//! and questions on top of one.
+//! The one core of every test that touches a disk: a repository with a user's home beside it, and the real binary to run
+//! there. A [`crate::World`] opens a store in one; the rings that start processes put clocks, servers and questions on top.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use flightline_testkit::program::sealed;
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub struct Place {
+use crate::program::sealed;
+
+pub struct TestBed {
     /// Goes when the place goes.
     _folder: Option<TempDir>,
     repo: PathBuf,
@@ -18,12 +19,13 @@ pub struct Place {
     pub location: Option<String>,
 }
 
-impl Place {
-    pub fn new() -> Self {
+impl TestBed {
+    /// A repository in a temporary folder.
+    pub fn temporary() -> Self {
         let folder = tempfile::Builder::new()
             .prefix("fleet-cli-")
             .tempdir()
-            .unwrap();
+            .expect("a temporary folder");
         let [repo, home] = ["repo", "home"].map(|name| folder.path().join(name));
         let mut place = Self::of(repo, home);
         place._folder = Some(folder);
@@ -35,9 +37,13 @@ impl Place {
         Self::of(repo.to_path_buf(), repo.with_extension("home"))
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test makes the folders in which it runs"
+    )]
     fn of(repo: PathBuf, home: PathBuf) -> Self {
         for folder in [&repo, &home] {
-            fs::create_dir_all(folder).unwrap();
+            fs::create_dir_all(folder).expect("a new folder");
         }
         Self {
             _folder: None,
@@ -45,6 +51,10 @@ impl Place {
             home,
             location: None,
         }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.repo
     }
 
     pub fn repo(&self) -> PathBuf {
@@ -57,7 +67,10 @@ impl Place {
 
     /// The folder around the repository.
     pub fn around(&self) -> PathBuf {
-        self.repo.parent().unwrap().to_path_buf()
+        self.repo
+            .parent()
+            .expect("a folder around it")
+            .to_path_buf()
     }
 
     pub fn state(&self) -> PathBuf {
@@ -70,7 +83,7 @@ impl Place {
 
     /// Trusts the fleet, whose files a test has put there.
     pub fn trust(&self) {
-        flightline_testkit::trust(&self.state(), &self.home);
+        crate::trust(&self.state(), &self.home);
     }
 
     /// A program in the repository that sees nothing of this machine's environment.
@@ -83,9 +96,11 @@ impl Place {
         command
     }
 
-    /// The real binary.
+    /// The real binary, which cargo builds for the tests of its own package.
     pub fn fleet(&self, arguments: &[&str]) -> Command {
-        let mut command = self.sealed(env!("CARGO_BIN_EXE_fleet"));
+        let test = std::env::current_exe().expect("a test has a program");
+        let built = test.ancestors().nth(2).expect("a folder of programs");
+        let mut command = self.sealed(built.join("fleet").to_str().expect("a name in UTF-8"));
         command.args(arguments);
         command
     }
@@ -105,13 +120,13 @@ pub fn said(command: &mut Command) -> String {
         status,
         stdout,
         stderr,
-    } = command.output().unwrap();
+    } = command.output().expect("a program that starts");
     let stderr = String::from_utf8_lossy(&stderr);
     assert!(status.success(), "{command:?}: {status} {stderr}");
-    String::from_utf8(stdout).unwrap()
+    String::from_utf8(stdout).expect("text")
 }
 
 /// What a command answers that must succeed.
 pub fn answered(command: &mut Command) -> Value {
-    serde_json::from_str(&said(command.arg("--json"))).unwrap()
+    serde_json::from_str(&said(command.arg("--json"))).expect("JSON")
 }
