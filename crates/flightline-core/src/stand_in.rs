@@ -8,10 +8,12 @@ use serde_json::Value as Json;
 use crate::agent::{Agent, Role};
 use crate::checkpoint::Milestone;
 use crate::effect::{Effect, EffectState};
+use crate::event::EventType;
 use crate::history::Branch;
-use crate::id::{AgentId, MissionId, SortieId};
+use crate::id::{AgentId, EffectId, MissionId, SortieId};
 use crate::message::{Delivery, DeliveryState, Message, MessageKind};
 use crate::mission::{Mission, MissionStatus, Pinning};
+use crate::note::{Note, NoteEnd, NoteEnding, NoteKind};
 use crate::setting::{Deadlines, EpochFloor, NotifiedUpTo, Restoration};
 use crate::sortie::{Sortie, SortieStatus};
 use crate::subject::Kind;
@@ -23,6 +25,8 @@ use crate::token::{Scope, Token};
 pub const FORGOTTEN_EPOCHS: u64 = 1_000;
 
 const LOST: &str = "Every copy of this record was damaged; what could be told of it stands here.";
+const LOST_CONSTRAINT: &str =
+    "A constraint stood here, and every copy of it was damaged: ask what it was before you go on.";
 
 /// The remains of a subject of which every copy of the last value is damaged.
 #[derive(Clone, Debug)]
@@ -33,7 +37,11 @@ pub struct Remains<'a> {
     pub former: Option<&'a str>,
     /// The columns by which the subject is found, where they are as they were written.
     pub columns: Option<FoundBy>,
-    /// The data of the event that gave the lost value.
+    /// The event that gave the lost value, where it is as it was written.
+    pub event: Option<EventType>,
+    /// The mission of that event.
+    pub mission: Option<String>,
+    /// The data of that event.
     pub data: Json,
     /// The number of values that the subject was given, the lost ones included.
     pub changes: u32,
@@ -74,8 +82,7 @@ pub fn stand_in(remains: &Remains<'_>) -> Option<StandIn> {
     match remains.kind {
         // A fence that was voided must not be valid again, nor a recovery be taken back twice.
         Kind::Lock | Kind::Recovery => Some(StandIn::Removal),
-        Kind::Note
-        | Kind::Subtask
+        Kind::Subtask
         | Kind::File
         | Kind::Error
         | Kind::Review
@@ -83,24 +90,25 @@ pub fn stand_in(remains: &Remains<'_>) -> Option<StandIn> {
         | Kind::Briefing
         | Kind::Original
         | Kind::FileSystem => Some(former.unwrap_or(StandIn::Removal)),
-        // Removed, work or an act on the world outside could be done twice.
-        Kind::Sortie => former.or_else(|| made(remains.sortie())),
-        Kind::Effect => former.or_else(|| made(remains.effect())),
-        Kind::Message => former.or_else(|| made(remains.message())),
-        Kind::Milestone => former.or_else(|| made(remains.milestone())),
-        Kind::Agent => made(remains.agent()),
-        Kind::Mission => made(remains.mission()),
-        Kind::Delivery => made(remains.delivery()),
-        Kind::Token => made(remains.token()),
+        // A note that binds must not be gone in silence, nor one that was withdrawn bind again.
+        Kind::Note => remains.note(former),
+        // Removed or older, work or an act on the world outside could be done twice.
+        Kind::Sortie => remains.sortie().map_or(Some(StandIn::Removal), made),
+        Kind::Effect => remains.effect().map_or(Some(StandIn::Removal), made),
+        Kind::Message => former.or_else(|| made(remains.message()?)),
+        Kind::Milestone => former.or_else(|| made(remains.milestone()?)),
+        Kind::Agent => made(remains.agent()?),
+        Kind::Mission => made(remains.mission()?),
+        Kind::Delivery => made(remains.delivery()?),
+        Kind::Token => made(remains.token()?),
         Kind::Setting => remains.setting(),
         // Checkpoints are quarantined, together with the values that they came with.
         Kind::Checkpoint | Kind::Import => None,
     }
 }
 
-fn made(value: Option<impl Serialize>) -> Option<StandIn> {
-    let text = serde_json::to_string(&value?).ok()?;
-    Some(StandIn::Made(text))
+fn made(value: impl Serialize) -> Option<StandIn> {
+    serde_json::to_string(&value).ok().map(StandIn::Made)
 }
 
 impl Remains<'_> {
@@ -122,24 +130,31 @@ impl Remains<'_> {
     }
 
     fn mission_id(&self) -> Option<MissionId> {
-        self.columns.as_ref()?.mission.as_deref()?.parse().ok()
+        let found = self.columns.as_ref().and_then(|it| it.mission.as_deref());
+        found.or(self.mission.as_deref())?.parse().ok()
     }
 
     fn agent_id(&self) -> Option<AgentId> {
         self.columns.as_ref()?.agent.as_deref()?.parse().ok()
     }
 
-    /// The agent without a session and without the coordinator's part: no earlier session of it can write.
+    /// The agent without a session and without the coordinator's part: no earlier session of it can write. One that may have
+    /// been retired is.
     fn agent(&self) -> Option<Agent> {
-        let name = || Name::parse("agent name", self.name()?).ok();
-        let known = match self.former::<Agent>() {
-            Some(former) => former,
-            None => Agent::new(self.id()?, name()?, Role::Specialist, self.now),
-        };
-        let is_retired = known.retired_at.is_some() || self.status() == Some("retired");
+        let id = self.id::<AgentId>()?;
+        let lost = format!("lost-{}", &id.to_string()[4..12]);
+        let name = Name::parse("agent name", self.name().unwrap_or(&lost)).ok()?;
+        let known = self.former::<Agent>();
+        let known = known.unwrap_or_else(|| Agent::new(id, name, Role::Specialist, self.now));
+        let is_retired = known.retired_at.is_some()
+            || self.event == Some(EventType::AgentRetired)
+            || self.status().is_none_or(|status| status == "retired");
         Some(Agent {
             role: Role::Specialist,
-            epoch: known.epoch.max(self.highest_epoch) + FORGOTTEN_EPOCHS,
+            epoch: known
+                .epoch
+                .max(self.highest_epoch)
+                .saturating_add(FORGOTTEN_EPOCHS),
             session_id: None,
             process: None,
             updated_at: self.now,
@@ -200,38 +215,117 @@ impl Remains<'_> {
         })
     }
 
-    /// A failed sortie: a person decides whether it is begun again.
+    /// The sortie with the status and the owner by which it is found; where they are not known, a failed one, so that a person
+    /// decides whether it is begun again. Work that was done stays done.
     fn sortie(&self) -> Option<Sortie> {
-        let title = Title::parse("title", self.name().unwrap_or("A sortie")).ok()?;
+        use SortieStatus::{Blocked, Completed, Failed, Skipped};
+        let former = self.former::<Sortie>();
+        let found = self.status().and_then(SortieStatus::from_word);
+        let status = match (found, &former) {
+            (Some(status), Some(_)) | (Some(status @ (Completed | Skipped)), None) => status,
+            (None, Some(former)) if matches!(former.status, Completed | Skipped) => former.status,
+            (None, _) | (Some(_), None) => Failed,
+        };
+        let known = match former {
+            Some(former) => former,
+            None => {
+                let title = Title::parse("title", self.name().unwrap_or("A sortie")).ok()?;
+                Sortie::new(self.id()?, self.mission_id()?, title, self.now)
+            }
+        };
+        let owner = match &self.columns {
+            Some(_) => self.agent_id(),
+            None => known.assigned_to,
+        };
+        let lost = || NoteText::parse("reason", LOST).ok();
+        let is = |this: SortieStatus| status == this;
         Some(Sortie {
-            status: SortieStatus::Failed,
-            failure: Some(NoteText::parse("failure", LOST).ok()?),
-            ..Sortie::new(self.id()?, self.mission_id()?, title, self.now)
+            status,
+            assigned_to: owner,
+            assigned_epoch: known.assigned_epoch.filter(|_| owner == known.assigned_to),
+            failure: known
+                .failure
+                .filter(|_| is(Failed))
+                .or_else(|| lost().filter(|_| is(Failed))),
+            blocked_reason: known
+                .blocked_reason
+                .filter(|_| is(Blocked))
+                .or_else(|| lost().filter(|_| is(Blocked))),
+            completed_at: is(Completed).then(|| known.completed_at.unwrap_or(self.now)),
+            ..known
         })
     }
 
     /// An effect in doubt, unless it is known to be done.
     fn effect(&self) -> Option<Effect> {
-        let columns = self.columns.as_ref()?;
-        let state = match columns.status == EffectState::DONE {
-            true => EffectState::Done {
-                at: self.now,
-                result: None,
-            },
-            false => EffectState::Intent { at: self.now },
+        let is_done = self.status() == Some(EffectState::DONE);
+        let done = EffectState::Done {
+            at: self.now,
+            result: None,
         };
+        if let Some(former) = self.former::<Effect>() {
+            let is_news = is_done && !former.is_done();
+            let state = if is_news { done } else { former.state.clone() };
+            return Some(Effect { state, ..former });
+        }
+        let id = self.id::<EffectId>()?;
+        let lost = format!("lost-{}", &id.to_string()[4..12]);
+        let parent = self.columns.as_ref().and_then(|it| it.parent.as_deref());
         Some(Effect {
-            id: self.id()?,
-            key: Name::parse("key", self.name()?).ok()?,
+            id,
+            key: Name::parse("key", self.name().unwrap_or(&lost)).ok()?,
             mission_id: self.mission_id()?,
-            sortie_id: columns.parent.as_deref().and_then(|id| id.parse().ok()),
+            sortie_id: parent.and_then(|id| id.parse().ok()),
             what: Some(NoteText::parse("effect", LOST).ok()?),
             by: "flightline".to_owned(),
-            agent_id: self.agent_id(),
+            agent_id: None,
             epoch: None,
-            state,
+            state: match is_done {
+                true => done,
+                false => EffectState::Intent { at: self.now },
+            },
             attempts: 1,
         })
+    }
+
+    /// The note as it was before, ended where it is found by its end. A constraint leaves one that says so.
+    fn note(&self, former: Option<StandIn>) -> Option<StandIn> {
+        let found = self.status().or_else(|| self.data.get("kind")?.as_str());
+        let is_ended = found.is_some_and(|found| NoteEnding::WORDS.contains(&found));
+        match self.former::<Note>() {
+            Some(note) if is_ended && note.ended.is_none() => made(Note {
+                ended: Some(NoteEnd {
+                    how: match found == Some(NoteEnding::WORDS[0]) {
+                        true => NoteEnding::Closed,
+                        false => NoteEnding::Withdrawn,
+                    },
+                    by: "flightline".to_owned(),
+                    at: self.now,
+                    reason: None,
+                }),
+                ..note
+            }),
+            Some(_) => former,
+            None if found == Some(NoteKind::Constraint.as_str()) => made(Note {
+                id: self.id()?,
+                kind: NoteKind::Constraint,
+                mission_id: self.mission_id()?,
+                sortie_id: None,
+                text: NoteText::parse("note", LOST_CONSTRAINT).ok()?,
+                rationale: None,
+                path: None,
+                checksum: None,
+                artifact_type: None,
+                author: "flightline".to_owned(),
+                author_id: None,
+                at: self.now,
+                after_cut: None,
+                replaces: None,
+                ended: None,
+                failure: None,
+            }),
+            None => Some(StandIn::Removal),
+        }
     }
 
     /// A message of Flightline's with the subject of the lost one: its recipients learn that there was one.
@@ -245,7 +339,7 @@ impl Remains<'_> {
             in_reply_to: None,
             mission_id: self.mission_id(),
             from: "flightline".to_owned(),
-            from_id: None,
+            from_id: self.agent_id(),
             to: self.recipients.clone(),
             subject: Title::parse("subject", title).ok()?,
             body: Some(Body::parse("body", LOST).ok()?),
@@ -263,6 +357,9 @@ impl Remains<'_> {
             Some("acknowledged") => Some(DeliveryState::Acknowledged { at }),
             Some("delivered") => Some(DeliveryState::Delivered { at }),
             Some("pending") => Some(DeliveryState::Pending),
+            _ if self.event == Some(EventType::MessageAcknowledged) => {
+                Some(DeliveryState::Acknowledged { at })
+            }
             _ => None,
         };
         let (message, to) = self.id.split_once('/')?;
@@ -300,31 +397,31 @@ impl Remains<'_> {
     fn setting(&self) -> Option<StandIn> {
         let number = |at: &str| self.data.pointer(at).and_then(Json::as_u64);
         let text = |at: &str| self.data.pointer(at).and_then(Json::as_str);
-        let above = self.highest_epoch + FORGOTTEN_EPOCHS;
+        let above = self.highest_epoch.saturating_add(FORGOTTEN_EPOCHS);
         match self.id {
-            EpochFloor::KEY => made(Some(EpochFloor {
+            EpochFloor::KEY => made(EpochFloor {
                 epoch: number("/above").unwrap_or(0).max(above),
-            })),
+            }),
             // Which histories it continued is not known any more.
-            Restoration::KEY => made(Some(Restoration {
+            Restoration::KEY => made(Restoration {
                 at: self.now,
                 rev: number("/rev").unwrap_or(self.rev),
                 events: number("/events").unwrap_or(0),
                 history: None,
                 follows: Vec::new(),
-            })),
+            }),
             // The next look finds the next deadline.
-            Deadlines::KEY => made(Some(Deadlines {
+            Deadlines::KEY => made(Deadlines {
                 next: Some(self.now),
-            })),
-            NotifiedUpTo::KEY => made(Some(NotifiedUpTo { rev: self.rev })),
-            id if id.starts_with("history/") => made(Some(Branch {
+            }),
+            NotifiedUpTo::KEY => made(NotifiedUpTo { rev: self.rev }),
+            id if id.starts_with("history/") => made(Branch {
                 history: id.strip_prefix("history/")?.to_owned(),
                 before: text("/before/history")?.to_owned(),
                 left_at: number("/before/rev")?,
                 epochs_above: above,
                 at: self.now,
-            })),
+            }),
             _ => Some(StandIn::Removal),
         }
     }
@@ -344,6 +441,8 @@ mod tests {
             id,
             former: None,
             columns: None,
+            event: None,
+            mission: None,
             data: json!({}),
             changes: 1,
             recipients: Vec::new(),
@@ -380,19 +479,20 @@ mod tests {
         let former = former.unwrap();
         let agent: Agent = value(&Remains {
             former: Some(&former),
+            columns: named("ada", "idle"),
             ..remains(Kind::Agent, ID)
         });
         assert_eq!((agent.epoch, agent.role), (1_003, Role::Specialist));
         assert_eq!((agent.session_id, agent.retired_at), (None, None));
 
-        let made: Agent = value(&Remains {
-            columns: named("ada", "retired"),
-            ..remains(Kind::Agent, ID)
-        });
-        assert_eq!((made.name.as_str(), made.epoch), ("ada", 1_003));
-        assert!(made.retired_at.is_some());
-        // Without a name there is no agent that its name could find.
-        assert_eq!(stand_in(&remains(Kind::Agent, ID)), None);
+        for (columns, name) in [(named("ada", "retired"), "ada"), (None, "lost-00000000")] {
+            let made: Agent = value(&Remains {
+                columns,
+                ..remains(Kind::Agent, ID)
+            });
+            assert_eq!((made.name.as_str(), made.epoch), (name, 1_003));
+            assert!(made.retired_at.is_some());
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use flightline_core::event::{Change, EventType, sha256_hex};
 use flightline_core::setting::EpochFloor;
 use flightline_core::stand_in::{FoundBy, Remains, StandIn, stand_in};
 use flightline_core::subject::keys_of;
+use flightline_core::text::read_stored;
 use flightline_core::{Keys, Kind};
 use serde_json::{Value as Json, json};
 
@@ -14,17 +15,18 @@ use crate::error::StoreError;
 use crate::mend::{JournalChange, Mended};
 use crate::seal;
 use crate::table::event::{self, StoredEvent};
+use crate::table::pulse;
 use crate::table::statements;
-use crate::table::subject::{self, Find};
-use crate::tx::Tx;
+use crate::table::subject::{self, Find, SubjectRow};
 use crate::tx::care::NO_VALUE;
+use crate::tx::{Actor, Tx};
 use crate::value::params;
 use crate::verify::journal::value_found;
 
 statements! {
     STORED = "SELECT after, sha, base, (SELECT b.after FROM event b WHERE b.project = event.project AND b.rev = event.base) FROM event WHERE project = ?1 AND rev = ?2";
     ROW = "SELECT kind, id, mission, parent, agent, name, status, percent, sum, rev, doc, sha, gone FROM subject WHERE project = ?1 AND kind = ?2 AND id = ?3";
-    DATA = "SELECT data FROM event WHERE project = ?1 AND rev = ?2";
+    GIVEN = "SELECT kind, mission, data FROM event WHERE project = ?1 AND rev = ?2";
     NO_TEXT = "UPDATE subject SET doc = CASE WHEN doc IS NULL THEN NULL ELSE '' END, sha = ?4 WHERE project = ?1 AND kind = ?2 AND id = ?3";
 }
 
@@ -42,6 +44,9 @@ pub enum ValueAside {
     /// A former value is known to be lost.
     Known,
 }
+
+/// What an event says beside its value: its type, its mission and its data.
+type Given = (Option<EventType>, Option<String>, Json);
 
 /// The change that puts a stand-in into the place of a lost value.
 enum Replacement {
@@ -67,6 +72,12 @@ struct LostRow {
 }
 
 impl Tx<'_> {
+    /// Returns the rows of a kind as they are, damaged or not.
+    pub fn rows_as_they_are(&mut self, kind: Kind) -> Result<Vec<SubjectRow>, StoreError> {
+        let rows = subject::rows(self.driver, &self.project.id, kind, Find::All)?;
+        Ok(rows.into_iter().map(|(row, _)| row).collect())
+    }
+
     /// Returns true when nothing can bring this value back, and the store can go on without it.
     pub fn can_set_aside(&mut self, damaged: &DamagedValue) -> Result<bool, StoreError> {
         match damaged.what {
@@ -132,6 +143,13 @@ impl Tx<'_> {
         if is_right {
             return Ok(None);
         }
+        // Only an event that is as it was written says what happened.
+        let is_told = told.iter().any(|it| it.rev == damaged.rev);
+        let given = match is_told {
+            true => self.given(damaged.rev)?,
+            false => None,
+        };
+        let (event, mission, data) = given.unwrap_or_default();
         let sha = told.iter().rfind(|it| it.change == Change::Set);
         let sha = sha.map(|it| it.sha.clone());
         let changes = told.len();
@@ -153,7 +171,9 @@ impl Tx<'_> {
             id,
             former: former.as_ref().map(|it| &*it.text),
             columns,
-            data: self.data_of(damaged.rev)?,
+            event,
+            mission,
+            data,
             changes: u32::try_from(changes).unwrap_or(u32::MAX),
             recipients: recipients.filter_map(|id| id.parse().ok()).collect(),
             highest_epoch: match kind {
@@ -175,14 +195,15 @@ impl Tx<'_> {
         })
     }
 
-    /// The data of an event; null when it cannot be read.
-    fn data_of(&mut self, rev: u64) -> Result<Json, StoreError> {
+    /// The type, the mission and the data of an event.
+    fn given(&mut self, rev: u64) -> Result<Option<Given>, StoreError> {
         let params = params![self.project.id.as_str(), rev];
-        let rows = self.driver.query(DATA, params)?;
-        let data = rows.first().map(|row| row.text(0)).transpose()?;
-        Ok(data
-            .and_then(|data| serde_json::from_str(&data).ok())
-            .unwrap_or_default())
+        let rows = self.driver.query(GIVEN, params)?;
+        let read = |row: &crate::value::Row| {
+            let data = serde_json::from_str(&row.text(2)?).unwrap_or_default();
+            Ok((EventType::from_word(&row.text(0)?), row.opt_text(1)?, data))
+        };
+        rows.first().map(read).transpose()
     }
 
     /// The highest epoch that any readable record names.
@@ -194,6 +215,9 @@ impl Tx<'_> {
         let floor = self.get::<EpochFloor>(EpochFloor::KEY);
         let floor = readable(floor.map(|floor| floor.map_or(0, |floor| floor.epoch)))?;
         let mut highest = floor.max(readable(self.epochs_above())?);
+        for pulse in pulse::all(self.driver, &self.project.id)? {
+            highest = highest.max(pulse.epoch);
+        }
         for id in subject::ids(self.driver, &self.project.id, Kind::Agent)? {
             let agent = self.get::<Agent>(&id);
             let epoch = readable(agent.map(|agent| agent.map_or(0, |agent| agent.epoch)))?;
@@ -235,6 +259,20 @@ impl Tx<'_> {
             Some(row) => Ok((row.opt_text(0)?, row.opt_text(1)?)),
             None => Ok((None, None)),
         }
+    }
+
+    /// Lets no agent begin at an epoch that a stand-in has left behind, nor a further stand-in.
+    fn raise_floor(&mut self, agent: &str) -> Result<(), StoreError> {
+        let Ok(agent) = read_stored::<Agent>(agent) else {
+            return Ok(());
+        };
+        let who = self.actor().clone();
+        self.act_as(Actor::flightline());
+        let floor = EpochFloor { epoch: agent.epoch };
+        let data = json!({ "reason": "an agent was set aside", "above": floor.epoch });
+        self.set(EventType::EpochsForgotten, &floor, &data)?;
+        self.act_as(who);
+        Ok(())
     }
 
     /// Returns true when the journal has the hash of this text at a revision.
@@ -281,6 +319,9 @@ impl Tx<'_> {
                 let mission = keys.mission.map(|id| id.to_string());
                 let value = (Change::Set, Some((&*text, &*sha256_hex(&text))));
                 self.record_care(event, (kind, id), mission, &data, value)?;
+                if kind == Kind::Agent {
+                    self.raise_floor(&text)?;
+                }
                 // From the event that was just written.
                 match self.mend_row(kind, id)? {
                     Mended::Healed => former.map_or(ValueAside::Made, ValueAside::Former),

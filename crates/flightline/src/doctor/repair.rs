@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use flightline_core::{CheckpointId, Kind};
 use flightline_store::{
-    CopyLocation, Damage, DamageKind, DamagedValue, Find, Mended, OtherCopy, StoreError,
-    StoredEvent, Tx, ValueAside,
+    CopyLocation, Damage, DamageKind, DamagedValue, Mended, OtherCopy, StoreError, StoredEvent, Tx,
+    ValueAside,
 };
 
 use flightline_store::verify;
@@ -34,7 +34,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     let examined = verify::examine(fleet.store()?, &mut |_, _| {})?;
     let rows = fleet
         .store()?
-        .read(|tx| tx.rows(Kind::Checkpoint, Find::All));
+        .read(|tx| tx.rows_as_they_are(Kind::Checkpoint));
     let (mut damaged_values, checkpoints) = (examined.damaged_values.clone(), rows?.len());
     let damaged_checkpoints = if checkpoints > 0 || !files::all(folder).is_empty() {
         damaged_checkpoints(fleet, folder)?
@@ -61,16 +61,7 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
         damaged_values = fleet.store()?.read(|tx| tx.damaged_values())?;
     }
     done.extend(mend_all(fleet, &damaged_values, from_within));
-    for mend in &damaged_checkpoints {
-        match fleet.run(mend, &Caller::default()) {
-            Ok(mended) => done.extend(mended.said),
-            Err(error) => done.push(format!(
-                "{} cannot be repaired: {}",
-                short(mend.checkpoint),
-                error.into_refusal().message
-            )),
-        }
-    }
+    done.extend(mend_checkpoints(fleet, &damaged_checkpoints));
     // A value that no checkpoint in the store names any more may still be in a file, and a value mended above may
     // be all that a row lacked.
     let left = fleet.store()?.read(|tx| tx.damaged_values())?;
@@ -90,7 +81,15 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     }));
     let left = fleet.store()?.read(|tx| tx.damaged_values())?;
     done.extend(mend_all(fleet, &left, from_within));
-    done.extend(values_aside(fleet)?);
+    let aside = values_aside(fleet)?;
+    if !aside.is_empty() {
+        done.extend(aside);
+        // A stand-in may be all that a row lacked, or a checkpoint to be judged.
+        let left = fleet.store()?.read(|tx| tx.damaged_values())?;
+        done.extend(mend_all(fleet, &left, from_within));
+        let checkpoints = self::damaged_checkpoints(fleet, folder)?;
+        done.extend(mend_checkpoints(fleet, &checkpoints));
+    }
     done.extend(tables::set_aside(fleet)?);
     Ok(Repaired {
         done,
@@ -98,14 +97,30 @@ pub fn repair(fleet: &mut Fleet, folder: &Path, stamp: &str) -> Result<Repaired>
     })
 }
 
+/// Mends checkpoints, or quarantines those that no copy can mend. Returns a sentence for each.
+fn mend_checkpoints(fleet: &mut Fleet, damaged: &[MendCheckpoint]) -> Vec<String> {
+    let mut done = Vec::new();
+    for mend in damaged {
+        match fleet.run(mend, &Caller::default()) {
+            Ok(mended) => done.extend(mended.said),
+            Err(error) => done.push(format!(
+                "{} cannot be repaired: {}",
+                short(mend.checkpoint),
+                error.into_refusal().message
+            )),
+        }
+    }
+    done
+}
+
 /// The checkpoints with which something is wrong, and what files offer to mend them.
 fn damaged_checkpoints(fleet: &mut Fleet, folder: &Path) -> Result<Vec<MendCheckpoint>> {
     let missions = fleet.store()?.read(|tx| {
         let mut missions = BTreeSet::new();
-        for row in tx.rows(Kind::Checkpoint, Find::All)? {
+        for row in tx.rows_as_they_are(Kind::Checkpoint)? {
             missions.extend(row.mission);
         }
-        for row in tx.rows(Kind::Mission, Find::All)? {
+        for row in tx.rows_as_they_are(Kind::Mission)? {
             missions.insert(row.id);
         }
         Ok::<_, Error>(missions)

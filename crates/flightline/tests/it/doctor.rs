@@ -250,19 +250,23 @@ both_engines! {
     }
 
     fn a_value_without_any_copy_is_set_aside_and_everything_goes_on(world: &World) {
-        // The subject, and whether an earlier value of it may stand again.
-        for (kind, has_former) in [(Kind::Sortie, true), (Kind::Lock, false), (Kind::Note, false), (Kind::Effect, true)] {
+        for (kind, outcome) in [
+            (Kind::Sortie, "stands in its place"),
+            (Kind::Lock, "set aside, and removed"),
+            (Kind::Note, "set aside, and removed"),
+            // Told by its columns to the letter.
+            (Kind::Effect, "repaired"),
+        ] {
             let world = World::new(world.engine);
             let story = of_every_kind(&world);
             let row = lose_newest(&story, &world, kind);
             let done = fixed(&story);
-            assert!(done.set_aside && done.backup.is_some(), "{kind}: {done:?}");
-            let outcome = if has_former { "stands again" } else { "set aside, and removed" };
+            assert!(done.backup.is_some() && done.set_aside == (outcome != "repaired"), "{kind}: {done:?}");
             assert!(done.repaired.iter().any(|said| said.contains(&row.id) && said.ends_with(outcome)), "{kind}: {:?}", done.repaired);
             // It is known from now on, and nothing is done about it again.
             let rev = story.rev();
             let again = fixed(&story);
-            assert_eq!((again.repaired.len(), again.backup, again.set_aside, story.rev()), (0, None, true, rev), "{kind}");
+            assert_eq!((again.repaired.len(), again.backup, again.set_aside, story.rev()), (0, None, done.set_aside, rev), "{kind}");
             story.lock("dora", &["elsewhere"]).unwrap();
             story.checkpoint();
             fixed(&story);
@@ -309,6 +313,64 @@ both_engines! {
         for kind in ["agent", "mission", "message", "delivery", "token", "milestone", "recovery", "briefing", "secret"] {
             assert!(seen.contains(kind), "{kind}: {seen:?}");
         }
+    }
+
+    fn work_that_is_taken_or_done_is_not_given_out_again(world: &World) {
+        let story = of_every_kind(world);
+        story.finish("dora", &["Deploy"]);
+        let [docs, deploy] = ["Docs", "Deploy"].map(|named| story.sortie_id(named));
+        for id in [&docs, &deploy] {
+            lose(&story, world, Kind::Sortie, id);
+        }
+        let publish = newest(&story, Kind::Effect).id;
+        lose(&story, world, Kind::Effect, &publish);
+        // A checkpoint names what is lost, and is quarantined.
+        examine(&story, Care::Repair);
+        assert!(story.claim("erin", "Docs").is_err());
+        story.change("carl", "Docs", DONE).unwrap();
+        assert_eq!(story.sortie("Deploy").sortie.status, SortieStatus::Completed);
+        assert!(story.look(|tx| tx.get::<Effect>(&publish)).unwrap().is_done());
+        // Nothing says how far it came: a person decides.
+        lose(&story, world, Kind::Sortie, &docs);
+        assert_eq!(damage::raw(world, &format!("UPDATE subject SET status = 'pending' WHERE project = {{project}} AND id = '{docs}'")), 1);
+        examine(&story, Care::Repair);
+        assert_eq!(story.sortie("Docs").sortie.status, SortieStatus::Failed);
+    }
+
+    fn an_agent_that_is_lost_twice_comes_back_above_every_epoch_it_had(world: &World) {
+        let story = of_every_kind(world);
+        let mut before = story.agent("carl").epoch;
+        for _ in 0..3 {
+            let carl = story.agent("carl").key();
+            lose(&story, world, Kind::Agent, &carl);
+            let all = format!("UPDATE event SET after = 'y', base = NULL WHERE project = {{project}} AND change = 'set' AND subject = '{carl}'");
+            damage::raw(world, &all);
+            fixed(&story);
+            assert!(story.agent("carl").epoch > before);
+            before = story.register("carl", Role::Specialist).agent.epoch;
+        }
+    }
+
+    fn a_mission_whose_columns_are_damaged_too_is_set_aside_in_one_go(world: &World) {
+        let story = of_every_kind(world);
+        story.transition("review");
+        let mission = story.all::<Mission>()[0].key();
+        lose(&story, world, Kind::Mission, &mission);
+        let sql = format!("UPDATE subject SET name = 'Q', status = 'completed' WHERE project = {{project}} AND id = '{mission}'");
+        assert_eq!(damage::raw(world, &sql), 1);
+        fixed(&story);
+        let kept = story.look(|tx| tx.get::<Mission>(&mission)).unwrap();
+        assert_eq!((kept.title.as_str(), kept.status), ("Add login", MissionStatus::Paused));
+    }
+
+    fn a_lost_constraint_leaves_one_that_says_so(world: &World) {
+        let story = of_every_kind(world);
+        let rule = AddNote::of(NoteKind::Constraint, note("Never log passwords"));
+        let kept = story.run("", &rule).unwrap();
+        lose(&story, world, Kind::Note, &kept.key());
+        fixed(&story);
+        let briefing = story.run("carl", &brief_agent()).unwrap().text;
+        assert!(briefing.contains("A constraint stood here"), "{briefing}");
     }
 
     fn no_stand_in_allows_what_was_forbidden(world: &World) {
