@@ -4,17 +4,18 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
+use uuid::Uuid;
 
 use crate::agent::{Agent, Role};
 use crate::checkpoint::Milestone;
 use crate::effect::{Effect, EffectState};
 use crate::event::EventType;
 use crate::history::Branch;
-use crate::id::{AgentId, EffectId, MissionId, SortieId};
+use crate::id::{AgentId, CheckpointId, EffectId, MissionId, SortieId};
 use crate::message::{Delivery, DeliveryState, Message, MessageKind};
 use crate::mission::{Mission, MissionStatus, Pinning};
 use crate::note::{Note, NoteEnd, NoteEnding, NoteKind};
-use crate::setting::{Deadlines, EpochFloor, NotifiedUpTo, Restoration};
+use crate::setting::{Deadlines, EpochFloor, NotifiedUpTo, Recovery, RecoveryKind, Restoration};
 use crate::sortie::{Sortie, SortieStatus};
 use crate::subject::Kind;
 use crate::text::{Body, Name, NoteText, Title, read_stored};
@@ -76,12 +77,12 @@ pub enum StandIn {
 }
 
 /// Returns the value that may take the place of a lost one; none where nothing may.
-#[must_use]
 pub fn stand_in(remains: &Remains<'_>) -> Option<StandIn> {
     let former = remains.former.map(|_| StandIn::Former);
     match remains.kind {
-        // A fence that was voided must not be valid again, nor a recovery be taken back twice.
-        Kind::Lock | Kind::Recovery => Some(StandIn::Removal),
+        // A fence that was voided must not be valid again.
+        Kind::Lock => Some(StandIn::Removal),
+        Kind::Recovery => remains.recovery().map_or(Some(StandIn::Removal), made),
         Kind::Subtask
         | Kind::File
         | Kind::Error
@@ -379,6 +380,26 @@ impl Remains<'_> {
         Some(Delivery {
             state: state.unwrap_or(known.state),
             ..known
+        })
+    }
+
+    /// A recovery that cannot be taken back, so that none before it is taken back in its place; none for one that was.
+    fn recovery(&self) -> Option<Recovery> {
+        let gone = CheckpointId::new(Uuid::nil());
+        (self.status() != Some("undone")).then_some(Recovery {
+            id: self.id()?,
+            mission_id: self.mission_id()?,
+            kind: RecoveryKind::RollForward,
+            checkpoint_id: gone,
+            cut_rev: 0,
+            before: Some(gone),
+            by: "flightline".to_owned(),
+            at: self.now,
+            undone_at: None,
+            skipped: Vec::new(),
+            reset_to: None,
+            gone: Vec::new(),
+            lost: Vec::new(),
         })
     }
 

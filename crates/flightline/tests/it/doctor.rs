@@ -363,6 +363,17 @@ both_engines! {
         assert_eq!((kept.title.as_str(), kept.status), ("Add login", MissionStatus::Paused));
     }
 
+    fn the_rewind_before_a_lost_one_is_not_taken_back_in_its_place(world: &World) {
+        let (story, first, second) = working(world);
+        story.rewind(first.id).unwrap();
+        story.rewind(second.id).unwrap();
+        lose_newest(&story, world, Kind::Recovery);
+        examine(&story, Care::Repair);
+        let undo = Undo { mission: None, force: true, sightings: vec![] };
+        let refused = story.run("", &undo).unwrap_err();
+        assert_eq!(refused.code, Code::NotFound, "{refused:?}");
+    }
+
     fn a_lost_constraint_leaves_one_that_says_so(world: &World) {
         let story = of_every_kind(world);
         let rule = AddNote::of(NoteKind::Constraint, note("Never log passwords"));
