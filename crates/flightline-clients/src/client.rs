@@ -64,7 +64,6 @@ impl Client {
     }
 
     /// The client whose agent has this name: agents are named after their client, such as `cursor-2`.
-    #[must_use]
     pub fn of_agent(name: &str) -> Option<Self> {
         let word = name.split('-').next().unwrap_or_default();
         word.parse().ok()

@@ -36,13 +36,11 @@ const MOST_GUESSES: usize = 16;
 
 /// The worst thing that a command line does, where it does one that is hard to undo. A deleted branch of a remote counts as a forced
 /// push.
-#[must_use]
 pub fn destructive(command: &str) -> Option<Destructive> {
     all_destructive(command).into_iter().next()
 }
 
 /// Returns every act of a command line that is hard to undo, the worst first.
-#[must_use]
 pub fn all_destructive(command: &str) -> Vec<Destructive> {
     let mut found = Vec::new();
     search(command, 0, &mut found);

@@ -27,7 +27,6 @@ pub struct RecordPlace {
 }
 
 /// Returns the place of a client's record of a session; none where that is not known, or the payloads say it.
-#[must_use]
 pub fn record_place(client: Client, session: &str) -> Option<RecordPlace> {
     // The id of the session is part of a path.
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
@@ -52,7 +51,6 @@ pub fn record_place(client: Client, session: &str) -> Option<RecordPlace> {
 /// Returns the fill level of the context at the last request to the model. Nothing is known right after a compaction,
 /// until the model was asked again. `model_limit` is the size of the window, where the caller knows it; Codex says it
 /// itself.
-#[must_use]
 pub fn gauge(client: Client, tail: &str, model_limit: Option<u64>) -> Option<ContextFill> {
     let gauge = match client {
         Client::Claude => claude(tail, model_limit),
@@ -66,7 +64,6 @@ pub fn gauge(client: Client, tail: &str, model_limit: Option<u64>) -> Option<Con
 }
 
 /// Counts the compactions in the end of a record that really took place.
-#[must_use]
 pub fn compactions(client: Client, tail: &str) -> usize {
     let count = |mark: &str, real: fn(&Value) -> bool| lines(tail, mark).filter(real).count();
     match client {
@@ -84,7 +81,6 @@ pub fn compactions(client: Client, tail: &str) -> usize {
 
 /// The session and its gauge, from the object that Claude Code gives to its status line. Before the first request and right after a
 /// compaction there is no gauge.
-#[must_use]
 pub fn statusline_gauge(stdin: &str) -> Option<(String, ContextFill)> {
     let body = json::object(stdin)?;
     let window = body.get("context_window")?;

@@ -26,7 +26,6 @@ pub use probe::{Probe, context_in, probe};
 /// Reads the payload of a hook. `named` is the client that the hook was installed for and `event` the event that the
 /// command line names; where the payload says otherwise, the payload is right. There is no event without a session, and
 /// none in a text that is not a JSON object; anything else that is missing or odd is left out.
-#[must_use]
 pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
     let body = json::object(stdin)?;
     let client = caller(named, &body);
@@ -98,7 +97,6 @@ pub fn read(named: Client, event: &str, stdin: &str) -> Option<HookEvent> {
 /// The text for the hook's standard output, for the client that called: the one that [`read`] found. It is empty where the client
 /// takes silence for "nothing to say". A part of the reply that this event cannot carry is left out; ask [`accepts_context`] first
 /// where that matters. The exit code is always 0.
-#[must_use]
 pub fn render(client: Client, event: &str, reply: &HookReply) -> String {
     let dialect = dialect(client);
     let given = |text: &'_ Option<String>| text.clone().filter(|it| !it.is_empty());
@@ -116,14 +114,12 @@ pub fn render(client: Client, event: &str, reply: &HookReply) -> String {
 
 /// Returns true when a context that answers this event reaches the client's model. Of an event of a subagent it reaches
 /// that subagent. Events whose context would make the agent go on after its turn do not count.
-#[must_use]
 pub fn accepts_context(client: Client, event: &str) -> bool {
     dialect(client).takes_context(event)
 }
 
 /// Returns the number of characters of context that the client hands to its model whole. It replaces a longer one by a
 /// preview, or cuts it. Codex counts 10,000 bytes, so that a text of wider characters has to be shorter there.
-#[must_use]
 pub const fn context_limit(client: Client) -> usize {
     match client {
         // Copilot and Cursor were not measured: they get the strictest limit that is known.
@@ -168,14 +164,12 @@ pub enum CompactionSign {
 }
 
 /// Returns the sign by which a client shows that a context was compacted.
-#[must_use]
 pub fn compaction_sign(client: Client) -> CompactionSign {
     dialect(client).compactions
 }
 
 /// Returns true when a client announces a compaction before every request to its model, so that an announcement means
 /// little.
-#[must_use]
 pub const fn announces_often(client: Client) -> bool {
     matches!(client, Client::Gemini)
 }

@@ -139,7 +139,6 @@ pub struct Step {
 
 impl Agent {
     /// The record of an agent that has not begun a session yet.
-    #[must_use]
     pub fn new(id: AgentId, name: Name, role: Role, now: Time) -> Self {
         Self {
             id,

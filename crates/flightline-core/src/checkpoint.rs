@@ -35,7 +35,6 @@ pub enum VersionMatch {
     Foreign,
 }
 
-#[must_use]
 pub fn standing(version: &str) -> VersionMatch {
     let parse = |version: &str| {
         let mut parts = version.split('.').map(str::parse::<u32>);
@@ -62,7 +61,6 @@ pub fn standing(version: &str) -> VersionMatch {
 pub const LARGE: u64 = 1_000_000;
 
 /// Returns the warning about a checkpoint of this size; none unless it is large.
-#[must_use]
 pub fn size_warning(bytes: u64) -> Option<String> {
     (bytes > LARGE).then(|| {
         format!(

@@ -118,13 +118,11 @@ pub struct ContextGauge {
 }
 
 impl ContextGauge {
-    #[must_use]
     pub fn key_of(agent: AgentId) -> String {
         format!("gauge/{agent}")
     }
 
     /// The gauge of an agent's present context: the known one, or a new one when that is of another context.
-    #[must_use]
     pub fn present(agent: &Agent, known: Option<Self>) -> Self {
         let same = |gauge: &Self| (gauge.epoch, gauge.context) == (agent.epoch, agent.context);
         known.filter(same).unwrap_or(Self {

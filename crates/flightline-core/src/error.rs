@@ -136,7 +136,6 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -147,7 +146,6 @@ impl Refusal {
         }
     }
 
-    #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidInput, message)
     }

@@ -123,7 +123,6 @@ words! {
 }
 
 /// The SHA-256 of a document's exact text, in hexadecimal.
-#[must_use]
 pub fn sha256_hex(text: &str) -> String {
     let mut hasher = Hasher::default();
     hasher.update(text.as_bytes());

@@ -71,7 +71,6 @@ pub struct CommitHash(String);
 
 impl CommitHash {
     /// The id, when `text` is one.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
         (digits && matches!(text.len(), 40 | 64)).then(|| Self(text.to_owned()))

@@ -29,13 +29,11 @@ pub struct Branch {
 }
 
 impl Branch {
-    #[must_use]
     pub fn key_of(history: &str) -> String {
         format!("history/{history}")
     }
 
     /// The history that continues `before` at `left_at`; `highest` is the highest epoch of any agent until then.
-    #[must_use]
     pub fn new(history: String, before: String, left_at: u64, highest: u64, at: Time) -> Self {
         Self {
             history,

@@ -23,7 +23,6 @@ macro_rules! id_type {
             pub const PREFIX: &'static str = $prefix;
 
             /// The id made of this UUID.
-            #[must_use]
             pub const fn new(uuid: Uuid) -> Self {
                 Self(uuid)
             }
@@ -171,7 +170,6 @@ impl Typed {
 }
 
 /// The shortest beginning of `id` that no other id in `sorted` shares, eight characters at least.
-#[must_use]
 pub fn shortest_unique<'a>(id: &'a str, sorted: &[impl AsRef<str>]) -> &'a str {
     let at = sorted.partition_point(|other| other.as_ref() < id);
     let before = at.checked_sub(1).and_then(|index| sorted.get(index));

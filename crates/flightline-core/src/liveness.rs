@@ -86,7 +86,6 @@ pub enum HeartbeatLevel {
 
 impl HeartbeatStatus {
     /// Returns the last sign of an agent that was judged so; none of an agent that never gave any.
-    #[must_use]
     pub fn of(last_sign: Option<Time>, life: Life, policy: &Policy) -> Option<Self> {
         Some(Self {
             last_beat: last_sign?,
@@ -101,7 +100,6 @@ impl HeartbeatStatus {
 }
 
 /// Judges an agent's life at `now`.
-#[must_use]
 pub fn judge(evidence: &Evidence, policy: &Policy, now: Time) -> Liveness {
     let verdict = |life, evidence: String| Liveness { life, evidence };
     if evidence.retired {

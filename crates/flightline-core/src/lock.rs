@@ -89,7 +89,6 @@ impl LockWatch {
     const PAUSES: u64 = 6;
 
     /// The first look of a waiting agent: it counts as far back as signs of life could be noticed anyway.
-    #[must_use]
     pub fn begun(lock: &Lock, awake: Time, now: Time) -> Self {
         Self {
             since: awake.max(lock.granted(now)).min(now),

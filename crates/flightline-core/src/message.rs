@@ -62,7 +62,6 @@ pub struct EventDigest {
 
 impl EventDigest {
     /// Returns the digest of one event, added to the unread ones before it.
-    #[must_use]
     pub fn of(event: &Event, before: Option<&Self>) -> Self {
         Self {
             kind: event.kind.clone(),
@@ -85,7 +84,6 @@ impl EventDigest {
 
 /// Returns true when the mailbox of the mission's dispatch is told of an event. A context that is found lost is told by
 /// a message that wants to be acted on, not here.
-#[must_use]
 pub fn reaches_dispatch(event: &Event) -> bool {
     match event.event_type() {
         Some(
@@ -150,7 +148,6 @@ impl Delivery {
     pub const OPEN_DIGEST: &'static str = "event";
 
     /// Returns the key by which events of a type in a mission are found.
-    #[must_use]
     pub fn digest_key(kind: &str, mission: MissionId) -> String {
         format!("{kind}/{mission}")
     }

@@ -54,7 +54,6 @@ pub struct Mission {
 
 impl Mission {
     /// The record of a mission that has not begun yet.
-    #[must_use]
     pub fn new(id: MissionId, title: Title, now: Time) -> Self {
         Self {
             id,

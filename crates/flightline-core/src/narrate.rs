@@ -24,7 +24,6 @@ impl std::fmt::Debug for Narrator<'_> {
 }
 
 /// The author of an event. An automatic checkpoint is taken in the request of the agent that caused it.
-#[must_use]
 pub fn who(event: &Event) -> &str {
     match event.event_type() {
         Some(EventType::FleetCheckpointed) if event.data["trigger"] != "manual" => "flightline",
@@ -38,7 +37,6 @@ pub fn who(event: &Event) -> &str {
 }
 
 /// An id in a text where it need not be unique: the kind and eight digits.
-#[must_use]
 pub fn shortened(id: &str) -> String {
     id.chars().take(12).collect()
 }

@@ -178,7 +178,6 @@ impl NoteKind {
     }
 
     /// Returns the kind that this word means, with dashes or without.
-    #[must_use]
     pub fn from_spelling(word: &str) -> Option<Self> {
         Self::from_word(&word.replace('-', "_"))
     }

@@ -122,7 +122,6 @@ impl Policy {
 pub struct Triggers(u32);
 
 impl Triggers {
-    #[must_use]
     pub fn of(reasons: &[Reason]) -> Self {
         let mut set = Self::default();
         for reason in reasons {
@@ -164,7 +163,6 @@ impl From<Triggers> for Vec<Reason> {
 pub struct Mirrored(u8);
 
 impl Mirrored {
-    #[must_use]
     pub fn of(dialects: &[Dialect]) -> Self {
         let mut set = Self::default();
         for dialect in dialects {
@@ -205,7 +203,6 @@ impl From<Mirrored> for Vec<Dialect> {
 
 /// Returns true when a reason can be switched off. A request cannot, nor can the reasons that make an undo possible,
 /// nor the one that tells the files how things went on.
-#[must_use]
 pub fn is_switchable(reason: Reason) -> bool {
     !matches!(
         reason,

@@ -70,7 +70,6 @@ pub struct RecoveryInput<'a> {
     pub now: Time,
 }
 
-#[must_use]
 pub fn recovery_context(situation: &RecoveryInput<'_>) -> RecoveryContext {
     let mission = situation.mission;
     let began = mission.started_at.unwrap_or(mission.created_at);
@@ -104,7 +103,6 @@ fn last_action(situation: &RecoveryInput<'_>) -> String {
     )
 }
 
-#[must_use]
 pub fn told(event: &Event, sorties: &[&Sortie]) -> String {
     let id = event.subject.split('/').next().unwrap_or_default();
     let sortie = sorties.iter().find(|sortie| sortie.id.to_string() == id);

@@ -22,7 +22,6 @@ use self::scan::Hit;
 ///
 /// Key names, separators and the rest of a URL stay readable. Redacting a redacted text changes
 /// nothing: `redact(&redact(x)) == redact(x)`.
-#[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
     let mut clean = Cow::Borrowed(text);
     // Removing one secret can expose another, so go on until nothing changes: this is what makes
@@ -42,13 +41,11 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 }
 
 /// Tells whether [`redact`] would change `text`, without building the redacted text.
-#[must_use]
 pub fn contains_secret(text: &str) -> bool {
     !secrets(text, 1).is_empty()
 }
 
 /// `text` as an error may repeat it: no secret, no control character, 60 characters at most.
-#[must_use]
 pub fn shown(text: &str) -> String {
     // Cut before it is searched, so that a long one costs nothing; cut short only afterwards, so that
     // half a secret is not shown.

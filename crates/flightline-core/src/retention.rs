@@ -159,7 +159,6 @@ impl Guard {
 
 /// Plans retention. Never plans to delete a pinned checkpoint, the newest verified one of a mission,
 /// the verified minimum, or the last of an unfinished mission; a corrupt one does not count.
-#[must_use]
 pub fn plan(
     candidates: &[RetentionCandidate],
     missions: &BTreeMap<MissionId, MissionCompletion>,
@@ -201,7 +200,6 @@ pub fn mind_the_order(candidates: &mut [RetentionCandidate], now: Time) {
 
 /// Returns the guards of a mission's checkpoints that stay though their time is over. The fate of a checkpoint depends on
 /// newer ones alone: of those that are not given, it is enough to know how many there are, and how many of them are sound.
-#[must_use]
 pub fn guards(
     candidates: &[RetentionCandidate],
     mission: MissionCompletion,

@@ -167,7 +167,6 @@ impl Form {
 
     /// Returns the next form, after `given` in the same session and since the same compaction: in full, once more in
     /// full while it is not acknowledged, then in one line.
-    #[must_use]
     pub fn next(given: &[Briefing]) -> Self {
         let read = given
             .iter()
@@ -288,7 +287,6 @@ only_one!(LastPrune, "last-prune");
 
 impl LastPrune {
     /// The state before the first retention, in a project that was created at `created`.
-    #[must_use]
     pub const fn never(created: Time) -> Self {
         Self {
             at: created,
@@ -322,13 +320,11 @@ pub struct SilenceWarning {
 }
 
 impl SilenceWarning {
-    #[must_use]
     pub fn key_of(agent: AgentId) -> String {
         format!("silence/{agent}")
     }
 
     /// Returns a silence of which nothing was said yet.
-    #[must_use]
     pub const fn new(agent_id: AgentId, since: Time) -> Self {
         Self {
             agent_id,

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 /// One word of a shell's command line, quoted where that is needed.
-#[must_use]
 pub fn shell_word(text: &str) -> Cow<'_, str> {
     let plain = |letter: char| letter.is_alphanumeric() || "._-+/@%,:=".contains(letter);
     match text.chars().all(plain) && !text.starts_with('-') && !text.is_empty() {
@@ -13,7 +12,6 @@ pub fn shell_word(text: &str) -> Cow<'_, str> {
 }
 
 /// A text of several words as one word of a shell's command line, always quoted.
-#[must_use]
 pub fn shell_text(text: &str) -> String {
     // In double quotes these act, the last one in interactive shells.
     match text.contains(['"', '$', '`', '\\', '!']) {

@@ -93,7 +93,6 @@ pub struct Sortie {
 
 impl Sortie {
     /// The record of a sortie that has no owner yet.
-    #[must_use]
     pub fn new(id: SortieId, mission_id: MissionId, title: Title, now: Time) -> Self {
         Self {
             id,
@@ -176,7 +175,6 @@ impl Sortie {
 }
 
 /// Returns the name of a sortie for people: `T060: Convert the trail`, where other tools know it by an id.
-#[must_use]
 pub fn called(task_id: Option<&Name>, title: &str) -> String {
     match task_id {
         Some(task) if !title.starts_with(task.as_str()) => format!("{task}: {title}"),

@@ -68,7 +68,6 @@ words! {
 
 impl Kind {
     /// The kind of an id, or of the beginning of one, by the three letters it begins with.
-    #[must_use]
     pub fn of_id(id: &str) -> Option<Self> {
         Some(match id.get(..4)? {
             MissionId::PREFIX => Self::Mission,

@@ -25,14 +25,12 @@ pub type Body = Text<65_536>;
 pub type NoteText = Text<8_192>;
 
 /// A number of things, by their noun: `1 lock`, `2 locks`.
-#[must_use]
 pub fn counted(count: u64, noun: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{s}")
 }
 
 /// The known word that was likely meant: the one with the fewest differences, when there are few.
-#[must_use]
 pub fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed: Vec<char> = typed.to_lowercase().chars().take(100).collect();
     let near = known.into_iter().filter_map(|word| {

@@ -59,7 +59,6 @@ impl Time {
     pub const LATEST: Self = Self(7_258_118_399_999);
 
     /// The point `millis` milliseconds after the Unix epoch, or the nearest one that can be written down.
-    #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(if millis < FIRST {
             FIRST
@@ -164,7 +163,6 @@ impl schemars::JsonSchema for Time {
 }
 
 /// A span as people read it: `4s`, `12m`, `3h 5m`, `2d 4h`.
-#[must_use]
 pub fn human_span(span: Millis) -> String {
     let seconds = span / 1000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);

@@ -87,7 +87,6 @@ impl Subject for Token {
     }
 }
 
-#[must_use]
 pub fn too_narrow(token: &Name, scope: Scope, needed: Scope) -> Refusal {
     Refusal::new(
         Code::Forbidden,
@@ -171,7 +170,6 @@ impl Presented {
 }
 
 /// A token as it is handed out. It names its project, so that a server of many knows where to look.
-#[must_use]
 pub fn written(project: &str, id: TokenId, secret: &str) -> String {
     let digits = |id: &str, prefix: &str| -> String {
         let rest = id.strip_prefix(prefix).unwrap_or(id);
@@ -185,7 +183,6 @@ pub fn written(project: &str, id: TokenId, secret: &str) -> String {
 }
 
 /// The refusal for every token that is not ours, whatever is wrong with it.
-#[must_use]
 pub fn unknown() -> Refusal {
     Refusal::new(Code::Unauthenticated, "this token is not known")
         .hint("get one with `fleet token create NAME`, where the store is")

@@ -23,7 +23,6 @@ macro_rules! words {
             }
 
             /// Returns the variant with this word.
-            #[must_use]
             pub fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|variant| variant.as_str() == word)
             }

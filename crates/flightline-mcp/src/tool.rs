@@ -218,7 +218,6 @@ fn told(shown: ToolOutput, warnings: Vec<String>) -> CallToolResult {
 }
 
 /// Every operation that a tool, a resource or a prompt may call.
-#[must_use]
 pub fn calls() -> Vec<&'static str> {
     let mut names: Vec<&str> = examples()
         .filter_map(|(tool, arguments)| (find(tool)?.plan)(arguments).ok())

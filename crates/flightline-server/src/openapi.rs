@@ -14,7 +14,6 @@ use crate::route::special::{SPECIAL, Special};
 use crate::route::table::{ROUTES, Route};
 
 /// Makes the OpenAPI 3.1 document of everything that is served.
-#[must_use]
 pub fn make_openapi() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());

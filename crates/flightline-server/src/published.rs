@@ -7,7 +7,6 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 /// The OpenAPI 3.1 document of everything that is served.
-#[must_use]
 pub fn openapi() -> &'static Value {
     static READ: LazyLock<Value> =
         LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"))));
@@ -15,7 +14,6 @@ pub fn openapi() -> &'static Value {
 }
 
 /// The JSON schemas of records and answers, by name.
-#[must_use]
 pub fn schemas() -> &'static Value {
     static READ: LazyLock<Value> =
         LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/schemas.json.gz"))));

@@ -72,14 +72,12 @@ impl Store {
 
 /// Returns true when there is a database in this folder, be it damaged or something else. A database that was only begun,
 /// and is empty, does not count.
-#[must_use]
 pub fn holds_database(folder: &Path) -> bool {
     let seen = Dir::private(folder).and_then(|folder| folder.entry(sqlite::FILE));
     matches!(seen, Ok(Some(seen)) if !seen.is_file() || seen.size > 0)
 }
 
 /// The last revision of a project that was acknowledged in this folder, also when its database is lost.
-#[must_use]
 pub fn last_acknowledged(folder: &Path, project: &str) -> u64 {
     let last = Dir::private(folder)
         .map(|folder| sqlite::anchor::AnchorFolder::new(Arc::new(folder)).read(project));

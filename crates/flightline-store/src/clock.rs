@@ -26,7 +26,6 @@ pub struct Fixed {
 
 impl Clock {
     /// A clock that stands at `time`, of a machine that has been running since 1970.
-    #[must_use]
     pub fn fixed(time: Time) -> Self {
         let uptime = Uptime {
             boot: "fixed".to_owned(),
@@ -108,7 +107,6 @@ pub enum IdSource {
 
 impl IdSource {
     /// Ids that count up from `seed`.
-    #[must_use]
     pub fn counting(seed: u64) -> Self {
         Self::Counting(Arc::new(AtomicU64::new(seed)))
     }

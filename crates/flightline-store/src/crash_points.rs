@@ -38,7 +38,6 @@ impl Reads {
 impl CrashPoints {
     /// Ends the process at step `crash_at`, as `kill -9` would; stops it at step `freeze_at`, as a
     /// machine that is put to sleep would. Without either, nothing is counted.
-    #[must_use]
     pub fn new(crash_at: Option<u64>, freeze_at: Option<u64>) -> Self {
         let plan = CrashSchedule {
             taken: AtomicU64::new(0),
@@ -50,7 +49,6 @@ impl CrashPoints {
     }
 
     /// Counts reads, and never ends the process.
-    #[must_use]
     pub fn counting() -> Self {
         Self(Some(Arc::new(CrashSchedule {
             taken: AtomicU64::new(0),

@@ -53,7 +53,6 @@ pub use tx::{Actor, NewestWork, Past, Savepoint, Tx};
 pub use value_aside::ValueAside;
 
 /// Every SQL statement of the store, for the test that prepares them all on both engines.
-#[must_use]
 pub fn statements() -> Vec<&'static str> {
     table::all_statements()
 }

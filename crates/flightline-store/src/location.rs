@@ -13,7 +13,6 @@ pub enum Location {
 
 impl Location {
     /// Reads `postgres://…` as a server and anything else as a folder.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             Self::Postgres(text.to_owned())

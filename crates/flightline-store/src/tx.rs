@@ -94,7 +94,6 @@ pub struct Actor {
 
 impl Actor {
     /// The actor of housekeeping: Flightline itself.
-    #[must_use]
     pub fn flightline() -> Self {
         Self {
             name: "flightline".to_owned(),

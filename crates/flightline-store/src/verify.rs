@@ -288,7 +288,6 @@ fn few<T: ToString>(all: &[T]) -> Vec<String> {
 }
 
 /// The sentence about a value in the journal that fails its hash.
-#[must_use]
 pub fn unmatched(rev: u64) -> String {
     format!("the value at revision {rev} does not match its checksum")
 }

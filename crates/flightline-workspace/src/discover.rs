@@ -47,7 +47,6 @@ pub fn discover(here: &Path, home: Option<&Path>) -> Result<Option<Home>, Refusa
 }
 
 /// The root of the git repository around `here`, when there is one.
-#[must_use]
 pub fn repository_root(here: &Path) -> Option<PathBuf> {
     let mut above = here.ancestors();
     above

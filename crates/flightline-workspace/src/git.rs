@@ -245,7 +245,6 @@ impl Repository {
 }
 
 /// Finds a program in the folders of `PATH`.
-#[must_use]
 pub fn find_program(path: Option<&OsStr>, name: &str) -> Option<PathBuf> {
     let mut files = places(path).map(|place| place.join(name));
     files.find(|file| is_program(file))

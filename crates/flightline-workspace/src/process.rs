@@ -10,7 +10,6 @@ use flightline_core::agent::Process;
 use flightline_core::time::Uptime;
 
 /// Describes the process `pid`, when it is running here.
-#[must_use]
 pub fn describe(pid: u32) -> Option<Process> {
     Some(Process {
         pid,
@@ -21,7 +20,6 @@ pub fn describe(pid: u32) -> Option<Process> {
 }
 
 /// Returns true when `process` is running; none when it belongs to another machine, where we cannot look.
-#[must_use]
 pub fn is_running(process: &Process) -> Option<bool> {
     if process.host != host_name() {
         return None;
@@ -35,13 +33,11 @@ const MOST_ANCESTORS: usize = 32;
 
 /// The processes above this one, nearest first, up to the shell of its terminal: clients often start each command in a
 /// session of its own, which has none. Empty where the system does not tell.
-#[must_use]
 pub fn ancestors() -> Vec<Process> {
     above(Terminals::EndIt)
 }
 
 /// The processes above this one, nearest first, also beyond the shell of its terminal: some clients run commands in a terminal of their own.
-#[must_use]
 pub fn all_ancestors() -> Vec<Process> {
     above(Terminals::GoOn)
 }
@@ -79,7 +75,6 @@ fn stats_above(terminals: Terminals) -> impl Iterator<Item = Stat> {
 }
 
 /// The process of the client that started this one: the nearest above it that is no shell.
-#[must_use]
 pub fn client_process() -> Option<Process> {
     let is_client = |stat: &Stat| !SHELLS.contains(&stat.command.as_str());
     let client = stats_above(Terminals::EndIt).find(is_client)?;
@@ -92,7 +87,6 @@ const SHELLS: [&str; 9] = [
 ];
 
 /// The end of a file that a client writes: at most so many bytes. None when it is no plain file, or cannot be read.
-#[must_use]
 pub fn tail_of(path: &Path, most: u64) -> Option<Vec<u8>> {
     let mut file = fs::File::open(path).ok()?;
     let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -105,7 +99,6 @@ pub fn tail_of(path: &Path, most: u64) -> Option<Vec<u8>> {
 }
 
 /// The name of the user that this process runs as, by the system's own file; none when it is not in there.
-#[must_use]
 pub fn user_name() -> Option<String> {
     let user = rustix::process::geteuid().as_raw().to_string();
     let file = fs::read_to_string("/etc/passwd").ok()?;
@@ -117,7 +110,6 @@ pub fn user_name() -> Option<String> {
     name.filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
-#[must_use]
 pub fn host_name() -> String {
     rustix::system::uname()
         .nodename()
@@ -135,7 +127,6 @@ pub struct Holder {
 }
 
 /// The other processes of this machine that have `file` open, as far as we may know; those that are stopped first.
-#[must_use]
 pub fn holders(file: &Path) -> Vec<Holder> {
     let Ok(file) = file.canonicalize() else {
         return Vec::new();
@@ -169,7 +160,6 @@ fn state(pid: u32) -> Option<String> {
 }
 
 /// Returns the time for which this machine has been running, sleep included.
-#[must_use]
 pub fn uptime() -> Option<Uptime> {
     let text = told("/proc/uptime")?;
     Some(Uptime {

@@ -68,7 +68,6 @@ pub struct WorkTree {
 
 impl WorkTree {
     /// The work tree whose paths are relative to `root`.
-    #[must_use]
     pub fn new(root: &Path, surroundings: Surroundings, bounds: Bounds) -> Self {
         Self {
             root: root.to_path_buf(),

@@ -109,7 +109,6 @@ pub struct Trust {
 
 impl Trust {
     /// The list in the user's state folder.
-    #[must_use]
     pub fn of(user_state: Option<&Path>) -> Self {
         Self {
             user_state: user_state.map(Path::to_path_buf),

@@ -78,7 +78,6 @@ pub struct ImportedDocument {
 }
 
 impl ImportedDocument {
-    #[must_use]
     pub fn refused(file: &str, refusal: Refusal) -> Self {
         Self {
             file: file.to_owned(),

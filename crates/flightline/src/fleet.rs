@@ -64,12 +64,10 @@ enum RequestMode {
 
 impl Fleet {
     /// The fleet kept in `store`.
-    #[must_use]
     pub fn new(store: Store, policy: Policy) -> Self {
         Self::at(Backend::Here(Box::new(store)), policy)
     }
 
-    #[must_use]
     pub fn elsewhere(remote: Box<dyn Remote>, policy: Policy) -> Self {
         Self::at(Backend::There(remote), policy)
     }
@@ -408,7 +406,6 @@ impl Fleet {
 }
 
 /// The refusal of work that can be done only beside the store.
-#[must_use]
 pub fn not_here(address: &str) -> Refusal {
     Refusal::invalid(format!(
         "this command works on the store itself, which is at {address}"

@@ -56,7 +56,6 @@ const NAMED: usize = 5;
 
 /// Refuses a project that a store does not have, and says which it has; the likeliest first. The store's own words where
 /// it has none.
-#[must_use]
 pub fn unknown_project(wanted: &str, mut known: Vec<StoredProject>) -> Refusal {
     known.sort_by_key(|project| (distance(wanted, &project.id), project.id.clone()));
     let Some(likeliest) = known.first() else {

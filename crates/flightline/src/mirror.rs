@@ -155,7 +155,6 @@ pub fn write_out(
 
 /// The files put aside in the mirrors that need a person; none where the mirrors cannot be read, which every command
 /// reports.
-#[must_use]
 pub fn attention(mirrors: &Mirrors) -> Vec<Attention> {
     let (found, _) = conflicts(mirrors).unwrap_or_default();
     let told = found.into_iter().filter_map(|conflict| {

@@ -57,7 +57,6 @@ pub struct CreateMission {
 
 impl CreateMission {
     /// A mission with a title and nothing else.
-    #[must_use]
     pub fn titled(title: Title) -> Self {
         Self {
             title,

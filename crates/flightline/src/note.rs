@@ -49,7 +49,6 @@ pub struct AddNote {
 
 impl AddNote {
     /// A note of a kind, and nothing else.
-    #[must_use]
     pub fn of(kind: NoteKind, text: text::NoteText) -> Self {
         Self {
             mission: None,

@@ -374,7 +374,6 @@ register! {
 }
 
 /// Every operation that a server knows, internal ones included.
-#[must_use]
 pub fn operations() -> &'static [OperationEntry] {
     OPERATIONS
 }
@@ -385,7 +384,6 @@ pub fn public_operations() -> impl Iterator<Item = &'static OperationEntry> {
 }
 
 /// Returns true when an operation may have been queued on another machine until the server could be reached.
-#[must_use]
 pub fn may_wait(name: &str) -> bool {
     find(name).is_ok_and(|entry| entry.offline == Offline::Kept)
 }

@@ -107,7 +107,6 @@ pub struct Attention {
 
 impl Attention {
     /// Creates a matter with one command that settles it.
-    #[must_use]
     pub fn new(what: impl Into<String>, command: impl Into<String>) -> Self {
         Self {
             what: what.into(),

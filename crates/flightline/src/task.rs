@@ -257,7 +257,6 @@ fn last_owner(ctx: &mut OpContext<'_, '_>, sortie: &Sortie) -> Result<Option<Age
 
 /// The status of a sortie in the seed's words; none while work on it has not begun. A begun sortie without an owner is
 /// still in progress: so it can be resumed.
-#[must_use]
 pub fn standing(sortie: &Sortie) -> Option<&'static str> {
     let begun = sortie.started_at.is_some();
     match sortie.status {

@@ -17,7 +17,6 @@ use crate::mission::short;
 use crate::op_context::{OpContext, agent_named, check_new_name};
 
 /// Draws a secret of 256 bits. It stays with the client that drew it: operations see its hash only.
-#[must_use]
 pub fn draw_secret(ids: &IdSource) -> String {
     // A random UUID has 122 random bits.
     sha256_hex(&format!("{}{}{}", ids.next(), ids.next(), ids.next()))

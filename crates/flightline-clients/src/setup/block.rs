@@ -7,7 +7,6 @@ const BEGIN: &str = "<!-- flightline:begin -->";
 const END: &str = "<!-- flightline:end -->";
 
 /// The block for `AGENTS.md`, `CLAUDE.md` or `GEMINI.md`, with its markers.
-#[must_use]
 pub const fn agents_md() -> &'static str {
     include_str!("AGENTS.md")
 }

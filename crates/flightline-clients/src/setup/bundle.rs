@@ -81,7 +81,6 @@ pub fn plugin_files(client: Client, version: &str) -> Result<Option<Vec<PluginFi
     ]))
 }
 
-#[must_use]
 pub fn plugin_commands(client: Client, folder: &str) -> Vec<String> {
     let add = if client == Client::Codex {
         "add"

@@ -82,7 +82,6 @@ pub struct HookObstacle {
 /// Returns the obstacles that keep a client from running the hooks of a scope in a folder, as far as its own files say.
 /// `read` gives the text of a file. The settings in a file that cannot be read are not known, and no obstacle is told
 /// of them.
-#[must_use]
 pub fn obstacles(
     client: Client,
     scope: SetupScope,

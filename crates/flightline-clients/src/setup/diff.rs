@@ -9,7 +9,6 @@ use super::lines::{LineChange, changes, lines};
 const AROUND: usize = 3;
 
 /// The change of a file as a unified diff with three lines of context; empty when nothing changes. `None` stands for no file.
-#[must_use]
 pub fn diff(before: Option<&str>, after: Option<&str>, path: &str) -> String {
     if before == after {
         return String::new();

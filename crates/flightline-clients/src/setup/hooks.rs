@@ -132,7 +132,6 @@ const CURSOR: &[Hook] = &[
 
 /// The hooks that a client gets: the start, prompts, tools before and after, compactions, subagents and ends, as far as the client has
 /// events for them.
-#[must_use]
 pub const fn hooks(client: Client) -> &'static [Hook] {
     match client {
         Client::Claude => CLAUDE,

@@ -56,7 +56,6 @@ impl InstalledPlugin {
 }
 
 /// Our plugins that a client runs in a folder, as far as its own files say. `read` gives the text of a file.
-#[must_use]
 pub fn installed_plugins(
     client: Client,
     folder: &Path,
@@ -72,7 +71,6 @@ pub fn installed_plugins(
 }
 
 /// The version that Codex uses of those that are there: `local`, else the newest.
-#[must_use]
 pub fn newest_version(versions: &[String]) -> Option<&str> {
     if versions.iter().any(|version| version == "local") {
         return Some("local");

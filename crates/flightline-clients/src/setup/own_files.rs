@@ -9,14 +9,12 @@ const PLUGIN: &str = include_str!("plugin.js");
 const PROGRAM: &str = "\"@fleet@\"";
 
 /// The plugin for OpenCode, which runs the `fleet` at this path.
-#[must_use]
 pub fn plugin_js(binary: &str) -> String {
     let path = serde_json::Value::from(binary).to_string();
     PLUGIN.replace(PROGRAM, &path)
 }
 
 /// The skill for Claude Code.
-#[must_use]
 pub const fn skill_md() -> &'static str {
     include_str!("SKILL.md")
 }

@@ -104,7 +104,6 @@ impl SetupFile {
 }
 
 /// Returns every file that the setup of a client touches, for one person or for one project.
-#[must_use]
 pub fn places(client: Client, scope: SetupScope) -> Vec<SetupFile> {
     match scope {
         SetupScope::User => user(client),

@@ -15,7 +15,6 @@ const STATE: [&str; 2] = ["hooks", "state"];
 const HASH: &str = "trusted_hash";
 
 /// The key and the hash of each of our hooks in a `hooks.json` of Codex, as Codex reckons them. A file that cannot be read has none.
-#[must_use]
 pub fn codex_trust(hooks_json_path: &str, text: &str) -> Vec<(String, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Ok(file) = serde_json::from_str::<Value>(text) else {

@@ -21,7 +21,6 @@ pub struct Probe {
 }
 
 /// An event that tries a hook of a client in a folder. `nonce` tells it from every other.
-#[must_use]
 pub fn probe(client: Client, folder: &Path, nonce: &str) -> Probe {
     let session = format!("{MARK}{nonce}");
     let (event, body) = match client {
@@ -69,7 +68,6 @@ pub(super) fn is_probe(session: &str) -> bool {
 }
 
 /// The context that a client hands to its model when a hook answers so. None when the answer has none, or is not in the client's shape.
-#[must_use]
 pub fn context_in(client: Client, event: &str, stdout: &str) -> Option<String> {
     let answer: Value = serde_json::from_str(stdout).ok()?;
     let context = match client {

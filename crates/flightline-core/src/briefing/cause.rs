@@ -32,7 +32,6 @@ pub enum Cause {
 impl Cause {
     /// Returns the newest of the possible causes of a briefing, each given with its revision. Without any, the
     /// agent has just begun.
-    #[must_use]
     pub fn newest(moments: impl IntoIterator<Item = (u64, Self)>) -> Self {
         let newest = moments.into_iter().max_by_key(|(rev, _)| *rev);
         newest.map_or(Self::FirstStart, |(_, cause)| cause)

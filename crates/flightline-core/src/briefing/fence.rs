@@ -14,7 +14,6 @@ const LABEL: Size = Size::new(32, 48);
 
 /// The briefing without its data: every fenced block is removed, author and all. The rest of a
 /// text from [`write()`](super::write()) is exactly [`template`](super::template).
-#[must_use]
 pub fn strip_data(text: &str, nonce: &str) -> String {
     let (open, close) = (format!("<{nonce} "), format!("</{nonce}>"));
     let mut bare = String::with_capacity(text.len());

@@ -27,7 +27,6 @@ pub struct ConstraintRoom {
 
 impl ConstraintRoom {
     /// Measures `new` beside those that hold.
-    #[must_use]
     pub fn of(known: &[Quote], new: &Quote) -> Self {
         let used = whole(known, SOME_NONCE).size.tokens();
         let all: Vec<Quote> = known.iter().chain([new]).cloned().collect();

@@ -10,7 +10,6 @@ use std::ops::{Add, Sub};
 /// less than it has bytes. Measured against `cl100k` and `o200k`: briefings come out at 1.2 times their
 /// real count, prose in ten languages, code and paths at 1.3 to 2.5 times, UUIDs and base64 just above
 /// it. Only letters or ideographs random are more tokens than this says.
-#[must_use]
 pub fn estimate_tokens(text: &str) -> usize {
     Size::of(text).tokens()
 }

@@ -39,7 +39,6 @@ impl Digest {
     }
 }
 
-#[must_use]
 pub const fn section_of(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Mission => Some("mission"),
@@ -71,7 +70,6 @@ pub struct DigestLine {
 }
 
 /// Hashes lines into sections. Reads no documents.
-#[must_use]
 pub fn sections(lines: Vec<DigestLine>, digest: Digest) -> BTreeMap<String, SectionDigest> {
     match digest {
         Digest::Lines => by_lines(lines),
@@ -119,7 +117,6 @@ fn by_buckets(lines: &[DigestLine]) -> BTreeMap<String, SectionDigest> {
     sections_of_kinds(kinds)
 }
 
-#[must_use]
 pub fn sections_of_kinds(
     kinds: impl IntoIterator<Item = (Kind, SectionDigest)>,
 ) -> BTreeMap<String, SectionDigest> {

@@ -62,7 +62,6 @@ impl DeltaChange {
 }
 
 /// The column of the seed's board for a status. A blocked sortie is being worked on, and one that was only assigned is not.
-#[must_use]
 pub const fn column_of(status: SortieStatus) -> &'static str {
     match status {
         SortieStatus::Pending | SortieStatus::Assigned => "backlog",
@@ -82,7 +81,6 @@ fn column(sortie: &Sortie) -> &'static str {
 }
 
 /// Returns the seed's name for a sortie: its task's id, or its own.
-#[must_use]
 pub fn task_label(sortie: &Sortie) -> String {
     match &sortie.task_id {
         Some(task) => task.to_string(),
@@ -92,7 +90,6 @@ pub fn task_label(sortie: &Sortie) -> String {
 
 /// The changes between two states of a mission's sorties. The whole way of a task is one move; a new task comes from the
 /// backlog.
-#[must_use]
 pub fn changes(before: &[Sortie], now: &[Sortie]) -> Vec<DeltaChange> {
     let was: BTreeMap<_, _> = before.iter().map(|it| (it.id, column(it))).collect();
     let mut changes: Vec<DeltaChange> = Vec::new();
@@ -137,7 +134,6 @@ pub enum DeltaDecision<'a> {
 
 /// Decides about a change, by the sorties as they are. Only tasks on the board can be moved: figures are
 /// counted here, and unknown figures are not guessed.
-#[must_use]
 pub fn decide<'a>(delta: &Json, sorties: &'a [Sortie]) -> DeltaDecision<'a> {
     let kept = |why: String| DeltaDecision::Kept { why };
     let (task, from, to) = match BoardChange::of(delta) {

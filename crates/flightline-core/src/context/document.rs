@@ -11,7 +11,6 @@ use crate::sortie::{Sortie, SortieStatus};
 
 /// Seed E's document of a checkpoint: `mission` and `sorties` as the checkpoint names them. One that was
 /// consumed by a full sync has an empty timestamp: nothing resumes from it any more.
-#[must_use]
 pub fn recovery_document(
     checkpoint: &Checkpoint,
     mission: &Mission,

@@ -5,7 +5,6 @@ use crate::sortie::{Sortie, Subtask, SubtaskStatus};
 
 /// The remaining steps of a sortie, in the order to do them: where it stopped, its parts that are not complete, its owner's
 /// next steps, the criteria that are not met, and its completion.
-#[must_use]
 pub fn remaining_steps(
     sortie: &Sortie,
     subtasks: &[Subtask],

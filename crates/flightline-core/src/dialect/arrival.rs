@@ -27,7 +27,6 @@ pub enum DocumentArrival {
 impl DocumentArrival {
     /// Judges a document that was `written` then. `shown` is the time in the file as it was last seen, `known` the
     /// time of the last stored change. One that tells no time is of the moment it arrives.
-    #[must_use]
     pub fn of(written: Option<Time>, shown: Option<Time>, known: Option<Time>) -> Self {
         let Some(written) = written else {
             return Self::Newest;

@@ -20,7 +20,6 @@ const TIMES: [&str; 8] = [
 ];
 
 /// Returns true when two documents say the same, but for the times of writing.
-#[must_use]
 pub fn says_the_same(before: &Json, after: &Json) -> bool {
     let mut found = Vec::new();
     compare("", before, after, &mut found);
@@ -29,7 +28,6 @@ pub fn says_the_same(before: &Json, after: &Json) -> bool {
 
 /// Returns the changes of a document, the most telling first. A document of which only the times changed is a sign of
 /// life.
-#[must_use]
 pub fn changes(before: &Json, after: &Json) -> Vec<String> {
     let mut found = Vec::new();
     compare("", before, after, &mut found);

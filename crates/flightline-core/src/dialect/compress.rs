@@ -56,7 +56,6 @@ impl Compression {
     }
 
     /// Returns the compression of a file, by the end of its name.
-    #[must_use]
     pub fn named(file: &str) -> Self {
         let all = Self::ALL.into_iter().filter(|it| *it != Self::None);
         let found = all.into_iter().find(|it| file.ends_with(it.suffix()));
@@ -64,7 +63,6 @@ impl Compression {
     }
 
     /// Returns the compression of these bytes, by their beginning. No JSON text begins so.
-    #[must_use]
     pub fn detect(bytes: &[u8]) -> Self {
         match bytes {
             [0x1f, 0x8b, ..] => Self::Gzip,

@@ -61,7 +61,6 @@ impl Json {
         }
     }
 
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         let Self::Object(fields) = self else {
             return None;
@@ -144,7 +143,6 @@ impl Number {
         finite.then(|| Self(Repr::Written(text.into())))
     }
 
-    #[must_use]
     pub const fn whole(value: i64) -> Self {
         Self(Repr::Whole(value))
     }

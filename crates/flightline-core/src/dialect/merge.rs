@@ -7,7 +7,6 @@ use super::json::Json;
 ///
 /// Objects are merged key by key. Lists are merged item by item, by the `id` of an item or by its value;
 /// a list that has an item twice counts as one value.
-#[must_use]
 pub fn merge(base: &Json, ours: &Json, theirs: &Json) -> Json {
     if ours == base {
         return theirs.clone();

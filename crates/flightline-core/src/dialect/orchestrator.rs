@@ -153,7 +153,6 @@ const RECOVERY: FieldForm = Object(&[
     ("blockers", Must, List(&Text)),
 ]);
 
-#[must_use]
 pub fn is_archived(checkpoint: &Json) -> bool {
     checkpoint.word("status") == "archived"
 }

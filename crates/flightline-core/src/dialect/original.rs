@@ -30,7 +30,6 @@ pub struct Original {
 
 impl Original {
     /// Returns the id of the document of this dialect about `of`.
-    #[must_use]
     pub fn id(dialect: Dialect, of: &str) -> String {
         format!("{}/{of}", dialect.as_str())
     }

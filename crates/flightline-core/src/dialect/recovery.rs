@@ -72,7 +72,6 @@ const CONTEXT: FieldForm = Object(&[
 ]);
 
 /// Returns the instructions for a person when a session is interrupted, to the letter.
-#[must_use]
 pub fn resume_instructions(task: Option<&str>) -> String {
     let at = task.map_or_else(String::new, |task| format!(" at {}", one_line(task)));
     format!(
@@ -85,7 +84,6 @@ pub fn resume_instructions(task: Option<&str>) -> String {
     )
 }
 
-#[must_use]
 pub fn in_progress(checkpoint: &Json) -> Vec<&str> {
     let state = &checkpoint["state"];
     match state.text("inProgress") {
@@ -104,7 +102,6 @@ pub fn backlog(checkpoint: &Json) -> impl Iterator<Item = (&str, Option<&str>)> 
 }
 
 /// Flightline's reason for one of the seed; none for an unknown word.
-#[must_use]
 pub fn reason_of(word: &str) -> Option<Reason> {
     match word {
         TASK_COMPLETION => Some(Reason::TaskComplete),
@@ -113,7 +110,6 @@ pub fn reason_of(word: &str) -> Option<Reason> {
 }
 
 /// The word for one of Flightline's reasons: the seed's where it has one, else ours.
-#[must_use]
 pub const fn word_of(reason: Reason) -> &'static str {
     match reason {
         Reason::TaskComplete => TASK_COMPLETION,

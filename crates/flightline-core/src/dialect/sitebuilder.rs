@@ -110,7 +110,6 @@ pub fn archive_name(agent: &str, task: &str) -> Result<String, Refusal> {
     Ok(format!("{}{ARCHIVED}.json", stem(agent, task)?))
 }
 
-#[must_use]
 pub fn is_archive(file: &str) -> bool {
     file.strip_suffix(".json")
         .is_some_and(|stem| stem.ends_with(ARCHIVED))

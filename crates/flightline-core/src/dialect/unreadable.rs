@@ -92,7 +92,6 @@ impl fmt::Display for SourcePosition {
 }
 
 impl Unreadable {
-    #[must_use]
     pub const fn whole(fault: DocumentFault) -> Self {
         Self {
             fault,
@@ -149,7 +148,6 @@ impl<'a> Path<'a> {
         step: Step::Root,
     };
 
-    #[must_use]
     pub const fn key(&'a self, key: &'a str) -> Self {
         Self {
             parent: Some(self),
@@ -157,7 +155,6 @@ impl<'a> Path<'a> {
         }
     }
 
-    #[must_use]
     pub const fn index(&'a self, index: usize) -> Self {
         Self {
             parent: Some(self),

@@ -176,7 +176,6 @@ event_types! {
 
 impl EventType {
     /// The type this word means. Another version of the program may have written words that mean none here.
-    #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         let place = Self::ALL.binary_search_by(|it| it.as_str().cmp(word));
         place.ok().map(|place| Self::ALL[place])

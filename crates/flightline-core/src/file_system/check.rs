@@ -101,7 +101,6 @@ enum Recorded<'a> {
 /// Compares claims, and the files recorded with a checkpoint, with the work tree. A report from after the checkpoint counts
 /// more than the recorded file. A file that was not looked at is only claimed; so is one outside a repository that was never
 /// seen here: the work may be done in another folder.
-#[must_use]
 pub fn check(claims: &[Claim], then: Option<&RecordedFiles>, now: &TreeNow) -> TreeCheck {
     let mut known: BTreeMap<&RepoPath, Known<'_>> = BTreeMap::new();
     for claim in claims {

@@ -292,7 +292,6 @@ const RECOVERY_MODE: Knob = Knob {
 };
 
 /// Every setting of the policy, the preset first.
-#[must_use]
 pub fn knobs() -> Vec<Knob> {
     let mut all = vec![PRESET];
     all.extend(SPANS);

@@ -48,7 +48,6 @@ impl RecoveryObstacles<'_> {
 }
 
 /// Finds the obstacles to work in this state, with these units.
-#[must_use]
 pub fn in_the_way<'a>(
     state: Option<&'a str>,
     units: impl IntoIterator<Item = Unit<'a>>,
@@ -115,7 +114,6 @@ impl AnalysedAt<'_> {
     }
 }
 
-#[must_use]
 pub fn analyze(at: &Analyzed<'_>) -> Analysis {
     let workflow = &at.mission.workflow;
     let state = workflow.current.as_ref().map(|state| state.as_str());
@@ -239,7 +237,6 @@ fn owner(sortie: &Sortie, agents: &[&Agent]) -> Option<String> {
 
 /// Returns seed D's name for the agent of each sortie: the id that other tools know the sortie by, else its owner where
 /// the owner has no other sortie, else its own id. No two names are the same.
-#[must_use]
 pub fn agents_of(sorties: &[Sortie], agents: &[Agent]) -> Vec<String> {
     let agents: Vec<&Agent> = agents.iter().collect();
     let by_name = |sortie: &Sortie| {

@@ -32,7 +32,6 @@ pub struct OwnContext {
     pub files: Vec<String>,
 }
 
-#[must_use]
 pub fn own_context(work: &OwnWork<'_>) -> OwnContext {
     OwnContext {
         last_action: last_action(work),

@@ -27,7 +27,6 @@ impl ClockEvidence<'_> {
     pub const FAR: Millis = 60 * DAY;
 
     /// The time in which there must have been work so that the clock was right at the last retention.
-    #[must_use]
     pub fn work_that_confirms(last: &LastPrune) -> (Time, Time) {
         (last.at.plus(Self::NOTICED), last.at.plus(2 * DAY))
     }

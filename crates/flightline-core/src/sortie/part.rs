@@ -91,7 +91,6 @@ pub struct SubtaskProgress {
 impl SubtaskProgress {
     /// Counts from the listed subtasks, or from those that the owner declared when they are more; a completed sortie is
     /// at 100, whatever was counted.
-    #[must_use]
     pub fn of(status: SortieStatus, listed: Declared, declared: Option<Declared>) -> Self {
         let declared = declared.unwrap_or_default();
         let total = listed.total.max(declared.total);

@@ -5,7 +5,6 @@ use crate::time::Time;
 
 impl Sortie {
     /// The sortie as it was given: the task stays, all progress goes.
-    #[must_use]
     pub fn from_scratch(&self, now: Time) -> Self {
         Self {
             status: SortieStatus::Pending,
@@ -38,7 +37,6 @@ impl Sortie {
 }
 
 impl Subtask {
-    #[must_use]
     pub fn from_scratch(&self, now: Time) -> Self {
         Self {
             status: SubtaskStatus::Pending,

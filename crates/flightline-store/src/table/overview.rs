@@ -118,7 +118,6 @@ impl ListScope {
 }
 
 impl<'a> RowList<'a> {
-    #[must_use]
     pub const fn new(kind: Kind, scope: ListScope, without: &'a [&'a str]) -> Self {
         Self {
             kind,

@@ -23,7 +23,6 @@ pub struct Sighting {
 
 impl Sighting {
     /// An agent's process was looked for, and was running or not.
-    #[must_use]
     pub fn new(agent: AgentId, process: Process, alive: bool) -> Self {
         Self {
             agent,

@@ -239,7 +239,6 @@ pub struct SettledBackup {
 }
 
 impl RecordBackups {
-    #[must_use]
     pub fn of(checkpoint: CheckpointId, backup: Backup) -> Self {
         let mut one = Self::default();
         one.add(checkpoint, backup);

@@ -186,7 +186,6 @@ pub(crate) fn trouble(
 }
 
 /// The name of a checkpoint's file, below the state folder.
-#[must_use]
 pub fn name_of(mission: MissionId, id: CheckpointId) -> PathBuf {
     home_of(mission).join(format!("{id}.json"))
 }
@@ -224,7 +223,6 @@ pub(super) fn write(
 }
 
 /// The files of checkpoints that there are, by their names below the state folder, in order of mission and id.
-#[must_use]
 pub fn all(folder: &Path) -> Vec<PathBuf> {
     let mut files = each(folder).unwrap_or_default();
     files.retain(|file| id_of(file).is_some());
@@ -246,7 +244,6 @@ pub(crate) fn each(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-#[must_use]
 pub fn id_of(path: &Path) -> Option<CheckpointId> {
     let name = path.file_name()?.to_str()?;
     name.strip_suffix(".json")?.parse().ok()

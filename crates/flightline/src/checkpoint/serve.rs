@@ -28,7 +28,6 @@ pub trait ReadsCheckpoints: Registered + Clone {
     fn wanted(&self) -> CheckpointsToRead;
 
     /// The request for a rehearsal: it also shows effects that the real run has only after a confirmation.
-    #[must_use]
     fn rehearsed(&self) -> Self {
         self.clone()
     }

@@ -30,7 +30,6 @@ fn full(disk: &DiskSpace) -> String {
 }
 
 /// The sentence about a log that has grown too long.
-#[must_use]
 pub fn long_log(disk: &DiskSpace) -> String {
     format!(
         "the log of the store has grown to {} MB: a process is still reading old data",

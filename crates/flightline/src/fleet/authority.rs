@@ -25,7 +25,6 @@ pub enum ActsFor<'a> {
 
 impl<'a> ActsFor<'a> {
     /// The agent's that is named, or else the caller's.
-    #[must_use]
     pub fn named(agent: Option<&'a str>) -> Self {
         agent.map_or(Self::Caller, Self::Agent)
     }

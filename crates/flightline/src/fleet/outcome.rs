@@ -17,7 +17,6 @@ pub struct Done<T> {
 
 impl<T> Done<T> {
     /// An outcome that says nothing of when, or whether it was given before.
-    #[must_use]
     pub fn plain(outcome: T) -> Self {
         Self {
             outcome,

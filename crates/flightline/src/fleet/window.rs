@@ -31,7 +31,6 @@ pub enum ListPart {
 
 impl Window {
     /// Creates a window of `limit` entries at most, after the one with the id `after`.
-    #[must_use]
     pub fn new(limit: u64, after: Option<String>) -> Self {
         Self {
             limit,

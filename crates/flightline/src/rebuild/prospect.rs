@@ -31,7 +31,6 @@ impl Prospect {
 }
 
 /// Looks at the files of checkpoints in `state`, for a store at `location` that cannot be used.
-#[must_use]
 pub fn prospect(state: &Path, location: &Location) -> Prospect {
     let (documents, _) = gather(state);
     let newest = documents.iter().map(|document| document.timestamp).max();

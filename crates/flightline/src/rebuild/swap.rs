@@ -71,7 +71,6 @@ pub(super) fn complete(request: &Rebuild<'_>) -> Result<Option<Rebuilt>> {
 
 /// Returns true when a rebuild died after the old store had given way and before the new one was in its place: the
 /// next rebuild completes it.
-#[must_use]
 pub fn is_unfinished(location: &Location) -> bool {
     match location {
         Location::Folder(folder) => unfinished(folder).is_some(),

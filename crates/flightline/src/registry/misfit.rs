@@ -154,7 +154,6 @@ fn normalise_integers(value: &mut Value) {
 }
 
 /// The fault at a place in a document, made of serde's message.
-#[must_use]
 pub fn sentence(what: &str, path: &str, why: &str) -> String {
     // The reader adds the place in the text, where it knows one.
     let why = why.split(" at line ").next().unwrap_or(why);

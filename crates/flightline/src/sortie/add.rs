@@ -69,7 +69,6 @@ pub struct NewSortie {
 
 impl NewSortie {
     /// A sortie with a title and nothing else.
-    #[must_use]
     pub fn titled(title: Title) -> Self {
         Self {
             title,

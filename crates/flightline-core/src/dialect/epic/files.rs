@@ -84,7 +84,6 @@ pub fn latest_backup<'a>(
 
 /// Returns true when the primary monitors an agent: every one but itself, and every one whose file is
 /// `secondary_*.json`, at which the seed's script looks.
-#[must_use]
 pub fn is_monitored(agent_id: &str, is_primary: bool) -> bool {
     !is_primary || stem(agent_id).is_ok_and(|stem| stem.starts_with("secondary_"))
 }

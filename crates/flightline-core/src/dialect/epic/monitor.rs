@@ -71,7 +71,6 @@ pub(super) fn last_checkpoint(checkpoint: &Json) -> Time {
 
 /// The minutes between two points in time as the seed's script counts them: seconds are dropped first,
 /// then what is left of a minute.
-#[must_use]
 pub const fn age_minutes(last: Time, now: Time) -> i64 {
     let seconds = now.as_millis().div_euclid(1000) - last.as_millis().div_euclid(1000);
     seconds / 60
@@ -79,7 +78,6 @@ pub const fn age_minutes(last: Time, now: Time) -> i64 {
 
 /// Judges one agent. Whether one that is `COMPLETE` should be looked at at all is for the caller to say:
 /// the seed's script does.
-#[must_use]
 pub fn judge(checkpoint: &Json, thresholds: &Thresholds, now: Time) -> MonitorVerdict {
     let minutes = age_minutes(last_checkpoint(checkpoint), now);
     let age = u64::try_from(minutes).unwrap_or(0);

@@ -9,7 +9,6 @@ use crate::dialect::{one_line, stamped};
 use crate::time::Time;
 
 /// The subject of the message to an agent that is silent.
-#[must_use]
 pub fn warning_subject(thresholds: &Thresholds) -> String {
     format!(
         "CHECKPOINT WARNING - No Update in {} Minutes",
@@ -18,7 +17,6 @@ pub fn warning_subject(thresholds: &Thresholds) -> String {
 }
 
 /// The message to an agent that is silent; `number` is its place in the inbox.
-#[must_use]
 pub fn warning_message(
     checkpoint: &Json,
     number: &str,
@@ -54,7 +52,6 @@ pub struct Escalation {
 }
 
 /// The texts about an agent that has likely crashed.
-#[must_use]
 pub fn escalation(checkpoint: &Json, now: Time) -> Escalation {
     let agent = one_line(checkpoint.word("agent_id"));
     let age = age_minutes(last_checkpoint(checkpoint), now);
@@ -66,7 +63,6 @@ pub fn escalation(checkpoint: &Json, now: Time) -> Escalation {
 
 /// Returns the message of an agent that goes on in a new session. `current_state` is the state that it found in the
 /// files; without it, the files are named.
-#[must_use]
 pub fn resume_message(checkpoint: &Json, current_state: &[String], now: Time) -> String {
     let last = last_checkpoint(checkpoint);
     let mut text = "✅ Checkpoint found! Resuming work...\n\n**Previous Session:**\n".to_owned();
@@ -113,7 +109,6 @@ pub fn resume_message(checkpoint: &Json, current_state: &[String], now: Time) ->
 }
 
 /// Returns the text that a person gives to a new agent that takes the work over. `file` is where the checkpoint is now.
-#[must_use]
 pub fn handoff(checkpoint: &Json, file: &str) -> String {
     let feature = checkpoint.text("feature").unwrap_or("the work");
     let phase = phase_name(checkpoint).map(|phase| {

@@ -10,7 +10,6 @@ use crate::time::Time;
 
 impl Json {
     /// The value under a key, unless it is `null`.
-    #[must_use]
     pub fn given(&self, key: &str) -> Option<&Self> {
         self.get(key).filter(|value| !matches!(value, Self::Null))
     }
@@ -50,7 +49,6 @@ impl Json {
     }
 
     /// The items of a list; none when it is not there.
-    #[must_use]
     pub fn items(&self, key: &str) -> &[Self] {
         match self.get(key) {
             Some(Self::List(items)) => items,
@@ -59,7 +57,6 @@ impl Json {
     }
 
     /// The fields of an object; none when it is not there.
-    #[must_use]
     pub fn fields(&self, key: &str) -> &[(String, Self)] {
         match self.get(key) {
             Some(Self::Object(fields)) => fields,

@@ -18,7 +18,6 @@ const SECTIONS: [(&str, FieldForm); 4] = [
 ///
 /// The seed hashes sections when it writes them, with every field in them, and again after reading
 /// them, without the fields it does not know. Either is right.
-#[must_use]
 pub fn verify(checkpoint: &Json) -> Vec<&'static str> {
     let said = &checkpoint["metadata"]["checksums"];
     let mut wrong = Vec::new();

@@ -6,7 +6,6 @@ use super::{Json, RECOVERY, RETRY_LIMIT};
 use crate::recovery::analysis::{Unit, UnitStanding, in_the_way};
 
 /// Returns the section `recovery` of a checkpoint: whether work can go on from it, and the obstacles.
-#[must_use]
 pub fn analyze(checkpoint: &Json) -> Json {
     let units = checkpoint.items("agents").iter().map(|agent| Unit {
         name: agent.word("agentId"),

@@ -26,13 +26,11 @@ const INDEX: FieldForm = List(&Object(&[
 ]));
 
 /// The file of a checkpoint: `<uuid>.json`, `<uuid>.json.gz`. The seed itself finds only these two.
-#[must_use]
 pub fn file_name(id: &str, compression: Compression) -> String {
     format!("{id}.json{}", compression.suffix())
 }
 
 /// The id of the checkpoint a file belongs to, by its name.
-#[must_use]
 pub fn id_of(file: &str) -> Option<(&str, Compression)> {
     Compression::ALL.into_iter().find_map(|compression| {
         let stem = file.strip_suffix(compression.suffix())?;
@@ -43,7 +41,6 @@ pub fn id_of(file: &str) -> Option<(&str, Compression)> {
 
 /// Returns true when a file may be a checkpoint's, by its name: every name that the seed would read, and names of files
 /// that are compressed in other ways.
-#[must_use]
 pub fn is_document(file: &str) -> bool {
     let stem = file.strip_suffix(Compression::named(file).suffix());
     !file.starts_with('.') && file != INDEX_FILE && stem.is_some_and(|it| it.ends_with(".json"))
@@ -59,13 +56,11 @@ pub fn read_index(text: &str) -> Result<Vec<Json>, Unreadable> {
 }
 
 /// Writes the index, as `JSON.stringify(entries, null, 2)` does.
-#[must_use]
 pub fn write_index(entries: &[Json]) -> String {
     Json::List(entries.to_vec()).pretty(&[])
 }
 
 /// Returns the index entry of this checkpoint, whose file has `size` bytes and is at `path`.
-#[must_use]
 pub fn index_entry(checkpoint: &Json, size: u64, path: &str) -> Json {
     let mut entry = Json::Null;
     for key in ["id", "createdAt", "trigger", "status"] {
@@ -79,7 +74,6 @@ pub fn index_entry(checkpoint: &Json, size: u64, path: &str) -> Json {
 }
 
 /// Returns true when the path of an entry names its own file, wherever that is.
-#[must_use]
 pub fn names_its_file(entry: &Json) -> bool {
     let file = entry.word("path").rsplit(['/', '\\']).next();
     let named = id_of(file.unwrap_or_default());
@@ -87,7 +81,6 @@ pub fn names_its_file(entry: &Json) -> bool {
 }
 
 /// Returns the differences between an index and the checkpoints beside it, one sentence for each.
-#[must_use]
 pub fn drift(entries: &[Json], checkpoints: &[DialectDocument]) -> Vec<String> {
     let mut said = Vec::new();
     for entry in entries {

@@ -68,7 +68,6 @@ pub(super) const TRIGGERS: &[&str] = &[
     "before_destructive",
 ];
 
-#[must_use]
 pub fn reason_of(trigger: &str) -> Reason {
     match trigger {
         "state_transition" => Reason::StateTransition,
@@ -82,7 +81,6 @@ pub fn reason_of(trigger: &str) -> Reason {
 }
 
 /// The nearest trigger to one of Flightline's reasons; the reason itself can be given in words.
-#[must_use]
 pub const fn trigger_of(reason: Reason) -> &'static str {
     match reason {
         Reason::StateTransition

@@ -19,7 +19,6 @@ pub enum BoardChange<'a> {
 }
 
 /// The change of a task that moved on the board, as the seed writes it.
-#[must_use]
 pub fn moved(task: &str, from: &str, to: &str) -> Json {
     Json::Object(vec![
         ("file".to_owned(), "taskBoard".into()),
@@ -31,7 +30,6 @@ pub fn moved(task: &str, from: &str, to: &str) -> Json {
 }
 
 /// The change of a figure of the progress, as the seed writes it.
-#[must_use]
 pub fn updated(field: &str, value: Json) -> Json {
     Json::Object(vec![
         ("file".to_owned(), "progress".into()),
@@ -43,7 +41,6 @@ pub fn updated(field: &str, value: Json) -> Json {
 
 impl<'a> BoardChange<'a> {
     /// Reads a change as another program wrote it.
-    #[must_use]
     pub fn of(delta: &'a Json) -> Self {
         let text = |key: &str| delta.text(key);
         let change = match (text("file"), text("operation")) {

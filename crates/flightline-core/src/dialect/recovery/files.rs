@@ -13,12 +13,10 @@ const EMERGENCY: &str = "emergency-";
 
 /// The file of a backup: `checkpoint-2025-10-30T15-30-00.000Z.json`. No `:`, which not every file system
 /// takes; sorted by name is sorted by time.
-#[must_use]
 pub fn backup_name(time: Time) -> String {
     format!("{BACKUP}{}.json", file_time(time))
 }
 
-#[must_use]
 pub fn emergency_name(time: Time) -> String {
     format!("{EMERGENCY}{}.json", file_time(time))
 }
@@ -29,7 +27,6 @@ fn file_time(time: Time) -> String {
 }
 
 /// The time in the name of a backup or an emergency checkpoint.
-#[must_use]
 pub fn time_in(file: &str) -> Option<Time> {
     let stem = file.strip_suffix(".json")?;
     let stamp = stem

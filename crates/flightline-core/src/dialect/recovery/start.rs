@@ -60,7 +60,6 @@ fn quoted(stack: Option<&str>) -> String {
 }
 
 /// Decides how a session starts when `latest.json` holds this.
-#[must_use]
 pub fn start(checkpoint: &Json, expected: &Expected<'_>) -> Start {
     let Some(taken) = checkpoint.time("timestamp") else {
         return Start::Normal;

@@ -39,7 +39,6 @@ impl Scenario {
 }
 
 /// The line that is posted to the orchestrator after each update of a task.
-#[must_use]
 pub fn progress_line(task: &str, percent: u8) -> String {
     format!(
         "@orchestrator: Task {} progress: {percent}%",
@@ -49,7 +48,6 @@ pub fn progress_line(task: &str, percent: u8) -> String {
 
 /// Returns the progress of the task, counted in parts. The counts are of all parts, so a partial list does not lower
 /// them; the percentage is rounded down.
-#[must_use]
 pub fn progress(checkpoint: &Json) -> SubtaskProgress {
     let status = match checkpoint.word("status") {
         "complete" => SortieStatus::Completed,
@@ -71,7 +69,6 @@ pub fn progress(checkpoint: &Json) -> SubtaskProgress {
     SubtaskProgress::of(status, listed, Some(declared(subtasks)))
 }
 
-#[must_use]
 pub fn declared(subtasks: &Json) -> Declared {
     let count = |key: &str| subtasks.whole(key).unwrap_or_default();
     Declared {
@@ -82,7 +79,6 @@ pub fn declared(subtasks: &Json) -> Declared {
 }
 
 /// The percentage to show: from the parts if there are any, else as the agent says.
-#[must_use]
 pub fn percent(checkpoint: &Json) -> u8 {
     let progress = progress(checkpoint);
     let declared = checkpoint.whole("progress_percent");
@@ -95,20 +91,17 @@ pub fn percent(checkpoint: &Json) -> u8 {
     }
 }
 
-#[must_use]
 pub fn last_update(checkpoint: &Json) -> Option<Time> {
     let updated = checkpoint.time("updated_at");
     updated.or_else(|| checkpoint.time("started_at"))
 }
 
 /// Returns the time at which the checkpoint was written: its last update, or its completion when that came after.
-#[must_use]
 pub fn written(checkpoint: &Json) -> Option<Time> {
     last_update(checkpoint).max(checkpoint.time("completed_at"))
 }
 
 /// Returns the time at which a part of a checkpoint was written; none when it does not say.
-#[must_use]
 pub fn part_written(part: &Json) -> Option<Time> {
     let own = part.time("updated_at").max(part.time("completed_at"));
     let errors = part.items("errors").iter();
@@ -117,7 +110,6 @@ pub fn part_written(part: &Json) -> Option<Time> {
 }
 
 /// The trouble of the task, if it needs a decision. A session is lost after more than `timeout` of silence.
-#[must_use]
 pub fn scenario(checkpoint: &Json, timeout: Millis, now: Time) -> Option<Scenario> {
     match checkpoint.word("status") {
         "in_progress" => {

@@ -30,7 +30,6 @@ impl StatusRow {
 /// The table, with its heading and our marks around it. It ends with a line break. Times stand there as they are: a page is
 /// read later than it is written, and what was two minutes ago then is not so any more. It is as of its last change, so
 /// that it changes with the tasks and not with every look.
-#[must_use]
 pub fn status_block(rows: &[StatusRow]) -> String {
     let mut text = format!("{BEGIN}\n## Active Checkpoints\n\n");
     let changed = rows.iter().filter_map(|row| row.last_update).max();

@@ -30,7 +30,6 @@ pub enum FreedSpace {
 
 impl FreedSpace {
     /// Gives free space of a store back, when it is worth it; `loose` bytes are known to be free.
-    #[must_use]
     pub fn give_back(fleet: &mut Fleet, loose: u64, most: u64) -> Self {
         let compacted = match fleet.store() {
             Ok(store) => store.compact(loose, most).map_err(Error::from),
