@@ -215,6 +215,12 @@ impl Tx<'_> {
         let floor = self.get::<EpochFloor>(EpochFloor::KEY);
         let floor = readable(floor.map(|floor| floor.map_or(0, |floor| floor.epoch)))?;
         let mut highest = floor.max(readable(self.epochs_above())?);
+        // A floor that is lost is still told by the events that raised it.
+        for raised in self.told(Kind::Setting, EpochFloor::KEY)? {
+            let data = self.given(raised.rev)?.map(|(_, _, data)| data);
+            let above = data.and_then(|data| data["above"].as_u64());
+            highest = highest.max(above.unwrap_or(0));
+        }
         for pulse in pulse::all(self.driver, &self.project.id)? {
             highest = highest.max(pulse.epoch);
         }
@@ -308,8 +314,11 @@ impl Tx<'_> {
                     sha: sha256_hex(&text),
                     text,
                 };
-                self.mend_value(&copy, "what remained of it")?;
-                self.mend_row(kind, id)?;
+                let mended = self.mend_value(&copy, "what remained of it")?;
+                if mended == Mended::Refused || self.mend_row(kind, id)? != Mended::Healed {
+                    let why = format!("{kind} {id} cannot be given its value again");
+                    return Err(StoreError::Corrupt(why));
+                }
                 ValueAside::Repaired
             }
             Replacement::Value { text, keys, former } => {

@@ -111,6 +111,18 @@ fn what_was_acknowledged_or_done_stays_so() {
         ..remains(Kind::Delivery, &id)
     });
     assert!(matches!(delivery.state, DeliveryState::Acknowledged { .. }));
+    // Its event is sound where its columns are not.
+    let delivery: Delivery = value(&Remains {
+        event: Some(EventType::MessageAcknowledged),
+        ..remains(Kind::Delivery, &id)
+    });
+    assert!(matches!(delivery.state, DeliveryState::Acknowledged { .. }));
+    let agent: Agent = value(&Remains {
+        event: Some(EventType::AgentRetired),
+        columns: named("ada", "idle"),
+        ..remains(Kind::Agent, ID)
+    });
+    assert!(agent.retired_at.is_some());
 
     let mission = "msn-00000000-0000-4000-8000-000000000001";
     for (status, is_done) in [("done", true), ("intent", false)] {

@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use flightline::checkpoint::files::{self, name_of};
 use flightline::core::Subject;
+use flightline::core::setting::EpochFloor;
 use flightline::core::token::{Scope, Token};
 use flightline::doctor::{Care, Diagnosis, attend};
 use flightline::store::{ListOrder, ListScope, RowList, SubjectRow};
@@ -349,6 +350,15 @@ both_engines! {
             assert!(story.agent("carl").epoch > before);
             before = story.register("carl", Role::Specialist).agent.epoch;
         }
+        // The floor of epochs is lost with it, and is not lowered.
+        let (carl, floor) = (story.agent("carl").key(), EpochFloor::KEY);
+        for (kind, id) in [(Kind::Agent, &*carl), (Kind::Setting, floor)] {
+            lose(&story, world, kind, id);
+        }
+        let above = before - 1;
+        fixed(&story);
+        let kept = story.look(|tx| tx.get::<EpochFloor>(floor)).unwrap();
+        assert!(kept.epoch > above && story.agent("carl").epoch > before, "{kept:?}");
     }
 
     fn a_mission_whose_columns_are_damaged_too_is_set_aside_in_one_go(world: &World) {
